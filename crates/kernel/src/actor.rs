@@ -1,0 +1,103 @@
+//! Decides who is speaking; every event names its actor.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Who did something. A kind of principal, not a role: only [`Actor::Human`] is a person.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Actor {
+    /// A person.
+    Human(Arc<str>),
+    /// A configured agent acting on its own account.
+    Agent(Arc<str>),
+    /// The model that writes replies and calls.
+    Model(Arc<str>),
+    /// A program that calls from outside: the command line, HTTP, MCP.
+    Client(Arc<str>),
+    /// toolgate itself.
+    System,
+}
+
+/// A text that names no actor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no actor: write human:, agent:, model: or client: and a name, or system")]
+pub struct ActorRefusal(String);
+
+impl Actor {
+    /// Whether this is a person.
+    pub fn is_human(&self) -> bool {
+        matches!(self, Self::Human(_))
+    }
+
+    /// The kind as one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Human(_) => "human",
+            Self::Agent(_) => "agent",
+            Self::Model(_) => "model",
+            Self::Client(_) => "client",
+            Self::System => "system",
+        }
+    }
+
+    fn name(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Human(name) | Self::Agent(name) | Self::Model(name) | Self::Client(name) => {
+                Some(name)
+            }
+            Self::System => None,
+        }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        match self.name() {
+            Some(name) => write!(f, ":{name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Actor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl TryFrom<String> for Actor {
+    type Error = ActorRefusal;
+    fn try_from(text: String) -> Result<Self, ActorRefusal> {
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        let (kind, name) = text.split_once(':').unwrap_or((text.as_str(), ""));
+        let legal = (1..=200).contains(&name.len()) && !name.chars().any(char::is_control);
+        match kind {
+            "human" if legal => Ok(Self::Human(name.into())),
+            "agent" if legal => Ok(Self::Agent(name.into())),
+            "model" if legal => Ok(Self::Model(name.into())),
+            "client" if legal => Ok(Self::Client(name.into())),
+            _ => Err(ActorRefusal(text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actors_round_trip_and_an_absent_principal_is_nobody() {
+        for text in ["human:ada", "agent:writer", "model:script:demo", "client:mcp", "system"] {
+            assert_eq!(Actor::try_from(text.to_owned()).unwrap().to_string(), text);
+        }
+        for text in ["", "human", "human:", "any", "root:x", "system:x", "human:a\nb"] {
+            assert!(Actor::try_from(text.to_owned()).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Decides whether a run may spend more.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Usage;
+
+/// What a run may spend. A limit that is absent does not bind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Tokens read and written.
+    pub total_tokens_max: Option<u64>,
+    /// Tokens read.
+    pub input_tokens_max: Option<u64>,
+    /// Tokens written.
+    pub output_tokens_max: Option<u64>,
+}
+
+/// The dimension that is overspent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Budget exceeded: {0}")]
+pub struct Overspent(pub &'static str);
+
+/// A budget that would forbid everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is 0: a budget must be at least 1; leave the line out for no budget")]
+pub struct BudgetRefusal(pub &'static str);
+
+impl Budget {
+    /// Refuses zero.
+    pub fn check(&self) -> Result<(), BudgetRefusal> {
+        let limits = [
+            ("input_tokens_max", self.input_tokens_max),
+            ("output_tokens_max", self.output_tokens_max),
+            ("total_tokens_max", self.total_tokens_max),
+        ];
+        match limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            Some((name, _)) => Err(BudgetRefusal(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses usage that is over a limit; exactly at it is fine.
+    pub fn allows(&self, usage: &Usage) -> Result<(), Overspent> {
+        let total = usage.input_tokens.saturating_add(usage.output_tokens);
+        let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used > limit);
+        if over(self.input_tokens_max, usage.input_tokens) {
+            return Err(Overspent("input_tokens"));
+        }
+        if over(self.output_tokens_max, usage.output_tokens) {
+            return Err(Overspent("output_tokens"));
+        }
+        if over(self.total_tokens_max, total) {
+            return Err(Overspent("total_tokens"));
+        }
+        Ok(())
+    }
+}
+
+/// Usage reported as running totals by several sources.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meter {
+    totals: BTreeMap<String, Usage>,
+}
+
+impl Meter {
+    /// Notes a source's running total; it replaces the one before.
+    pub fn note(&mut self, source: &str, total: Usage) {
+        self.totals.insert(source.to_owned(), total);
+    }
+
+    /// All sources together.
+    pub fn sum(&self) -> Usage {
+        self.totals.values().fold(Usage::default(), |sum, usage| Usage {
+            input_tokens: sum.input_tokens.saturating_add(usage.input_tokens),
+            output_tokens: sum.output_tokens.saturating_add(usage.output_tokens),
+            cached_tokens: sum.cached_tokens.saturating_add(usage.cached_tokens),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(input: u64, output: u64) -> Usage {
+        Usage { input_tokens: input, output_tokens: output, cached_tokens: 0 }
+    }
+
+    #[test]
+    fn running_totals_replace_and_sources_add() {
+        let budget = Budget { total_tokens_max: Some(100), ..Budget::default() };
+        let mut meter = Meter::default();
+        meter.note("a", used(40, 20));
+        meter.note("a", used(60, 30));
+        assert_eq!(budget.allows(&meter.sum()), Ok(()));
+        meter.note("b", used(10, 10));
+        assert_eq!(budget.allows(&meter.sum()), Err(Overspent("total_tokens")));
+    }
+
+    #[test]
+    fn exactly_the_limit_is_fine_and_zero_is_refused() {
+        let budget = Budget { input_tokens_max: Some(10), ..Budget::default() };
+        assert_eq!(budget.allows(&used(10, 99)), Ok(()));
+        assert_eq!(budget.allows(&used(11, 0)), Err(Overspent("input_tokens")));
+        assert!(Budget { output_tokens_max: Some(0), ..Budget::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! Decides how content is fingerprinted: SHA-256, written as hex.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 of some content.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Digest(pub [u8; 32]);
+
+/// A text that is no digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 characters from 0-9 and a-f")]
+pub struct DigestRefusal;
+
+impl Digest {
+    /// The digest before anything was hashed: where a chain begins.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of one link: what came before, then the bytes themselves.
+    pub fn link(previous: Self, bytes: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(previous.0);
+        hasher.update(bytes);
+        Self(hasher.finalize().into())
+    }
+
+    /// The digest of a JSON value in canonical form.
+    pub fn of_json(value: &serde_json::Value) -> Self {
+        Self::of(&crate::json::canonical(value))
+    }
+
+    /// The first characters, enough for a person to tell two apart.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
+}
+
+/// Writes bytes as lower-case hex.
+pub fn hex(bytes: &[u8], out: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+    for (pair, byte) in out.chunks_exact_mut(2).zip(bytes) {
+        if let [high, low] = pair {
+            *high = digit(byte >> 4);
+            *low = digit(byte & 15);
+        }
+    }
+}
+
+/// Reads hex of exactly `N` bytes.
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    let mut out = [0; N];
+    if text.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let [high, low] = pair else { return None };
+        *byte = (digit(*high)? << 4) | digit(*low)?;
+    }
+    Some(out)
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; 64];
+        hex(&self.0, &mut text);
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.short())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = DigestRefusal;
+    fn try_from(text: String) -> Result<Self, DigestRefusal> {
+        unhex(&text).map(Self).ok_or(DigestRefusal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_sha256_and_round_trip() {
+        let empty = Digest::of(b"");
+        assert_eq!(
+            empty.to_string(),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+        assert_eq!(Digest::try_from(empty.to_string()), Ok(empty));
+        assert!(Digest::try_from("E3".repeat(32)).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! Decides what the log says of one call: as received, admitted, refused, settled.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Change;
+use crate::digest::Digest;
+use crate::envelope::Envelope;
+use crate::key::Touched;
+use crate::names::{CallId, PolicyName, ToolName};
+use crate::tool::Effect;
+
+/// What somebody wrote; untrusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawCall {
+    /// Our own id.
+    pub id: CallId,
+    /// The name as written.
+    pub name: String,
+    /// The arguments as written.
+    pub args: String,
+    /// The id the provider or client gave; blanks and duplicates are harmless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+}
+
+/// A call that passed the gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallAdmitted {
+    /// The call.
+    pub call: CallId,
+    /// The tool it resolved to.
+    pub tool: ToolName,
+    /// The tool's version.
+    pub version: Digest,
+    /// What resume may do with it.
+    pub effect: Effect,
+    /// The arguments after aliases and coercions, where they differ from what was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+    /// Hash of the arguments in canonical form.
+    pub args_hash: Digest,
+    /// What it touches, with the versions that were judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<Touched>,
+    /// What was ignored or repaired on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Where on its path a call was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Size and JSON.
+    Parse,
+    /// Name and visibility.
+    Resolve,
+    /// Types.
+    Validate,
+    /// Policies.
+    Judge,
+    /// A person's answer.
+    Answer,
+}
+
+/// Why a policy's word was no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DenialKind {
+    /// The phase does not grant the tool.
+    NotVisibleInPhase,
+    /// The policy looked and said no.
+    RuleDenied,
+    /// The policy could not answer.
+    PolicyError,
+}
+
+/// Who said no, and in which way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denial {
+    /// The policy.
+    pub policy: PolicyName,
+    /// The way.
+    pub kind: DenialKind,
+}
+
+/// A call that was refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallRefused {
+    /// The call.
+    pub call: CallId,
+    /// Where.
+    pub stage: Stage,
+    /// The policy that said no, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denial: Option<Denial>,
+    /// What the caller is told.
+    pub envelope: Envelope,
+}
+
+/// How a call came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It did what it should.
+    Done,
+    /// It did not, and left nothing behind.
+    Failed,
+    /// It reached the world and its answer is lost.
+    Unknown,
+}
+
+/// A result that was too long for the model, kept aside by its hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The hash it is kept under.
+    pub hash: Digest,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// One file a call changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The file, relative to the project.
+    pub path: String,
+    /// Its content before; absent when there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<Digest>,
+    /// Its content after; absent when it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<Digest>,
+}
+
+/// Something a tool wants known beside its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// What it is about, one word.
+    pub topic: String,
+    /// In words.
+    pub text: String,
+}
+
+/// A call that came to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallSettled {
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolName,
+    /// How.
+    pub outcome: Outcome,
+    /// What the caller is told.
+    pub envelope: Envelope,
+    /// Whether the data is kept from the model, which then sees the message alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub message_only: bool,
+    /// What it changed in the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// The files it changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileChange>,
+    /// What it read and wrote, with the versions from then on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<Touched>,
+    /// What it wants known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+    /// The full result, where it was too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
+}
+
+/// Why a model stopped writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// It was done.
+    Stop,
+    /// It wants calls made.
+    Calls,
+    /// It ran out of room.
+    Length,
+    /// It was cut off by a filter, or declined.
+    Refused,
+}
+
+/// Tokens, as the provider counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache.
+    pub cached_tokens: u64,
+}
+
+/// A person's word on a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Run it.
+    Approve,
+    /// Do not run it.
+    Deny,
+}

@@ -1,0 +1,267 @@
+//! Decides what can happen: the events of a session, its inbox and the project.
+
+mod call;
+mod change;
+mod record;
+
+use serde::{Deserialize, Serialize};
+
+pub use call::{
+    Answer, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Finish, Kept,
+    Notice, Outcome, RawCall, Stage, Usage,
+};
+pub use change::Change;
+pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
+
+use crate::digest::Digest;
+use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+
+/// What can happen in a session. Packs add state keys, never variants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    /// The session began.
+    Opened {
+        /// The session's own id, so that a record cannot be moved to another stream.
+        session: SessionId,
+        /// What it is about, in the words of whoever opened it.
+        title: String,
+    },
+    /// A configuration took effect.
+    ConfigBound {
+        /// Fingerprint of tools, phases, policies and limits.
+        config: Digest,
+        /// Version of the program that bound it.
+        program: String,
+        /// The phase the session is in from here on.
+        phase: PhaseName,
+    },
+    /// A stretch with fresh context began.
+    IterationOpened {
+        /// Its number, from one.
+        iteration: u64,
+        /// Hash of the system prompt, which is fixed for the iteration.
+        prompt: Digest,
+        /// What the person or caller says at its start.
+        input: String,
+    },
+    /// A request went to the model.
+    PlanSent {
+        /// The turn it opens, from one within the session.
+        turn: u64,
+        /// The model it went to.
+        model: String,
+        /// Fingerprint of messages, tool definitions and options.
+        plan: Digest,
+        /// The tools that were shown.
+        tools: Vec<ToolName>,
+    },
+    /// The model answered.
+    ModelReplied {
+        /// The turn.
+        turn: u64,
+        /// Its text.
+        text: String,
+        /// The calls it wants made, untrusted.
+        calls: Vec<RawCall>,
+        /// Why it stopped.
+        finish: Finish,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// The model could not be reached or its reply could not be used.
+    ModelFailed {
+        /// The turn.
+        turn: u64,
+        /// What happened, without secrets.
+        reason: String,
+    },
+    /// A call came from a caller without a model loop.
+    CallReceived {
+        /// The call, untrusted.
+        call: RawCall,
+    },
+    /// A call passed the gate.
+    CallAdmitted(CallAdmitted),
+    /// A policy wants a person's word first.
+    CallAsked {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: ToolName,
+        /// Hash of the arguments the person is shown.
+        args_hash: Digest,
+        /// The policy that asks.
+        policy: PolicyName,
+        /// Why it asks.
+        reason: String,
+    },
+    /// A call was refused; nothing of it ran.
+    CallRefused(CallRefused),
+    /// A call is about to reach the world: its durable intent.
+    CallStarted {
+        /// The call.
+        call: CallId,
+        /// The key the world is asked to honour.
+        key: String,
+    },
+    /// A call came to its end, with everything it changed in the session.
+    CallSettled(CallSettled),
+    /// A file that a settled call changed was changed by somebody else at the same moment.
+    ///
+    /// It was left as it is; the call's version is kept aside.
+    FileConflicted {
+        /// The call.
+        call: CallId,
+        /// The file.
+        path: String,
+        /// What was found there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<Digest>,
+    },
+    /// A person changed the session's state.
+    StateChanged {
+        /// The changes.
+        changes: Vec<Change>,
+        /// Why.
+        reason: String,
+    },
+    /// The session moved to another phase.
+    PhaseEntered {
+        /// Where to.
+        phase: PhaseName,
+        /// Where from.
+        from: PhaseName,
+        /// Why.
+        reason: String,
+        /// The call that asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+    },
+    /// A person answered a question.
+    Answered {
+        /// The call that was asked about.
+        call: CallId,
+        /// Hash of the arguments the person saw.
+        args_hash: Digest,
+        /// The answer.
+        answer: Answer,
+        /// A sentence for the model.
+        note: String,
+    },
+    /// Something from the inbox was taken in.
+    Heard {
+        /// Sequence number in the inbox.
+        inbox: u64,
+        /// Chain hash of that record, so that a lost inbox is noticed.
+        hash: Digest,
+        /// What was said.
+        said: Said,
+    },
+    /// The session came to its end.
+    Ended {
+        /// How.
+        ending: Ending,
+        /// In words.
+        note: String,
+    },
+}
+
+impl Event {
+    /// The variant's name as it stands in the log.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Opened { .. } => "opened",
+            Self::ConfigBound { .. } => "config_bound",
+            Self::IterationOpened { .. } => "iteration_opened",
+            Self::PlanSent { .. } => "plan_sent",
+            Self::ModelReplied { .. } => "model_replied",
+            Self::ModelFailed { .. } => "model_failed",
+            Self::CallReceived { .. } => "call_received",
+            Self::CallAdmitted(_) => "call_admitted",
+            Self::CallAsked { .. } => "call_asked",
+            Self::CallRefused(_) => "call_refused",
+            Self::CallStarted { .. } => "call_started",
+            Self::CallSettled(_) => "call_settled",
+            Self::FileConflicted { .. } => "file_conflicted",
+            Self::StateChanged { .. } => "state_changed",
+            Self::PhaseEntered { .. } => "phase_entered",
+            Self::Answered { .. } => "answered",
+            Self::Heard { .. } => "heard",
+            Self::Ended { .. } => "ended",
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The work is done.
+    Completed,
+    /// Somebody stopped it.
+    Stopped,
+    /// The time was over.
+    DeadlineExceeded,
+    /// The tokens were spent.
+    BudgetExceeded,
+    /// More turns than allowed.
+    TurnsExceeded,
+    /// The same call again and again.
+    Repeating,
+    /// The model failed for good.
+    ModelFailed,
+}
+
+/// What people and other processes say to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Said {
+    /// Words for the model, shown once.
+    Feedback {
+        /// The words.
+        text: String,
+    },
+    /// Stop at the next step.
+    Stop {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What can happen in an inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum InboxEvent {
+    /// Somebody said something.
+    Spoken {
+        /// What.
+        said: Said,
+    },
+}
+
+/// What can happen in a project.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ProjectEvent {
+    /// The project began.
+    ProjectOpened {},
+    /// A session began; its stream must exist from here on.
+    SessionOpened {
+        /// The session.
+        session: SessionId,
+    },
+    /// State shared by all sessions changed.
+    ProjectChanged {
+        /// The changes.
+        changes: Vec<Change>,
+        /// The session whose call made them; absent when a person did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// The call that made them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        /// Why.
+        reason: String,
+    },
+}

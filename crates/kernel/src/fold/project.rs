@@ -1,0 +1,50 @@
+//! Decides what all sessions share: state under keys, and which sessions there are.
+
+use imbl::OrdSet;
+use serde_json::{Value, json};
+
+use super::State;
+use crate::digest::Digest;
+use crate::event::{ProjectEvent, Record};
+use crate::json::canonical;
+use crate::names::SessionId;
+
+/// The fold of the project stream.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Project {
+    /// Place of the last record that was applied.
+    pub seq: u64,
+    /// Sessions that were opened.
+    pub sessions: OrdSet<SessionId>,
+    /// What is kept under keys.
+    pub state: State,
+}
+
+impl Project {
+    /// Takes in the next record.
+    pub fn apply(&mut self, record: &Record<ProjectEvent>) {
+        debug_assert_eq!(record.seq, self.seq + 1);
+        self.seq = record.seq;
+        match &record.event {
+            ProjectEvent::ProjectOpened {} => {}
+            ProjectEvent::SessionOpened { session } => {
+                self.sessions.insert(session.clone());
+            }
+            ProjectEvent::ProjectChanged { changes, .. } => {
+                for change in changes {
+                    // What could not be made was refused when it was staged; a log that says
+                    // otherwise is still read to its end.
+                    let applied = self.state.apply(change);
+                    debug_assert!(applied.is_ok());
+                }
+            }
+        }
+    }
+
+    /// The state in canonical form, with its hash.
+    pub fn export(&self) -> (Value, Digest) {
+        let value = json!({ "state": self.state.export() });
+        let hash = Digest::of(&canonical(&value));
+        (value, hash)
+    }
+}

@@ -1,0 +1,390 @@
+//! Decides what a session is at any point of its log.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, Vector};
+use serde_json::{Value, json};
+
+use super::{State, Tally, Told, Turn};
+use crate::actor::Actor;
+use crate::digest::Digest;
+use crate::event::{
+    Answer, CallAdmitted, CallRefused, CallSettled, Change, Ending, Event, Outcome, RawCall,
+    Record, Said, Saw, Usage,
+};
+use crate::json::canonical;
+use crate::key::{Access, Key};
+use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+use crate::time::Timestamp;
+
+/// Keys whose reading a session remembers.
+pub const READS_MAX: usize = 10_000;
+
+/// The fold of a session stream. Past transcripts leave it; they are in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Place of the last record that was applied.
+    pub seq: u64,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// What it is about.
+    pub title: Arc<str>,
+    /// The configuration in force.
+    pub config: Option<Digest>,
+    /// The phase it is in.
+    pub phase: Option<PhaseName>,
+    /// The phases it went through; the last one is open.
+    pub stays: Vector<Stay>,
+    /// Number of the open iteration; zero before the first.
+    pub iteration: u64,
+    /// What was said at the start of the open iteration.
+    pub input: Arc<str>,
+    /// Hash of the open iteration's system prompt.
+    pub prompt: Option<Digest>,
+    /// Number of the last turn.
+    pub turn: u64,
+    /// Turns of the open iteration.
+    pub turns: Vector<Arc<Turn>>,
+    /// Whether a request is under way.
+    pub asking: bool,
+    /// Requests that failed since the last reply.
+    pub failures: u64,
+    /// Calls that are not settled.
+    pub open: OrdMap<CallId, Arc<OpenCall>>,
+    /// The id the next call gets.
+    pub next_call: u64,
+    /// How often each tool was used.
+    pub tallies: OrdMap<ToolName, Arc<Tally>>,
+    /// What was read, with the version that was seen.
+    pub reads: OrdMap<Key, Seen>,
+    /// The last call and how often it came in a row.
+    pub repeated: Option<(ToolName, Digest, u64)>,
+    /// Tokens used by everything in this session.
+    pub usage: Usage,
+    /// What is kept under keys.
+    pub state: State,
+    /// Words from outside that the model has not been shown yet.
+    pub feedback: Vector<Arc<str>>,
+    /// Somebody asked to stop.
+    pub stop: Option<Arc<str>>,
+    /// How far the inbox was read.
+    pub inbox: u64,
+    /// The newest project head a record of this session saw.
+    pub saw: Option<Saw>,
+    /// How it ended, when it has.
+    pub ended: Option<Ending>,
+}
+
+/// A time spent in a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stay {
+    /// The phase.
+    pub phase: PhaseName,
+    /// When it was entered.
+    pub entered_at: Timestamp,
+    /// When and why it was left.
+    pub left: Option<(Timestamp, Arc<str>)>,
+    /// Iterations that began in it.
+    pub loops: u64,
+}
+
+/// What a read saw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// The content's version.
+    pub version: Option<Digest>,
+    /// The iteration in which it was read.
+    pub iteration: u64,
+    /// Whether it was read, or written by this session itself.
+    pub access: Access,
+}
+
+/// A call on its way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCall {
+    /// The call as written.
+    pub raw: Arc<RawCall>,
+    /// Who wrote it.
+    pub actor: Actor,
+    /// The phase whose tools were shown when it was written.
+    pub shown_in: Option<PhaseName>,
+    /// The model turn it belongs to.
+    pub turn: Option<u64>,
+    /// How far it has come.
+    pub progress: Progress,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// It was received and not judged.
+    Received,
+    /// A person is asked.
+    Asked {
+        /// The policy that asks.
+        policy: PolicyName,
+        /// Why.
+        reason: Arc<str>,
+        /// Hash of the arguments in question.
+        args_hash: Digest,
+    },
+    /// A person answered.
+    Answered {
+        /// The answer.
+        answer: Answer,
+        /// Hash of the arguments the person saw.
+        args_hash: Digest,
+        /// A sentence for the model.
+        note: Arc<str>,
+    },
+    /// It passed the gate.
+    Admitted(Arc<CallAdmitted>),
+    /// Its intent is durable; the world may have been reached.
+    Started(Arc<CallAdmitted>),
+}
+
+impl Session {
+    /// A session before its first record.
+    pub fn new(id: SessionId) -> Self {
+        Self {
+            id,
+            seq: 0,
+            opened_at: Timestamp(0),
+            title: "".into(),
+            config: None,
+            phase: None,
+            stays: Vector::new(),
+            iteration: 0,
+            input: "".into(),
+            prompt: None,
+            turn: 0,
+            turns: Vector::new(),
+            asking: false,
+            failures: 0,
+            open: OrdMap::new(),
+            next_call: 1,
+            tallies: OrdMap::new(),
+            reads: OrdMap::new(),
+            repeated: None,
+            usage: Usage::default(),
+            state: State::default(),
+            feedback: Vector::new(),
+            stop: None,
+            inbox: 0,
+            saw: None,
+            ended: None,
+        }
+    }
+
+    /// Takes in the next record. It only copies what the record says.
+    pub fn apply(&mut self, record: &Record<Event>) {
+        debug_assert_eq!(record.seq, self.seq + 1);
+        self.seq = record.seq;
+        self.saw = record.saw.or(self.saw);
+        match &record.event {
+            Event::Opened { title, .. } => {
+                self.opened_at = record.at;
+                self.title = title.as_str().into();
+            }
+            Event::ConfigBound { config, phase, .. } => {
+                self.lapse(*config);
+                self.config = Some(*config);
+                if self.phase.as_ref() != Some(phase) {
+                    self.enter(phase, "configuration bound", record.at);
+                }
+            }
+            Event::IterationOpened { iteration, prompt, input } => {
+                self.iteration = *iteration;
+                self.prompt = Some(*prompt);
+                self.input = input.as_str().into();
+                self.turns = Vector::new();
+                self.feedback = Vector::new();
+                self.repeated = None;
+                if let Some(stay) = self.stays.back_mut() {
+                    stay.loops += 1;
+                }
+            }
+            Event::PlanSent { turn, .. } => {
+                self.turn = *turn;
+                self.asking = true;
+            }
+            Event::ModelReplied { turn, text, calls, usage, .. } => {
+                self.replied(*turn, text, calls, &record.actor);
+                self.usage.input_tokens += usage.input_tokens;
+                self.usage.output_tokens += usage.output_tokens;
+                self.usage.cached_tokens += usage.cached_tokens;
+            }
+            Event::ModelFailed { .. } => {
+                self.asking = false;
+                self.failures += 1;
+            }
+            Event::CallReceived { call } => {
+                self.receive(Arc::new(call.clone()), &record.actor, None);
+            }
+            Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
+            Event::CallAsked { call, policy, reason, args_hash, .. } => {
+                self.progress(*call, |_| Progress::Asked {
+                    policy: policy.clone(),
+                    reason: reason.as_str().into(),
+                    args_hash: *args_hash,
+                });
+            }
+            Event::Answered { call, answer, args_hash, note } => {
+                self.progress(*call, |_| Progress::Answered {
+                    answer: *answer,
+                    args_hash: *args_hash,
+                    note: note.as_str().into(),
+                });
+            }
+            Event::CallRefused(CallRefused { call, envelope, .. }) => {
+                self.close(*call, || Told { envelope: envelope.clone(), message_only: false });
+            }
+            Event::CallStarted { call, .. } => self.progress(*call, |progress| {
+                if let Progress::Admitted(admitted) = progress {
+                    return Progress::Started(admitted);
+                }
+                progress
+            }),
+            Event::CallSettled(settled) => self.settled(settled),
+            Event::FileConflicted { .. } => {}
+            Event::StateChanged { changes, .. } => self.change(changes),
+            Event::PhaseEntered { phase, reason, .. } => self.enter(phase, reason, record.at),
+            Event::Heard { inbox, said, .. } => {
+                self.inbox = *inbox;
+                match said {
+                    Said::Feedback { text } => self.feedback.push_back(text.as_str().into()),
+                    Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
+                }
+            }
+            Event::Ended { ending, .. } => self.ended = Some(*ending),
+        }
+    }
+
+    /// Questions and answers hold under the configuration they were asked under.
+    fn lapse(&mut self, config: Digest) {
+        if self.config == Some(config) {
+            return;
+        }
+        let asked: Vec<CallId> = self.open.keys().copied().collect();
+        for call in asked {
+            self.progress(call, |progress| match progress {
+                Progress::Asked { .. } | Progress::Answered { .. } => Progress::Received,
+                Progress::Received | Progress::Admitted(_) | Progress::Started(_) => progress,
+            });
+        }
+    }
+
+    fn enter(&mut self, phase: &PhaseName, reason: &str, at: Timestamp) {
+        if let Some(stay) = self.stays.back_mut() {
+            stay.left = Some((at, reason.into()));
+        }
+        let phase = phase.clone();
+        self.stays.push_back(Stay { phase: phase.clone(), entered_at: at, left: None, loops: 0 });
+        self.phase = Some(phase);
+    }
+
+    fn replied(&mut self, turn: u64, text: &str, calls: &[RawCall], actor: &Actor) {
+        self.asking = false;
+        self.failures = 0;
+        let calls: Arc<[Arc<RawCall>]> = calls.iter().cloned().map(Arc::new).collect();
+        for call in calls.iter() {
+            self.receive(Arc::clone(call), actor, Some(turn));
+        }
+        let told = OrdMap::new();
+        self.turns.push_back(Arc::new(Turn { number: turn, text: text.into(), calls, told }));
+    }
+
+    fn receive(&mut self, raw: Arc<RawCall>, actor: &Actor, turn: Option<u64>) {
+        self.next_call = self.next_call.max(raw.id.0 + 1);
+        let open = OpenCall {
+            actor: actor.clone(),
+            shown_in: self.phase.clone(),
+            turn,
+            progress: Progress::Received,
+            raw,
+        };
+        self.open.insert(open.raw.id, Arc::new(open));
+    }
+
+    fn progress(&mut self, call: CallId, step: impl FnOnce(Progress) -> Progress) {
+        if let Some(open) = self.open.get_mut(&call) {
+            let open = Arc::make_mut(open);
+            let before = std::mem::replace(&mut open.progress, Progress::Received);
+            open.progress = step(before);
+        }
+    }
+
+    fn admitted(&mut self, admitted: &CallAdmitted, at: Timestamp) {
+        let (turn, iteration) = (self.turn, self.iteration);
+        let tally = self.tallies.entry(admitted.tool.clone()).or_default();
+        Arc::make_mut(tally).admit(turn, iteration, at);
+        self.repeated = match self.repeated.take() {
+            Some((tool, hash, times)) if tool == admitted.tool && hash == admitted.args_hash => {
+                Some((tool, hash, times + 1))
+            }
+            _ => Some((admitted.tool.clone(), admitted.args_hash, 1)),
+        };
+        let admitted = Arc::new(admitted.clone());
+        self.progress(admitted.call, |_| Progress::Admitted(admitted));
+    }
+
+    fn settled(&mut self, settled: &CallSettled) {
+        if settled.outcome == Outcome::Done {
+            let tally = self.tallies.entry(settled.tool.clone()).or_default();
+            Arc::make_mut(tally).succeeded += 1;
+            for touched in &settled.touched {
+                let seen = Seen {
+                    version: touched.version,
+                    iteration: self.iteration,
+                    access: touched.access,
+                };
+                self.reads.insert(touched.key.clone(), seen);
+            }
+            // Forgetting a read can only make a policy stricter.
+            while self.reads.len() > READS_MAX {
+                self.reads = self.reads.without_min().1;
+            }
+        }
+        self.change(&settled.changes);
+        self.close(settled.call, || Told {
+            envelope: settled.envelope.clone(),
+            message_only: settled.message_only,
+        });
+    }
+
+    /// Ends a call; the model is told of it when it was the model's.
+    fn close(&mut self, call: CallId, told: impl FnOnce() -> Told) {
+        let Some(turn) = self.open.remove(&call).and_then(|open| open.turn) else { return };
+        if let Some(last) = self.turns.back_mut().filter(|last| last.number == turn) {
+            Arc::make_mut(last).told.insert(call, Arc::new(told()));
+        }
+    }
+
+    fn change(&mut self, changes: &[Change]) {
+        for change in changes {
+            if matches!(change, Change::Clear {}) {
+                self.tallies = OrdMap::new();
+                self.reads = OrdMap::new();
+                self.repeated = None;
+            }
+            // What could not be made was refused when it was staged; a log that says otherwise
+            // is still read to its end.
+            let applied = self.state.apply(change);
+            debug_assert!(applied.is_ok());
+        }
+    }
+
+    /// How often a tool was used.
+    pub fn tally(&self, tool: &ToolName) -> Option<&Tally> {
+        self.tallies.get(tool).map(AsRef::as_ref)
+    }
+
+    /// The part of the session that a failed call must leave as it was, with its hash.
+    pub fn export(&self) -> (Value, Digest) {
+        let value = json!({ "phase": self.phase, "state": self.state.export() });
+        let hash = Digest::of(&canonical(&value));
+        (value, hash)
+    }
+}

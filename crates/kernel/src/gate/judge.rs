@@ -1,0 +1,179 @@
+//! Decides, with every policy that governs the tool, whether a call may run. Worst word wins.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::refusal::Refusal;
+use super::{Admitted, Call, prepare, resolve};
+use crate::agent::Agent;
+use crate::envelope::{Code, Trouble};
+use crate::event::{Answer, DenialKind, Event, RawCall, Stage};
+use crate::fold::{Counted, Progress, World};
+use crate::key::Touched;
+use crate::names::{CallId, PolicyName};
+use crate::policy::{Policy, Verdict};
+use crate::tool::Effect;
+
+/// The gate's word on a call.
+#[derive(Debug)]
+pub enum Judgement {
+    /// It may run.
+    Admitted(Admitted),
+    /// A person must be asked first.
+    Asked {
+        /// The call, for showing.
+        call: Call,
+        /// The policy that asks.
+        policy: PolicyName,
+        /// Why.
+        reason: String,
+    },
+    /// It may not run.
+    Refused(Refusal),
+}
+
+impl Judgement {
+    /// What the log says of it.
+    pub fn event(&self, raw: &RawCall) -> Event {
+        match self {
+            Self::Admitted(admitted) => Event::CallAdmitted(admitted.event()),
+            Self::Asked { call, policy, reason } => Event::CallAsked {
+                call: call.id,
+                tool: call.spec.name.clone(),
+                args_hash: call.args_hash,
+                policy: policy.clone(),
+                reason: reason.clone(),
+            },
+            Self::Refused(refusal) => Event::CallRefused(refusal.event(raw)),
+        }
+    }
+}
+
+/// Judges a validated call. `touched` is its footprint with the versions found.
+pub fn admit(agent: &Agent, world: &World<'_>, call: Call, touched: Vec<Touched>) -> Judgement {
+    if let Some(refusal) = repeated(agent, world, &call) {
+        return Judgement::Refused(refusal);
+    }
+    let answer = world.session.open.get(&call.id).map(|open| &open.progress);
+    let approved = match answer {
+        Some(Progress::Answered { answer: Answer::Approve, args_hash, .. }) => {
+            // An approval is for the very arguments the person saw.
+            *args_hash == call.args_hash
+        }
+        Some(Progress::Answered { answer: Answer::Deny, note, .. }) => {
+            return Judgement::Refused(Refusal::by_person(note));
+        }
+        _ => false,
+    };
+    match word(agent, world, &call, &touched) {
+        Err(refusal) => Judgement::Refused(refusal),
+        Ok(Some((policy, reason))) if !approved => Judgement::Asked { call, policy, reason },
+        Ok(_) => {
+            // Resolving demanded a phase, so there is one; the shown one is the stricter guess.
+            let phase = world.session.phase.clone().unwrap_or_else(|| call.shown_in.clone());
+            Judgement::Admitted(Admitted { phase, call, touched })
+        }
+    }
+}
+
+/// Judges an admitted call again when the world moved since: another phase, other versions.
+///
+/// What a person approved stays approved; what is denied now is denied.
+pub fn confirm(
+    agent: &Agent,
+    world: &World<'_>,
+    admitted: Admitted,
+    touched: Vec<Touched>,
+) -> Result<Admitted, Refusal> {
+    let phase = world.session.phase.as_ref().filter(|phase| **phase != admitted.phase);
+    if phase.is_none() && touched == admitted.touched {
+        return Ok(admitted);
+    }
+    let call = admitted.call;
+    if let Some(phase) = phase.filter(|phase| !agent.grants(phase, call.place)) {
+        return Err(resolve::not_granted(call.spec.name.as_str(), phase, Vec::new()));
+    }
+    let world = World { counted: Counted::Already, ..*world };
+    word(agent, &world, &call, &touched)?;
+    let phase = phase.cloned().unwrap_or(admitted.phase);
+    Ok(Admitted { call, touched, phase })
+}
+
+/// Takes up an admitted call from the log, to run it after a crash. It is confirmed like any
+/// other before it runs.
+///
+/// `None` means that it may have reached the world already: its outcome is unknown.
+pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Admitted>, Refusal> {
+    let Some(open) = world.session.open.get(&id) else { return Ok(None) };
+    let (logged, started) = match &open.progress {
+        Progress::Admitted(logged) => (logged, false),
+        Progress::Started(logged) => (logged, true),
+        Progress::Received | Progress::Asked { .. } | Progress::Answered { .. } => return Ok(None),
+    };
+    if started && logged.effect == Effect::External {
+        return Ok(None);
+    }
+    let call = prepare(agent, world.session, open)?;
+    if call.args_hash != logged.args_hash || call.spec.version != logged.version {
+        let message = "The tool changed since this call was admitted. Make the call again.";
+        return Err(Refusal::new(Stage::Judge, Trouble::new(Code::COMMIT_CONFLICT, message)));
+    }
+    let phase = call.shown_in.clone();
+    Ok(Some(Admitted { touched: logged.touches.clone(), call, phase }))
+}
+
+/// All policies' word: an error refuses, `Some` asks, `None` allows.
+fn word(
+    agent: &Agent,
+    world: &World<'_>,
+    call: &Call,
+    touched: &[Touched],
+) -> Result<Option<(PolicyName, String)>, Refusal> {
+    let mut asked = None;
+    let entry = agent.toolset.entries().get(call.place);
+    for policy in entry.into_iter().flat_map(|entry| &entry.policies) {
+        let judged = catch_unwind(AssertUnwindSafe(|| policy.judge(call, touched, world)));
+        match judged.unwrap_or_else(|_| Verdict::Broken("the policy broke down".to_owned())) {
+            Verdict::Allow => {}
+            Verdict::Ask(reason) => {
+                asked.get_or_insert_with(|| (policy.name().clone(), reason));
+            }
+            Verdict::Deny(reason) => return Err(denied(policy.as_ref(), reason)),
+            Verdict::Broken(reason) => return Err(broken(policy.as_ref(), &reason)),
+        }
+    }
+    Ok(asked)
+}
+
+fn denied(policy: &dyn Policy, reason: String) -> Refusal {
+    let reason = if reason.is_empty() { "Policy denied.".to_owned() } else { reason };
+    let trouble = Trouble::new(Code::POLICY_DENIED, reason);
+    Refusal::denied(Stage::Judge, policy.name(), DenialKind::RuleDenied, trouble)
+}
+
+fn broken(policy: &dyn Policy, reason: &str) -> Refusal {
+    let message = format!(
+        "Policy '{}' could not be evaluated ({reason}), so the call is denied.",
+        policy.name()
+    );
+    let trouble = Trouble::new(Code::POLICY_ERROR, message);
+    Refusal::denied(Stage::Judge, policy.name(), DenialKind::PolicyError, trouble)
+}
+
+/// The same call again and again, by a model that does not notice.
+fn repeated(agent: &Agent, world: &World<'_>, call: &Call) -> Option<Refusal> {
+    let (tool, hash, times) = world.session.repeated.as_ref()?;
+    let same = call.from_model && *tool == call.spec.name && *hash == call.args_hash;
+    if !same || *times < agent.limits.repeat_calls_max {
+        return None;
+    }
+    let message =
+        format!("The same call was made {times} times in a row. Do something else, or finish.");
+    Some(Refusal::new(Stage::Judge, Trouble::new(Code::CALL_REPEATED, message)))
+}
+
+pub(super) fn over_limit(raw: &RawCall, calls_max: u64) -> Refusal {
+    let name: String = raw.name.chars().take(80).collect();
+    let message =
+        format!("Only {calls_max} calls are run per turn; {name:?} was not. Call it again.");
+    Refusal::new(Stage::Judge, Trouble::new(Code::CALLS_OVER_LIMIT, message))
+}

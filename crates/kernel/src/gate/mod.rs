@@ -1,0 +1,148 @@
+//! Decides whether a call may run: parse, resolve, validate, judge. There is no other way in.
+//!
+//! An [`Admitted`] cannot be forged:
+//!
+//! ```compile_fail
+//! use toolgate_kernel::gate::Admitted;
+//! fn forge() -> Admitted {
+//!     Admitted { call: todo!(), touched: vec![], phase: todo!() }
+//! }
+//! ```
+//!
+//! nor copied, so it cannot be run twice:
+//!
+//! ```compile_fail
+//! use toolgate_kernel::gate::Admitted;
+//! fn twice(admitted: Admitted) -> (Admitted, Admitted) {
+//!     (admitted.clone(), admitted)
+//! }
+//! ```
+
+mod judge;
+mod parse;
+mod refusal;
+mod resolve;
+mod validate;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+pub use judge::{Judgement, admit, confirm, readmit};
+pub use refusal::Refusal;
+
+use crate::actor::Actor;
+use crate::agent::Agent;
+use crate::digest::Digest;
+use crate::event::{CallAdmitted, RawCall};
+use crate::fold::{OpenCall, Session};
+use crate::key::{Access, Key, Touched};
+use crate::names::{CallId, PhaseName};
+use crate::tool::ToolSpec;
+
+/// A call that is resolved and validated, and not yet judged.
+#[derive(Debug)]
+pub struct Call {
+    id: CallId,
+    spec: Arc<ToolSpec>,
+    place: usize,
+    args: Map<String, Value>,
+    args_hash: Digest,
+    /// Whether aliases, coercions or repairs made the arguments differ from what was written.
+    rewritten: bool,
+    keys: Vec<(Access, Key)>,
+    warnings: Vec<String>,
+    actor: Actor,
+    shown_in: PhaseName,
+    from_model: bool,
+}
+
+impl Call {
+    /// The call's id.
+    pub fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// The tool.
+    pub fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    /// The arguments, as policies and the tool both see them.
+    pub fn args(&self) -> &Map<String, Value> {
+        &self.args
+    }
+
+    /// Hash of the arguments in canonical form.
+    pub fn args_hash(&self) -> Digest {
+        self.args_hash
+    }
+
+    /// What it touches, reads before writes.
+    pub fn keys(&self) -> &[(Access, Key)] {
+        &self.keys
+    }
+
+    /// Who made it.
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// What was ignored or repaired on the way.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// A call that was judged and may run, once.
+#[derive(Debug)]
+pub struct Admitted {
+    call: Call,
+    touched: Vec<Touched>,
+    phase: PhaseName,
+}
+
+impl Admitted {
+    /// The call.
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// What it touches, with the versions that were judged.
+    pub fn touched(&self) -> &[Touched] {
+        &self.touched
+    }
+
+    /// What the log says of the admission.
+    pub fn event(&self) -> CallAdmitted {
+        let call = &self.call;
+        CallAdmitted {
+            call: call.id,
+            tool: call.spec.name.clone(),
+            version: call.spec.version,
+            effect: call.spec.effect,
+            args: call.rewritten.then(|| Value::Object(call.args.clone())),
+            args_hash: call.args_hash,
+            touches: self.touched.clone(),
+            warnings: call.warnings.clone(),
+        }
+    }
+
+    /// Gives up the call to whoever runs it.
+    pub fn into_parts(self) -> (Call, Vec<Touched>) {
+        (self.call, self.touched)
+    }
+}
+
+/// Parses, resolves and validates a call that was received.
+pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Call, Refusal> {
+    // A name that cannot be called is the first thing to put right, so it is reported first.
+    let resolved = resolve::resolve(agent, session, open)?;
+    let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
+    validate::validate(resolved, parsed, open)
+}
+
+/// The refusal of a call beyond the cap of its turn: every call gets exactly one result.
+pub fn over_limit(raw: &RawCall, calls_max: u64) -> Refusal {
+    judge::over_limit(raw, calls_max)
+}

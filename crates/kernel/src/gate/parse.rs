@@ -1,0 +1,74 @@
+//! Decides whether the text of the arguments is one JSON object of bearable size.
+
+use serde_json::{Map, Value};
+
+use super::refusal::Refusal;
+use crate::envelope::{Code, Trouble};
+use crate::event::{RawCall, Stage};
+use crate::json::parse_strict;
+use crate::limits::Limits;
+use crate::tool::Effect;
+
+/// Arguments as JSON, with what was repaired to get there.
+pub(super) struct Parsed {
+    pub(super) args: Map<String, Value>,
+    pub(super) repaired: Option<&'static str>,
+}
+
+/// Reads the arguments. Blank text, a code fence and double encoding are repaired, except that
+/// nothing is guessed for a tool that reaches the world.
+pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Parsed, Refusal> {
+    let text = raw.args.as_str();
+    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    if bytes > limits.args_bytes_max {
+        let max = limits.args_bytes_max;
+        let message =
+            format!("The arguments have {bytes} bytes; at most {max} are taken. Send less.");
+        return Err(Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_TOO_LARGE, message)));
+    }
+    if text.trim().is_empty() {
+        return Ok(Parsed { args: Map::new(), repaired: None });
+    }
+    let strict = parse_strict(text, limits);
+    let refused = match strict {
+        Ok(Value::Object(args)) => return Ok(Parsed { args, repaired: None }),
+        Ok(other) => repair_encoded(&other, limits).ok_or_else(|| "it is no object".to_owned()),
+        Err(refusal) => repair_fenced(text, limits).ok_or_else(|| refusal.to_string()),
+    };
+    match refused {
+        Ok(parsed) if effect != Effect::External => Ok(parsed),
+        Ok(_) => Err(unreadable("send plain JSON: nothing is guessed for this tool")),
+        Err(reason) => Err(unreadable(&reason)),
+    }
+}
+
+fn unreadable(reason: &str) -> Refusal {
+    let message =
+        format!("The arguments are not one JSON object: {reason}. Send {{\"name\": value, …}}.");
+    Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_JSON_PARSE_ERROR, message))
+}
+
+/// An object that was encoded twice.
+fn repair_encoded(value: &Value, limits: &Limits) -> Option<Parsed> {
+    let inner = parse_strict(value.as_str()?, limits).ok()?;
+    object(inner, "arguments were encoded twice")
+}
+
+/// An object inside one code fence with nothing around it.
+fn repair_fenced(text: &str, limits: &Limits) -> Option<Parsed> {
+    let body = text.trim().strip_prefix("```")?.strip_suffix("```")?;
+    let (language, body) = body.split_once('\n')?;
+    if !language.trim().chars().all(|c| c.is_ascii_alphanumeric()) || body.contains("```") {
+        return None;
+    }
+    object(parse_strict(body.trim(), limits).ok()?, "arguments stood in a code fence")
+}
+
+fn object(value: Value, repaired: &'static str) -> Option<Parsed> {
+    match value {
+        Value::Object(args) => Some(Parsed { args, repaired: Some(repaired) }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            None
+        }
+    }
+}

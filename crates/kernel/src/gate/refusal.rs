@@ -1,0 +1,69 @@
+//! Decides how a refused call is put into words and into the log.
+
+use crate::envelope::{Code, Envelope, Trouble};
+use crate::event::{CallRefused, Denial, DenialKind, RawCall, Stage};
+use crate::names::PolicyName;
+
+/// A call that may not run, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// Where on its path.
+    pub stage: Stage,
+    /// The policy that said no, where one did.
+    pub denial: Option<Denial>,
+    /// What the caller is told.
+    pub errors: Vec<Trouble>,
+}
+
+impl Refusal {
+    pub(super) fn new(stage: Stage, trouble: Trouble) -> Self {
+        Self { stage, denial: None, errors: vec![trouble] }
+    }
+
+    pub(super) fn denied(
+        stage: Stage,
+        policy: &PolicyName,
+        kind: DenialKind,
+        trouble: Trouble,
+    ) -> Self {
+        let denial = Some(Denial { policy: policy.clone(), kind });
+        Self { stage, denial, errors: vec![trouble] }
+    }
+
+    /// What the call touches cannot be looked up, so nobody can judge it.
+    pub fn unreachable(reason: &str) -> Self {
+        let message =
+            format!("What this call touches cannot be looked up ({reason}); it is not run.");
+        Self::new(Stage::Judge, Trouble::new(Code::POLICY_ERROR, message))
+    }
+
+    /// A person's no.
+    pub fn by_person(note: &str) -> Self {
+        let message = match note {
+            "" => "A person was asked and said no.".to_owned(),
+            note => format!("A person was asked and said no: {note}"),
+        };
+        Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_DENIED, message))
+    }
+
+    /// Nobody was there to ask.
+    pub fn pending(reason: &str) -> Self {
+        let message = format!("A person must approve this first ({reason}). Go on without it.");
+        Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))
+    }
+
+    /// What the caller is told.
+    pub fn envelope(&self, raw: &RawCall) -> Envelope {
+        Envelope::trouble(&raw.name, self.errors.clone())
+    }
+
+    /// What the log says.
+    pub fn event(&self, raw: &RawCall) -> CallRefused {
+        CallRefused {
+            call: raw.id,
+            stage: self.stage,
+            denial: self.denial.clone(),
+            envelope: self.envelope(raw),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Decides which tool a name means, and whether the caller may see it.
+
+use std::sync::Arc;
+
+use super::refusal::Refusal;
+use crate::agent::Agent;
+use crate::envelope::{Code, Trouble};
+use crate::event::{DenialKind, Stage};
+use crate::fold::{OpenCall, Session};
+use crate::names::{PhaseName, PolicyName, nearest};
+use crate::tool::ToolSpec;
+
+/// A tool that may be called, with the phase whose tools were shown.
+pub(super) struct Resolved {
+    pub(super) spec: Arc<ToolSpec>,
+    pub(super) place: usize,
+    pub(super) shown_in: PhaseName,
+}
+
+/// Names listed in a refusal.
+const AVAILABLE_MAX: usize = 64;
+
+pub(super) fn resolve(
+    agent: &Agent,
+    session: &Session,
+    open: &OpenCall,
+) -> Result<Resolved, Refusal> {
+    let (Some(phase), Some(shown_in)) = (&session.phase, &open.shown_in) else {
+        return Err(unknown(&open.raw.name, Vec::new()));
+    };
+    let found = agent.toolset.find(&open.raw.name);
+    let entry = found.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
+    let Some((place, entry)) = entry else {
+        return Err(unknown(&open.raw.name, available(agent, phase, shown_in)));
+    };
+    if !agent.grants(phase, place) || !agent.grants(shown_in, place) {
+        return Err(not_granted(
+            entry.spec.name.as_str(),
+            phase,
+            available(agent, phase, shown_in),
+        ));
+    }
+    Ok(Resolved { spec: Arc::clone(&entry.spec), place, shown_in: shown_in.clone() })
+}
+
+/// What may be called: shown when the call was written AND granted now.
+fn available(agent: &Agent, phase: &PhaseName, shown_in: &PhaseName) -> Vec<String> {
+    let shown: Vec<&str> = agent.visible(shown_in).map(|entry| entry.spec.name.as_str()).collect();
+    let granted = agent.visible(phase).map(|entry| entry.spec.name.as_str());
+    let both = granted.filter(|name| shown.contains(name));
+    both.take(AVAILABLE_MAX).map(str::to_owned).collect()
+}
+
+fn unknown(name: &str, available: Vec<String>) -> Refusal {
+    let shown: String = name.chars().take(80).collect();
+    let mut message = format!("No tool is named {shown:?}.");
+    match nearest(name, available.iter().map(String::as_str)) {
+        Some(near) => message.push_str(&format!(" Did you mean {near}?")),
+        None => message.push_str(" Use one of the available tools, by its exact name."),
+    }
+    let trouble = Trouble::new(Code::TOOL_UNKNOWN, message).allowing(available);
+    Refusal::new(Stage::Resolve, trouble)
+}
+
+/// The refusal names the tool the caller named, and nothing else of it.
+pub(super) fn not_granted(tool: &str, phase: &PhaseName, available: Vec<String>) -> Refusal {
+    let message =
+        format!("Tool '{tool}' is not available in phase {phase}. Use one of the available tools.");
+    let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(available);
+    match PolicyName::parse("phase-grant") {
+        Ok(policy) => {
+            Refusal::denied(Stage::Resolve, &policy, DenialKind::NotVisibleInPhase, trouble)
+        }
+        Err(_) => Refusal::new(Stage::Resolve, trouble),
+    }
+}

@@ -1,0 +1,86 @@
+//! Decides whether the arguments have the declared types, and what the call touches.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::{Map, Value};
+
+use super::Call;
+use super::parse::Parsed;
+use super::refusal::Refusal;
+use super::resolve::Resolved;
+use crate::digest::Digest;
+use crate::envelope::{Code, Trouble};
+use crate::event::Stage;
+use crate::fold::OpenCall;
+use crate::key::{Access, Key};
+use crate::path::project_path;
+use crate::tool::{Fit, ToolSpec};
+
+pub(super) fn validate(
+    resolved: Resolved,
+    parsed: Parsed,
+    open: &OpenCall,
+) -> Result<Call, Refusal> {
+    let Resolved { spec, place, shown_in } = resolved;
+    if spec.input_shape.is_empty() && !parsed.args.is_empty() {
+        return Err(invalid("Tool does not accept any arguments. Send {}."));
+    }
+    let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
+    let mut args = Value::Object(parsed.args);
+    let fit = spec.input_shape.fit(&mut args, &mut warnings).map_err(|misfits| Refusal {
+        stage: Stage::Validate,
+        denial: None,
+        errors: misfits.into_iter().map(Trouble::from).collect(),
+    })?;
+    let mut moved = Fit::AsWritten;
+    if let Value::Object(args) = &mut args {
+        moved = normalise_paths(&spec, args)?;
+    }
+    let args_hash = Digest::of_json(&args);
+    let Value::Object(args) = args else { return Err(invalid("Send one JSON object.")) };
+    let keys = footprint(&spec, &args)?;
+    Ok(Call {
+        id: open.raw.id,
+        place,
+        args,
+        args_hash,
+        rewritten: parsed.repaired.is_some() || fit == Fit::Changed || moved == Fit::Changed,
+        keys,
+        warnings,
+        actor: open.actor.clone(),
+        shown_in,
+        from_model: open.turn.is_some(),
+        spec,
+    })
+}
+
+fn invalid(message: &str) -> Refusal {
+    Refusal::new(Stage::Validate, Trouble::new(Code::ARGUMENTS_INVALID, message))
+}
+
+/// Brings every path into its one form, so that policy and tool cannot see different files.
+fn normalise_paths(spec: &ToolSpec, args: &mut Map<String, Value>) -> Result<Fit, Refusal> {
+    let mut fit = Fit::AsWritten;
+    for argument in &spec.paths {
+        let Some(Value::String(given)) = args.get_mut(&argument.field) else { continue };
+        let path = project_path(given, argument.mount.as_deref()).map_err(|refusal| {
+            let message = format!("{}: {refusal}.", argument.field);
+            let trouble = Trouble::new(Code::ARGUMENTS_INVALID, message).at(&argument.field);
+            Refusal::new(Stage::Validate, trouble)
+        })?;
+        if *given != path {
+            (*given, fit) = (path, Fit::Changed);
+        }
+    }
+    Ok(fit)
+}
+
+/// What the call touches, reads first. A tool that cannot say is not run.
+fn footprint(spec: &ToolSpec, args: &Map<String, Value>) -> Result<Vec<(Access, Key)>, Refusal> {
+    let Some(touches) = &spec.touches else { return Ok(Vec::new()) };
+    let keys = catch_unwind(AssertUnwindSafe(|| touches(args)))
+        .map_err(|_| invalid("What this call would touch cannot be told; it is not run."))?;
+    let mut keys = keys.map_err(|refusal| invalid(&refusal.to_string()))?;
+    keys.sort_by_key(|(access, _)| *access);
+    Ok(keys)
+}

@@ -1,0 +1,25 @@
+//! Pure decisions of toolgate: no IO, no clock, no randomness, no environment.
+//!
+//! Read it along the path of a call: [`gate`] (parse, resolve, validate, judge), then [`event`]
+//! and [`fold`] for what the log says and means, then [`render`] and [`next`] for what follows.
+
+pub mod actor;
+pub mod agent;
+pub mod budget;
+pub mod digest;
+pub mod envelope;
+pub mod event;
+pub mod fold;
+pub mod gate;
+pub mod json;
+pub mod key;
+pub mod limits;
+pub mod names;
+pub mod next;
+pub mod path;
+pub mod policy;
+pub mod render;
+pub mod seal;
+pub mod section;
+pub mod time;
+pub mod tool;

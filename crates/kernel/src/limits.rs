@@ -1,0 +1,156 @@
+//! Decides how much of anything is too much: every bound and deadline, units last.
+
+use serde::{Deserialize, Serialize};
+
+/// Every bound and every deadline. Zero never means "no limit": it is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Bytes of a call's arguments.
+    #[serde(alias = "max_tool_args_bytes")]
+    pub args_bytes_max: u64,
+    /// Nesting depth of a call's arguments.
+    pub args_depth_max: u64,
+    /// Keys and list items in a call's arguments, counted together.
+    pub args_items_max: u64,
+    /// Bytes of a result shown to the model; the full result is kept aside by its hash.
+    #[serde(alias = "max_tool_output_bytes")]
+    pub result_bytes_max: u64,
+    /// Bytes of a result that are kept at all.
+    pub result_kept_bytes_max: u64,
+    /// Milliseconds one call may take.
+    pub call_ms_max: u64,
+    /// Milliseconds a model may take for one reply.
+    pub reply_ms_max: u64,
+    /// Milliseconds a person is waited for before a question is left pending.
+    pub answer_ms_max: u64,
+    /// Milliseconds one append to the log may take.
+    pub append_ms_max: u64,
+    /// Milliseconds a whole run may take.
+    pub run_ms_max: u64,
+    /// Calls of one turn; the rest are answered with an error.
+    pub turn_calls_max: u64,
+    /// Turns of one iteration.
+    pub iteration_turns_max: u64,
+    /// Times the same call may be repeated in a row.
+    pub repeat_calls_max: u64,
+    /// State changes one call may stage.
+    pub changes_max: u64,
+    /// Bytes of one staged value.
+    pub value_bytes_max: u64,
+    /// Notices one call may publish.
+    pub notices_max: u64,
+    /// Committed events an observer may lag behind before it loses some.
+    pub observer_events_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            args_bytes_max: 200_000,
+            args_depth_max: 64,
+            args_items_max: 10_000,
+            result_bytes_max: 200_000,
+            result_kept_bytes_max: 16 << 20,
+            call_ms_max: 60_000,
+            reply_ms_max: 120_000,
+            answer_ms_max: 600_000,
+            append_ms_max: 30_000,
+            run_ms_max: 24 * 3_600_000,
+            turn_calls_max: 32,
+            iteration_turns_max: 100,
+            repeat_calls_max: 5,
+            changes_max: 1_000,
+            value_bytes_max: 4 << 20,
+            notices_max: 100,
+            observer_events_max: 1_024,
+        }
+    }
+}
+
+/// Longest deadline a call may be given: fifteen minutes.
+pub const CALL_MS_CEILING: u64 = 15 * 60_000;
+
+/// A limit that would switch itself off or promise the impossible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitRefusal {
+    /// Zero was given where a bound is due.
+    #[error("limit {0} is 0: every limit must be at least 1; leave the line out for the default")]
+    Zero(&'static str),
+    /// The bound is above what can be kept.
+    #[error("limit {name} is {given}: at most {ceiling} is possible")]
+    TooHigh {
+        /// The limit's name.
+        name: &'static str,
+        /// What was asked for.
+        given: u64,
+        /// What is possible.
+        ceiling: u64,
+    },
+}
+
+impl Limits {
+    /// Refuses zero and what cannot be kept.
+    pub fn check(&self) -> Result<(), LimitRefusal> {
+        for (name, value, ceiling) in self.table() {
+            if value == 0 {
+                return Err(LimitRefusal::Zero(name));
+            }
+            if value > ceiling {
+                return Err(LimitRefusal::TooHigh { name, given: value, ceiling });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every limit with its name, its value and its ceiling, in the order of the docs.
+    pub fn table(&self) -> [(&'static str, u64, u64); 17] {
+        const BYTES: u64 = 64 << 20;
+        const MS: u64 = 30 * 24 * 3_600_000;
+        const COUNT: u64 = 1_000_000;
+        [
+            ("args_bytes_max", self.args_bytes_max, BYTES),
+            // The parser itself stops at 128 levels.
+            ("args_depth_max", self.args_depth_max, 120),
+            ("args_items_max", self.args_items_max, COUNT),
+            ("result_bytes_max", self.result_bytes_max, BYTES),
+            ("result_kept_bytes_max", self.result_kept_bytes_max, BYTES),
+            ("call_ms_max", self.call_ms_max, CALL_MS_CEILING),
+            ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
+            ("answer_ms_max", self.answer_ms_max, MS),
+            ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
+            ("run_ms_max", self.run_ms_max, MS),
+            ("turn_calls_max", self.turn_calls_max, 1_000),
+            ("iteration_turns_max", self.iteration_turns_max, COUNT),
+            ("repeat_calls_max", self.repeat_calls_max, COUNT),
+            ("changes_max", self.changes_max, COUNT),
+            ("value_bytes_max", self.value_bytes_max, BYTES),
+            ("notices_max", self.notices_max, 10_000),
+            ("observer_events_max", self.observer_events_max, COUNT),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_hold_and_zero_never_means_unlimited() {
+        assert_eq!(Limits::default().check(), Ok(()));
+        let limits = Limits { call_ms_max: 0, ..Limits::default() };
+        assert_eq!(limits.check(), Err(LimitRefusal::Zero("call_ms_max")));
+        let limits = Limits { call_ms_max: CALL_MS_CEILING + 1, ..Limits::default() };
+        assert!(matches!(limits.check(), Err(LimitRefusal::TooHigh { .. })));
+    }
+
+    #[test]
+    fn the_table_lists_every_field() {
+        let fields = serde_json::to_value(Limits::default()).unwrap();
+        let mut named: Vec<_> = fields.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut listed: Vec<_> = Limits::default().table().iter().map(|row| row.0).collect();
+        named.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(named, listed);
+    }
+}

@@ -1,0 +1,105 @@
+//! Decides which file a path names: one form for policies and tools, inside the project only.
+
+/// Why a path is refused. The model reads this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathRefusal {
+    /// It leads out of the project folder.
+    #[error("leads out of the project folder: use a path inside it")]
+    Outside,
+    /// It names the project's own law or log.
+    #[error("is reserved: no tool may reach it")]
+    Reserved,
+    /// It has characters that would show another name than they mean.
+    #[error("contains the invisible or control character U+{0:04X}: leave it out")]
+    Deceptive(u32),
+    /// There is nothing in it, or too much.
+    #[error("must name a file with at most 400 bytes")]
+    Length,
+}
+
+/// Longest path, in bytes.
+const PATH_BYTES_MAX: usize = 400;
+
+/// Names at the top of a project that no tool reaches, in any case.
+const RESERVED: &[&str] = &["toolgate.yaml", "toolgate.yml", ".toolgate"];
+
+/// The one form of a path inside the project: no leading slash, no `.`, no `..`.
+///
+/// With a mount point an absolute path must lie under it, component by component; without one a
+/// leading slash means the project folder itself.
+pub fn project_path(given: &str, mount: Option<&str>) -> Result<String, PathRefusal> {
+    if let Some(bad) = given.chars().find(|c| deceptive(*c)) {
+        return Err(PathRefusal::Deceptive(u32::from(bad)));
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in given.split(['/', '\\']) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop().ok_or(PathRefusal::Outside)?),
+            name => parts.push(name),
+        }
+    }
+    if let Some(mount) = mount.filter(|_| given.starts_with(['/', '\\'])) {
+        let mount: Vec<&str> = mount.split('/').filter(|part| !part.is_empty()).collect();
+        parts = parts.strip_prefix(mount.as_slice()).ok_or(PathRefusal::Outside)?.to_vec();
+    }
+    // Windows drive letters and alternate streams mean nothing good anywhere.
+    if parts.iter().any(|part| part.contains(':')) {
+        return Err(PathRefusal::Outside);
+    }
+    // Some file systems drop trailing dots and spaces, so a reserved name is compared without.
+    let first = parts.first().map(|part| part.trim_end_matches(['.', ' ']).to_lowercase());
+    if first.is_some_and(|first| RESERVED.contains(&first.as_str())) {
+        return Err(PathRefusal::Reserved);
+    }
+    let path = parts.join("/");
+    if path.is_empty() || path.len() > PATH_BYTES_MAX {
+        return Err(PathRefusal::Length);
+    }
+    Ok(path)
+}
+
+/// Characters that make a name look like another one.
+fn deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}' | '\u{180e}' | '\u{2028}' | '\u{2029}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_one_path() {
+        for same in ["a/b.md", "/a/b.md", "./a//b.md", "a/x/../b.md", "a\\b.md"] {
+            assert_eq!(project_path(same, None).as_deref(), Ok("a/b.md"), "{same}");
+        }
+        let mounted = |path| project_path(path, Some("/workspace/allowed"));
+        assert_eq!(mounted("/workspace/allowed/x").as_deref(), Ok("x"));
+        assert_eq!(mounted("x").as_deref(), Ok("x"));
+        assert_eq!(mounted("/workspace/allowed_evil/x"), Err(PathRefusal::Outside));
+        assert_eq!(mounted("/workspace/allowed\" /x"), Err(PathRefusal::Outside));
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_refused() {
+        let refused = [
+            ("../../../../etc/passwd", PathRefusal::Outside),
+            ("a/../../b", PathRefusal::Outside),
+            ("C:/x", PathRefusal::Outside),
+            ("toolgate.yaml", PathRefusal::Reserved),
+            ("/TOOLGATE.yaml", PathRefusal::Reserved),
+            ("x/../.toolgate/log.db", PathRefusal::Reserved),
+            (".toolgate. /log.db", PathRefusal::Reserved),
+            ("file\u{202e}txt.exe", PathRefusal::Deceptive(0x202e)),
+            ("a\u{0}b", PathRefusal::Deceptive(0)),
+            ("", PathRefusal::Length),
+            ("/", PathRefusal::Length),
+        ];
+        for (path, refusal) in refused {
+            assert_eq!(project_path(path, None), Err(refusal), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Decides what a policy is: a pure judge of one call, without memory of its own.
+
+pub mod expression;
+mod limit;
+mod read_before_write;
+mod rule;
+mod scope;
+mod sequential;
+
+use std::fmt;
+
+use serde_json::Value;
+
+pub use limit::{CountLimit, LimitPolicyRefusal, Per, RateLimit};
+pub use read_before_write::{OwnWrites, ReadBeforeWrite, ReadScope, SEEN_FAMILY, seen_key};
+pub use rule::{Rule, RuleExample, RuleRefusal, RuleText};
+pub use scope::RULE_ROOTS;
+pub use sequential::SequentialDependency;
+
+use crate::fold::World;
+use crate::gate::Call;
+use crate::key::Touched;
+use crate::names::PolicyName;
+use crate::tool::ToolSpec;
+
+/// A judge of calls. What it needs to remember is in the folds, so a rollback cannot confuse it.
+pub trait Policy: Send + Sync {
+    /// Its name, as refusals quote it.
+    fn name(&self) -> &PolicyName;
+
+    /// Whether it has anything to say of this tool.
+    fn governs(&self, tool: &ToolSpec) -> bool;
+
+    /// Its word on one call. `touched` is the call's footprint with the versions found.
+    fn judge(&self, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict;
+
+    /// What it enforces, for the configuration's fingerprint and for `explain`.
+    fn describe(&self) -> Value;
+}
+
+impl fmt::Debug for dyn Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({})", self.name())
+    }
+}
+
+/// A policy's word. The worst of all wins.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It does not object.
+    Allow,
+    /// A person must say yes first.
+    Ask(String),
+    /// No, with the reason for the model.
+    Deny(String),
+    /// It could not answer, which counts as no.
+    Broken(String),
+}

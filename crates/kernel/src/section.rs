@@ -1,0 +1,255 @@
+//! Decides which tools exist together: sections with their text, tools, policies and state.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::names::{Family, GroupName, SectionName, ToolName};
+use crate::policy::{Policy, SEEN_FAMILY};
+use crate::tool::ToolSpec;
+
+/// Where a family of keys is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    /// With the session; gone with it.
+    Session,
+    /// With the project; shared by all sessions.
+    Project,
+    /// In the project's folder.
+    Files,
+}
+
+/// Who may change a family of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// Calls may.
+    Open,
+    /// Only a person may; no call can stage a change.
+    HumanOnly,
+}
+
+/// Makes a value written under an older layout one of the current layout.
+pub type Upcast = Arc<dyn Fn(u16, Value) -> Value + Send + Sync>;
+
+/// A family of keys that a section keeps.
+#[derive(Clone)]
+pub struct FamilySpec {
+    /// Its name.
+    pub name: Family,
+    /// Where it is kept.
+    pub home: Home,
+    /// Who may change it.
+    pub guard: Guard,
+    /// Version of its layout; raise it when values change their shape.
+    pub layout: u16,
+    /// Brings older layouts up to date on read.
+    pub upcast: Option<Upcast>,
+}
+
+impl FamilySpec {
+    /// A family in its first layout that calls may change.
+    pub fn new(name: Family, home: Home) -> Self {
+        Self { name, home, guard: Guard::Open, layout: 1, upcast: None }
+    }
+
+    /// The same, but only a person may change it.
+    pub fn human_only(mut self) -> Self {
+        self.guard = Guard::HumanOnly;
+        self
+    }
+
+    /// The same in a later layout, with what brings older values up to date.
+    pub fn layout(mut self, layout: u16, upcast: Upcast) -> Self {
+        (self.layout, self.upcast) = (layout, Some(upcast));
+        self
+    }
+}
+
+impl fmt::Debug for FamilySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FamilySpec({}, {:?}, {:?}, v{})", self.name, self.home, self.guard, self.layout)
+    }
+}
+
+/// A part of the prompt: its text, its tools, its policies and the state it keeps.
+#[derive(Clone)]
+pub struct Section {
+    /// Its name.
+    pub name: SectionName,
+    /// Text for the system prompt.
+    pub text: String,
+    /// Tools, in the order they are shown.
+    pub tools: Vec<Arc<ToolSpec>>,
+    /// Policies that govern these tools and no others.
+    pub policies: Vec<Arc<dyn Policy>>,
+    /// Families of keys it keeps.
+    pub families: Vec<FamilySpec>,
+    /// Whether it is there at all.
+    pub enabled: bool,
+}
+
+impl Section {
+    /// An enabled section with nothing in it.
+    pub fn new(name: SectionName) -> Self {
+        Self {
+            name,
+            text: String::new(),
+            tools: Vec::new(),
+            policies: Vec::new(),
+            families: Vec::new(),
+            enabled: true,
+        }
+    }
+}
+
+/// One tool with the policies that govern it, its section's first.
+pub struct Entry {
+    /// The tool.
+    pub spec: Arc<ToolSpec>,
+    /// The section that brought it.
+    pub section: SectionName,
+    /// The policies that govern it, in the order they judge.
+    pub policies: Vec<Arc<dyn Policy>>,
+}
+
+/// The tools of all enabled sections, in declaration order.
+pub struct Toolset {
+    entries: Vec<Entry>,
+    names: BTreeMap<ToolName, usize>,
+    families: BTreeMap<Family, FamilySpec>,
+    texts: Vec<String>,
+}
+
+/// Families that are there without any section: the project's files, and what was read.
+fn own_families() -> BTreeMap<Family, FamilySpec> {
+    let own = [("file", Home::Files), (SEEN_FAMILY, Home::Project)];
+    let named = own.into_iter().filter_map(|(name, home)| Some((Family::parse(name).ok()?, home)));
+    named.map(|(name, home)| (name.clone(), FamilySpec::new(name, home))).collect()
+}
+
+/// Sections that cannot stand together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolsetRefusal {
+    /// Two tools answer to one name.
+    #[error("the name {name} is given twice: by section {first} and by section {second}")]
+    NameTaken {
+        /// The name or alias.
+        name: ToolName,
+        /// The section that has it.
+        first: SectionName,
+        /// The section that wants it too.
+        second: SectionName,
+    },
+    /// Two sections keep a family of the same name.
+    #[error("the state family {family} is kept twice: section {second} must use another name")]
+    FamilyTaken {
+        /// The family.
+        family: Family,
+        /// The section that wants it too.
+        second: SectionName,
+    },
+    /// Two enabled sections have one name.
+    #[error("section {0} is given twice")]
+    SectionTwice(SectionName),
+}
+
+impl Toolset {
+    /// Puts sections together; `everywhere` are the policies that govern all tools.
+    pub fn build(
+        sections: &[Section],
+        everywhere: &[Arc<dyn Policy>],
+    ) -> Result<Self, ToolsetRefusal> {
+        let mut set = Self {
+            entries: Vec::new(),
+            names: BTreeMap::new(),
+            families: own_families(),
+            texts: Vec::new(),
+        };
+        let mut seen = Vec::new();
+        for section in sections.iter().filter(|section| section.enabled) {
+            if seen.contains(&&section.name) {
+                return Err(ToolsetRefusal::SectionTwice(section.name.clone()));
+            }
+            seen.push(&section.name);
+            set.add(section, everywhere)?;
+        }
+        Ok(set)
+    }
+
+    fn add(
+        &mut self,
+        section: &Section,
+        everywhere: &[Arc<dyn Policy>],
+    ) -> Result<(), ToolsetRefusal> {
+        for family in &section.families {
+            if self.families.insert(family.name.clone(), family.clone()).is_some() {
+                let (family, second) = (family.name.clone(), section.name.clone());
+                return Err(ToolsetRefusal::FamilyTaken { family, second });
+            }
+        }
+        if !section.text.trim().is_empty() {
+            self.texts.push(section.text.trim().to_owned());
+        }
+        for spec in &section.tools {
+            let at = self.entries.len();
+            for name in std::iter::once(&spec.name).chain(&spec.aliases) {
+                let Some(taken) = self.names.insert(name.clone(), at) else { continue };
+                let first = self.entries.get(taken).map_or(&section.name, |entry| &entry.section);
+                return Err(ToolsetRefusal::NameTaken {
+                    name: name.clone(),
+                    first: first.clone(),
+                    second: section.name.clone(),
+                });
+            }
+            let governs = |policy: &&Arc<dyn Policy>| policy.governs(spec);
+            let policies = section.policies.iter().chain(everywhere).filter(governs);
+            self.entries.push(Entry {
+                spec: Arc::clone(spec),
+                section: section.name.clone(),
+                policies: policies.cloned().collect(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Every tool, in declaration order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Place of a tool by its exact name or a declared alias.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.get(name).copied()
+    }
+
+    /// The family a key belongs to.
+    pub fn family(&self, family: &Family) -> Option<&FamilySpec> {
+        self.families.get(family)
+    }
+
+    /// A family by its name as text.
+    pub(crate) fn family_named(&self, name: &str) -> Option<&FamilySpec> {
+        self.families.get(name)
+    }
+
+    /// The sections' texts, in order.
+    pub fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
+    /// The groups of the tools, in the order they first appear.
+    pub fn groups(&self) -> Vec<&GroupName> {
+        let mut groups: Vec<&GroupName> = Vec::new();
+        for entry in &self.entries {
+            if !groups.contains(&&entry.spec.group) {
+                groups.push(&entry.spec.group);
+            }
+        }
+        groups
+    }
+}

@@ -1,0 +1,11 @@
+//! Decides what a tool is: its name, its types, its effect, and what it touches.
+
+mod misfit;
+mod schema;
+mod shape;
+mod spec;
+
+pub use misfit::{Misfit, Problem};
+pub use schema::SchemaRefusal;
+pub use shape::{Fit, Shape};
+pub use spec::{ABOUT_CHARS_MAX, Effect, Example, SpecDraft, SpecRefusal, ToolSpec, Touches};

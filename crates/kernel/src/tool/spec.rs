@@ -1,0 +1,382 @@
+//! Decides what may be registered as a tool.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::misfit::Misfit;
+use super::schema::SchemaRefusal;
+use super::shape::{Fit, Shape};
+use crate::digest::Digest;
+use crate::key::{Access, Key, KeyRefusal};
+use crate::names::{GroupName, NameRefusal, ToolName};
+
+/// Longest description of a tool or an example, in characters of any script.
+pub const ABOUT_CHARS_MAX: usize = 200;
+
+/// What rollback and resume can promise of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Changes nothing; may run again freely.
+    Read,
+    /// All its changes are staged in our store or files; runs exactly once in effect.
+    Staged,
+    /// Reaches the world, which honours our key; may be sent again with the same key.
+    Idempotent,
+    /// Reaches the world; runs at most once, and a lost answer is *unknown*.
+    External,
+}
+
+impl Effect {
+    /// Whether a durable intent must precede the effect.
+    pub fn needs_intent(self) -> bool {
+        matches!(self, Self::Idempotent | Self::External)
+    }
+}
+
+/// One worked example of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// What it shows.
+    pub about: String,
+    /// The arguments.
+    pub input: Value,
+    /// The data of the answer.
+    pub output: Value,
+}
+
+/// Says purely which keys a call touches. It sees validated arguments.
+pub type Touches =
+    Arc<dyn Fn(&Map<String, Value>) -> Result<Vec<(Access, Key)>, KeyRefusal> + Send + Sync>;
+
+/// A registered tool: everything the gate needs to know of it. The handler lives in the runtime.
+pub struct ToolSpec {
+    /// The name the model writes.
+    pub name: ToolName,
+    /// One or two sentences for the model.
+    pub about: String,
+    /// JSON Schema of the arguments.
+    pub input: Value,
+    /// JSON Schema of the answer's data.
+    pub output: Value,
+    /// What rollback and resume can promise.
+    pub effect: Effect,
+    /// The group a phase grants it by.
+    pub group: GroupName,
+    /// Other names that resolve to this tool.
+    pub aliases: Vec<ToolName>,
+    /// Worked examples, checked against both schemas.
+    pub examples: Vec<Example>,
+    /// Whether a person may override the description.
+    pub overridable: bool,
+    /// Fingerprint of all of the above: the tool's version.
+    pub version: Digest,
+    pub(crate) input_shape: Shape,
+    pub(crate) output_shape: Shape,
+    pub(crate) touches: Option<Touches>,
+    pub(crate) paths: Vec<PathArgument>,
+}
+
+/// A text argument that names a file: it is brought into one form before anybody looks at it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct PathArgument {
+    pub(crate) field: String,
+    pub(crate) mount: Option<String>,
+}
+
+impl fmt::Debug for ToolSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolSpec({}, {:?})", self.name, self.effect)
+    }
+}
+
+impl ToolSpec {
+    /// Whether calls of this tool have a footprint.
+    pub fn touches_anything(&self) -> bool {
+        self.touches.is_some()
+    }
+
+    /// Whether data has the declared type of the answer.
+    pub fn check_output(&self, data: &Value) -> Result<(), Vec<Misfit>> {
+        // The answer is checked as it is: coercing it would change what the tool said.
+        let mut copy = data.clone();
+        self.output_shape.fit(&mut copy, &mut Vec::new()).map(drop)
+    }
+}
+
+/// Why a tool cannot be registered. Its author reads this.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SpecRefusal {
+    /// The name, group or an alias is not legal.
+    #[error("tool {tool:?}")]
+    Name {
+        /// The tool's name as given.
+        tool: String,
+        /// What is wrong with it.
+        source: NameRefusal,
+    },
+    /// The description is blank or too long.
+    #[error(
+        "tool {tool}: the description of {of} must have 1 to {ABOUT_CHARS_MAX} characters, it has {chars}"
+    )]
+    About {
+        /// The tool.
+        tool: ToolName,
+        /// The tool itself or one of its examples.
+        of: String,
+        /// How long it is.
+        chars: usize,
+    },
+    /// The schema cannot be enforced.
+    #[error("tool {tool}: its schema cannot be used")]
+    Schema {
+        /// The tool.
+        tool: ToolName,
+        /// Why not.
+        source: SchemaRefusal,
+    },
+    /// Arguments are always an object.
+    #[error("tool {tool}: its parameters must be a record with named fields")]
+    NotARecord {
+        /// The tool.
+        tool: ToolName,
+    },
+    /// An example is not of the declared types.
+    #[error("tool {tool}: example {at} does not fit the {side} type: {misfit}")]
+    Example {
+        /// The tool.
+        tool: ToolName,
+        /// Which example, counted from one.
+        at: usize,
+        /// `params` or `result`.
+        side: &'static str,
+        /// What does not fit.
+        misfit: Misfit,
+    },
+}
+
+/// A tool being described. Finish with [`SpecDraft::build`].
+pub struct SpecDraft {
+    name: String,
+    about: String,
+    input: Value,
+    output: Value,
+    effect: Effect,
+    group: String,
+    aliases: Vec<String>,
+    argument_aliases: Vec<(String, String)>,
+    examples: Vec<Example>,
+    touches: Option<Touches>,
+    paths: Vec<PathArgument>,
+    overridable: bool,
+}
+
+impl SpecDraft {
+    /// A tool that reads, takes no arguments, answers no data and belongs to the group `tools`.
+    pub fn new(name: &str, about: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: about.to_owned(),
+            input: json!({ "type": "object", "properties": {} }),
+            output: json!(true),
+            effect: Effect::Read,
+            group: "tools".to_owned(),
+            aliases: Vec::new(),
+            argument_aliases: Vec::new(),
+            examples: Vec::new(),
+            touches: None,
+            paths: Vec::new(),
+            overridable: true,
+        }
+    }
+
+    /// The type of the arguments; its schema is what the model is shown.
+    pub fn params<P: JsonSchema>(self) -> Self {
+        self.params_schema(schemars::schema_for!(P).to_value())
+    }
+
+    /// The type of the answer's data.
+    pub fn returns<R: JsonSchema>(self) -> Self {
+        self.returns_schema(schemars::schema_for!(R).to_value())
+    }
+
+    /// The schema of the arguments, where there is no Rust type for them.
+    pub fn params_schema(mut self, schema: Value) -> Self {
+        self.input = schema;
+        self
+    }
+
+    /// The schema of the answer's data, where there is no Rust type for it.
+    pub fn returns_schema(mut self, schema: Value) -> Self {
+        self.output = schema;
+        self
+    }
+
+    /// What rollback and resume can promise.
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// The group a phase grants it by.
+    pub fn group(mut self, group: &str) -> Self {
+        group.clone_into(&mut self.group);
+        self
+    }
+
+    /// Another name that resolves to this tool.
+    pub fn alias(mut self, name: &str) -> Self {
+        self.aliases.push(name.to_owned());
+        self
+    }
+
+    /// Another spelling of an argument, by its path: `title` or `steps[].title`.
+    pub fn argument_alias(mut self, path: &str, alias: &str) -> Self {
+        self.argument_aliases.push((path.to_owned(), alias.to_owned()));
+        self
+    }
+
+    /// A worked example.
+    pub fn example(mut self, about: &str, input: Value, output: Value) -> Self {
+        self.examples.push(Example { about: about.to_owned(), input, output });
+        self
+    }
+
+    /// Which keys a call touches.
+    pub fn touches<F>(mut self, touches: F) -> Self
+    where
+        F: Fn(&Map<String, Value>) -> Result<Vec<(Access, Key)>, KeyRefusal>,
+        F: Send + Sync + 'static,
+    {
+        self.touches = Some(Arc::new(touches));
+        self
+    }
+
+    /// An argument that names a file of the project, with the mount point it may be written under.
+    pub fn path_argument(mut self, field: &str, mount: Option<&str>) -> Self {
+        self.paths.push(PathArgument { field: field.to_owned(), mount: mount.map(str::to_owned) });
+        self
+    }
+
+    /// Nobody may override the description.
+    pub fn locked(mut self) -> Self {
+        self.overridable = false;
+        self
+    }
+
+    /// Checks everything that can be checked before the first call.
+    pub fn build(self) -> Result<ToolSpec, SpecRefusal> {
+        let given = self.name.clone();
+        let named = |source| SpecRefusal::Name { tool: given.clone(), source };
+        let name = ToolName::parse(&self.name).map_err(named)?;
+        let group = GroupName::parse(&self.group).map_err(named)?;
+        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::parse(name)).collect();
+        let aliases: Vec<ToolName> = aliases.map_err(named)?;
+        let about = checked_about(&name, "the tool", &self.about)?;
+
+        let unusable = |source| SpecRefusal::Schema { tool: name.clone(), source };
+        let (input, output) = (published(self.input), published(self.output));
+        if input.get("type") != Some(&json!("object")) {
+            return Err(SpecRefusal::NotARecord { tool: name });
+        }
+        let mut input_shape = Shape::compile(&input).map_err(unusable)?;
+        let output_shape = Shape::compile(&output).map_err(unusable)?;
+        for (path, alias) in &self.argument_aliases {
+            input_shape.alias(path, alias).map_err(unusable)?;
+        }
+        check_examples(&name, &self.examples, &input_shape, &output_shape)?;
+        let version = Digest::of_json(&json!({
+            "name": name, "about": about, "input": input, "output": output,
+            "effect": self.effect, "group": group, "aliases": aliases,
+            "argument_aliases": self.argument_aliases, "examples": self.examples,
+            "paths": self.paths,
+        }));
+        Ok(ToolSpec {
+            name,
+            about,
+            input,
+            output,
+            effect: self.effect,
+            group,
+            aliases,
+            examples: self.examples,
+            overridable: self.overridable,
+            version,
+            input_shape,
+            output_shape,
+            touches: self.touches,
+            paths: self.paths,
+        })
+    }
+}
+
+fn checked_about(tool: &ToolName, of: &str, about: &str) -> Result<String, SpecRefusal> {
+    let about = about.trim();
+    let chars = about.chars().count();
+    if (1..=ABOUT_CHARS_MAX).contains(&chars) {
+        return Ok(about.to_owned());
+    }
+    Err(SpecRefusal::About { tool: tool.clone(), of: of.to_owned(), chars })
+}
+
+fn check_examples(
+    tool: &ToolName,
+    examples: &[Example],
+    input: &Shape,
+    output: &Shape,
+) -> Result<(), SpecRefusal> {
+    for (at, example) in examples.iter().enumerate() {
+        let at = at + 1;
+        checked_about(tool, &format!("example {at}"), &example.about)?;
+        for (side, shape, value) in
+            [("params", input, &example.input), ("result", output, &example.output)]
+        {
+            // An example shows the type itself, so nothing in it may need coercing.
+            let mut fitted = value.clone();
+            let fit = shape.fit(&mut fitted, &mut Vec::new());
+            let misfit = match fit {
+                Err(misfits) => misfits.into_iter().next(),
+                Ok(Fit::Changed) => Some(Misfit {
+                    path: String::new(),
+                    problem: super::Problem::WrongType,
+                    message: format!("write it as {fitted}"),
+                    allowed: Vec::new(),
+                }),
+                Ok(Fit::AsWritten) => None,
+            };
+            if let Some(misfit) = misfit {
+                return Err(SpecRefusal::Example { tool: tool.clone(), at, side, misfit });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The schema as it is shown: without noise, and saying outright that other fields are refused.
+fn published(mut schema: Value) -> Value {
+    if let Some(map) = schema.as_object_mut() {
+        map.shift_remove("$schema");
+        map.shift_remove("title");
+    }
+    close_objects(&mut schema);
+    schema
+}
+
+fn close_objects(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("properties").is_some_and(Value::is_object)
+                && !map.contains_key("additionalProperties")
+            {
+                map.insert("additionalProperties".to_owned(), Value::Bool(false));
+            }
+            map.values_mut().for_each(close_objects);
+        }
+        Value::Array(items) => items.iter_mut().for_each(close_objects),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,45 @@
+//! Decides how a person is asked about a call, and what happens when nobody answers.
+
+use std::time::Duration;
+
+use toolgate_kernel::event::Event;
+use toolgate_kernel::fold::Progress;
+use toolgate_kernel::gate::{Refusal, prepare};
+use toolgate_kernel::names::CallId;
+
+use super::{DriveFault, Driver};
+use crate::port::Question;
+
+impl Driver {
+    /// Asks about one call. The question is durable before anybody sees it.
+    pub(super) async fn ask(&mut self, id: CallId) -> Result<(), DriveFault> {
+        self.flush().await?;
+        let Some(open) = self.view.open.get(&id).cloned() else { return Ok(()) };
+        let Progress::Asked { policy, reason, args_hash } = &open.progress else { return Ok(()) };
+        let pending = Refusal::pending(reason);
+        let Some(person) = self.crew.person.clone() else {
+            return self.refuse(&open.raw, &pending);
+        };
+        let call = match prepare(&self.crew.agent, &self.view, &open) {
+            Ok(call) => call,
+            Err(refusal) => return self.refuse(&open.raw, &refusal),
+        };
+        let question = Question {
+            call: id,
+            tool: call.spec().name.clone(),
+            args: call.args().clone(),
+            policy: policy.clone(),
+            reason: reason.to_string(),
+        };
+        let wait = Duration::from_millis(self.crew.agent.limits.answer_ms_max);
+        let Ok(Some(response)) = tokio::time::timeout(wait, person.ask(&question)).await else {
+            return self.refuse(&open.raw, &pending);
+        };
+        let (args_hash, answer) = (*args_hash, response.answer);
+        // Whoever answers and is no person is refused here, by the record itself.
+        self.note(
+            &response.who,
+            Event::Answered { call: id, args_hash, answer, note: response.note },
+        )
+    }
+}

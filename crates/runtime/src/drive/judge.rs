@@ -1,0 +1,48 @@
+//! Decides, with the kernel, which of a batch's calls are admitted, in call order.
+
+use std::sync::Arc;
+
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::{Event, RawCall};
+use toolgate_kernel::gate::{Judgement, Refusal, admit, over_limit, prepare};
+
+use super::{DriveFault, Driver};
+use crate::versions::Lookup;
+
+impl Driver {
+    /// Judges calls in order; each admission counts before the next call is judged.
+    pub(super) async fn judge(&mut self, raws: &[Arc<RawCall>]) -> Result<(), DriveFault> {
+        let project = self.runtime.catch_up().await?;
+        let agent = Arc::clone(&self.crew.agent);
+        let calls_max = agent.limits.turn_calls_max;
+        for (at, raw) in raws.iter().enumerate() {
+            if u64::try_from(at).unwrap_or(u64::MAX) >= calls_max {
+                self.refuse(raw, &over_limit(raw, calls_max))?;
+                continue;
+            }
+            let Some(open) = self.view.open.get(&raw.id) else { continue };
+            let call = match prepare(&agent, &self.view, open) {
+                Ok(call) => call,
+                Err(refusal) => {
+                    self.refuse(raw, &refusal)?;
+                    continue;
+                }
+            };
+            let files = self.runtime.files.as_ref();
+            let lookup = Lookup { agent: &agent, session: &self.view, project: &project, files };
+            let judgement = match lookup.touched(call.keys()) {
+                Ok(touched) => admit(&agent, &self.world(&project), call, touched),
+                Err(fault) => Judgement::Refused(Refusal::unreachable(&fault.to_string())),
+            };
+            self.note(&Actor::System, judgement.event(raw))?;
+            if let Judgement::Admitted(admitted) = judgement {
+                self.ready.insert(raw.id, admitted);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse(&mut self, raw: &RawCall, refusal: &Refusal) -> Result<(), DriveFault> {
+        self.note(&Actor::System, Event::CallRefused(refusal.event(raw)))
+    }
+}

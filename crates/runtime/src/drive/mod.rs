@@ -1,0 +1,282 @@
+//! Decides how a session is driven: one driver, one log, one way for every call.
+
+mod ask;
+mod judge;
+mod model;
+mod open;
+mod run;
+mod settle;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::envelope::Envelope;
+use toolgate_kernel::event::{
+    AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record, StreamId,
+};
+use toolgate_kernel::fold::{Counted, Project, Session, World};
+use toolgate_kernel::gate::Admitted;
+use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::next::{Step, open_calls};
+
+pub use open::OpenFault;
+
+use crate::crash_point;
+use crate::execute::Cancel;
+use crate::log::{ReadFault, Tip, batch};
+use crate::port::{Append, Person, Provider, Row, StoreFault};
+use crate::runtime::{Committed, Runtime};
+use crate::toolbox::Toolbox;
+
+/// Why a session cannot be driven on. What was acknowledged is in the log; resume it.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveFault {
+    /// The log could not be written or read.
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+    /// The log cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadFault),
+    /// Somebody tried what only a person may do.
+    #[error(transparent)]
+    Author(#[from] AuthorRefusal),
+    /// The log did not answer in time.
+    #[error("the log did not answer within {0} ms")]
+    AppendTimedOut(u64),
+    /// An earlier fault ended this driver.
+    #[error("this driver stopped at an earlier fault; resume the session")]
+    Stopped,
+    /// A call came to no end, which is a mistake of ours.
+    #[error("call {0} has no result")]
+    NoResult(CallId),
+    /// The session is over.
+    #[error("the session has ended; open a new one")]
+    Ended,
+    /// A person asked for a phase that does not exist.
+    #[error("there is no phase {0}")]
+    NoPhase(PhaseName),
+}
+
+/// Who and what a driver works with.
+#[derive(Clone)]
+pub struct Crew {
+    /// The agent.
+    pub agent: Arc<Agent>,
+    /// Its handlers.
+    pub tools: Toolbox,
+    /// The model, where one drives.
+    pub provider: Option<Arc<dyn Provider>>,
+    /// Somebody who can be asked.
+    pub person: Option<Arc<dyn Person>>,
+    /// Hears the heartbeats of running calls.
+    pub heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
+}
+
+impl Crew {
+    /// An agent with its handlers, without a model and with nobody to ask.
+    pub fn new(agent: Arc<Agent>, tools: Toolbox) -> Self {
+        Self { agent, tools, provider: None, person: None, heartbeat: Arc::new(|_| {}) }
+    }
+}
+
+/// The one driver of a session.
+pub struct Driver {
+    runtime: Arc<Runtime>,
+    crew: Crew,
+    epoch: u64,
+    /// The session as the log has it.
+    session: Arc<Session>,
+    /// The session with what is about to be appended; nobody outside sees it.
+    view: Arc<Session>,
+    /// The end of the stream, with what is about to be appended.
+    tip: Tip,
+    /// The end of the stream as the log has it.
+    base: Tip,
+    pending: Pending,
+    /// Calls that were admitted by this driver and have not begun.
+    ready: BTreeMap<CallId, Admitted>,
+    /// Envelopes of calls that came to their end, for callers without a model loop.
+    results: BTreeMap<CallId, Envelope>,
+    cancel: Cancel,
+    prompt: (Option<PhaseName>, Arc<str>),
+    stopped: bool,
+}
+
+/// Rows on their way to the log.
+#[derive(Default)]
+struct Pending {
+    rows: Vec<Row>,
+    records: Vec<Arc<Record<Event>>>,
+    blobs: Vec<(Digest, Vec<u8>)>,
+}
+
+impl Driver {
+    /// The session as the log has it: a snapshot that stays as it is.
+    pub fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session)
+    }
+
+    /// The project as this process has read it.
+    pub fn project(&self) -> Arc<Project> {
+        self.runtime.project().0
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Arc<Agent> {
+        &self.crew.agent
+    }
+
+    /// A switch that stops what is running.
+    pub fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
+    /// The end of the session's stream as the log has it.
+    pub fn durable_tip(&self) -> Tip {
+        self.base
+    }
+
+    /// One call by a caller without a model loop, through the whole gate.
+    pub async fn call(
+        &mut self,
+        actor: &Actor,
+        name: &str,
+        args: &str,
+        alias: Option<&str>,
+    ) -> Result<Envelope, DriveFault> {
+        self.alive()?;
+        if self.session.ended.is_some() {
+            return Err(DriveFault::Ended);
+        }
+        let id = CallId(self.view.next_call);
+        let (name, args) = (name.to_owned(), args.to_owned());
+        let call = RawCall { id, name, args, alias: alias.map(str::to_owned) };
+        self.note(actor, Event::CallReceived { call })?;
+        self.settle_open().await?;
+        self.results.remove(&id).ok_or(DriveFault::NoResult(id))
+    }
+
+    /// Brings every open call to its end.
+    async fn settle_open(&mut self) -> Result<(), DriveFault> {
+        loop {
+            let step = open_calls(&self.world(&self.runtime.project().0));
+            match step {
+                Some(Step::Judge(raws)) => self.judge(&raws).await?,
+                Some(Step::AskPerson(id)) => self.ask(id).await?,
+                Some(Step::Run(ids)) => self.run_calls(&ids).await?,
+                _ => break,
+            }
+        }
+        self.flush().await
+    }
+
+    fn world<'a>(&'a self, project: &'a Project) -> World<'a> {
+        let now = self.runtime.clock.now();
+        let toolset = &self.crew.agent.toolset;
+        World { session: &self.view, project, toolset, now, counted: Counted::NotYet }
+    }
+
+    fn alive(&self) -> Result<(), DriveFault> {
+        if self.stopped { Err(DriveFault::Stopped) } else { Ok(()) }
+    }
+
+    /// Puts an event in line for the log; the outside does not see it before it is durable.
+    fn note(&mut self, actor: &Actor, event: Event) -> Result<(), DriveFault> {
+        self.alive()?;
+        let record = Record {
+            seq: self.view.seq + 1,
+            at: self.runtime.clock.now(),
+            actor: actor.clone(),
+            epoch: self.epoch,
+            saw: self.runtime.newly_seen(self.view.saw),
+            event,
+        };
+        let row = self.tip.add(&record)?;
+        Arc::make_mut(&mut self.view).apply(&record);
+        if let Event::CallSettled(CallSettled { call, envelope, .. })
+        | Event::CallRefused(CallRefused { call, envelope, .. }) = &record.event
+        {
+            self.result(*call, envelope);
+        }
+        self.pending.rows.push(row);
+        if self.runtime.watched() {
+            self.pending.records.push(Arc::new(record));
+        }
+        Ok(())
+    }
+
+    /// Keeps what a caller without a model loop waits for.
+    fn result(&mut self, call: CallId, envelope: &Envelope) {
+        if self.view.turns.back().is_none_or(|turn| !turn.told.contains_key(&call)) {
+            self.results.insert(call, envelope.clone());
+        }
+    }
+
+    /// Makes everything in line durable; only then is it so.
+    async fn flush(&mut self) -> Result<(), DriveFault> {
+        if self.pending.rows.is_empty() {
+            return self.alive();
+        }
+        self.append(Vec::new(), |_| {}).await
+    }
+
+    /// Appends what is in line, together with batches for other streams.
+    async fn append(
+        &mut self,
+        others: Vec<crate::port::Batch>,
+        appended: impl FnOnce(&Runtime),
+    ) -> Result<(), DriveFault> {
+        self.alive()?;
+        // Until the log has answered, nobody can say what is in it.
+        self.stopped = true;
+        let pending = std::mem::take(&mut self.pending);
+        let stream = StreamId::Session(self.session.id.clone());
+        let own = batch(
+            &self.runtime.key,
+            stream,
+            Some(self.epoch),
+            self.session.seq,
+            pending.rows,
+            self.tip,
+        );
+        let batches = std::iter::once(own).chain(others).collect();
+        let append_ms_max = self.crew.agent.limits.append_ms_max;
+        crash_point!("before_append");
+        let append = self.runtime.store.append(Append { batches, blobs: pending.blobs });
+        tokio::time::timeout(Duration::from_millis(append_ms_max), append)
+            .await
+            .map_err(|_| DriveFault::AppendTimedOut(append_ms_max))??;
+        crash_point!("after_append");
+        self.session = Arc::clone(&self.view);
+        self.base = self.tip;
+        self.stopped = false;
+        appended(&self.runtime);
+        for record in pending.records {
+            self.runtime.publish(Committed::Session(self.session.id.clone(), record));
+        }
+        Ok(())
+    }
+
+    /// Forgets what was in line, after the store said that nothing of it was appended.
+    fn rewind(&mut self) {
+        self.pending = Pending::default();
+        self.view = Arc::clone(&self.session);
+        self.tip = self.base;
+        self.stopped = false;
+    }
+
+    /// Appends what is in line together with project events, all or nothing.
+    async fn append_with_project(
+        &mut self,
+        actor: &Actor,
+        events: Vec<ProjectEvent>,
+    ) -> Result<(), DriveFault> {
+        let project = self.runtime.project_batch(actor, events)?;
+        let other = project.batch.clone();
+        self.append(vec![other], |runtime| runtime.project_appended(project)).await
+    }
+}

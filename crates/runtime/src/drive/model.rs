@@ -1,0 +1,176 @@
+//! Decides how a model drives a session: ask, judge, run, until `next` says stop.
+
+use std::time::Duration;
+
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Ending, Event, Finish, InboxEvent, RawCall, StreamId};
+use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::next::{FAILURES_MAX, Plan, Step, next, system_prompt};
+
+use super::{DriveFault, Driver};
+use crate::log::{Tip, read_from};
+use crate::port::{Provider, ProviderFault, Reply, Tap};
+
+impl Driver {
+    /// Drives the session to its end. It goes on where the log ends, so a resume is just this.
+    pub async fn run(&mut self, input: &str, tap: Tap<'_>) -> Result<(Ending, String), DriveFault> {
+        loop {
+            self.runtime.catch_up().await?;
+            self.hear().await?;
+            if self.cancel.is_cancelled() && self.view.ended.is_none() && self.view.open.is_empty()
+            {
+                return self.end(Ending::Stopped, "cancelled".to_owned()).await;
+            }
+            let project = self.runtime.project().0;
+            let step = next(&self.crew.agent, &self.world(&project));
+            match step {
+                Step::OpenIteration => self.open_iteration(input)?,
+                Step::AskModel(plan) => self.ask_model(plan, tap).await?,
+                Step::Judge(raws) => self.judge(&raws).await?,
+                Step::AskPerson(id) => self.ask(id).await?,
+                Step::Run(ids) => {
+                    self.run_calls(&ids).await?;
+                    self.flush().await?;
+                }
+                Step::Stop(ending, note) => return self.end(ending, note).await,
+            }
+        }
+    }
+
+    /// Moves the session to another phase on a person's word. The configuration's transitions
+    /// bind the model, not the person; the phase must exist.
+    pub async fn move_to(
+        &mut self,
+        actor: &Actor,
+        phase: &PhaseName,
+        reason: &str,
+    ) -> Result<(), DriveFault> {
+        if self.crew.agent.phase(phase).is_none() {
+            return Err(DriveFault::NoPhase(phase.clone()));
+        }
+        let Some(from) = self.view.phase.clone() else { return Err(DriveFault::Stopped) };
+        if from == *phase {
+            return Ok(());
+        }
+        let (phase, reason) = (phase.clone(), reason.to_owned());
+        self.note(actor, Event::PhaseEntered { phase, from, reason, call: None })?;
+        self.flush().await
+    }
+
+    /// Changes the session's state on a person's word; the kernel refuses everybody else.
+    pub async fn change(
+        &mut self,
+        actor: &Actor,
+        changes: Vec<toolgate_kernel::event::Change>,
+        reason: &str,
+    ) -> Result<(), DriveFault> {
+        self.note(actor, Event::StateChanged { changes, reason: reason.to_owned() })?;
+        self.flush().await
+    }
+
+    async fn end(&mut self, ending: Ending, note: String) -> Result<(Ending, String), DriveFault> {
+        if self.view.ended.is_none() {
+            self.note(&Actor::System, Event::Ended { ending, note: note.clone() })?;
+        }
+        self.flush().await?;
+        Ok((ending, note))
+    }
+
+    fn open_iteration(&mut self, input: &str) -> Result<(), DriveFault> {
+        let iteration = self.view.iteration + 1;
+        let phase = self.view.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
+        let prompt = Digest::of(system_prompt(&self.crew.agent, phase).as_bytes());
+        let event = Event::IterationOpened { iteration, prompt, input: input.to_owned() };
+        self.note(&Actor::System, event)
+    }
+
+    async fn ask_model(&mut self, plan: Plan, tap: Tap<'_>) -> Result<(), DriveFault> {
+        let Some(provider) = self.crew.provider.clone() else {
+            let reason = "no model is configured".to_owned();
+            return self.end(Ending::ModelFailed, reason).await.map(drop);
+        };
+        let model = provider.name().to_owned();
+        let actor = Actor::Model(model.as_str().into());
+        let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
+        let (turn, fingerprint) = (plan.turn, plan.fingerprint);
+        self.note(&Actor::System, Event::PlanSent { turn, model, plan: fingerprint, tools })?;
+        match self.reply(provider.as_ref(), &plan, tap).await {
+            Ok(reply) => {
+                let event = self.replied(turn, reply);
+                self.note(&actor, event)
+            }
+            Err(ProviderFault::Passing(reason)) => {
+                self.note(&Actor::System, Event::ModelFailed { turn, reason })?;
+                self.flush().await
+            }
+            Err(ProviderFault::Final(reason)) => {
+                // A fault that trying again cannot mend uses up all tries at once.
+                for _ in self.view.failures..FAILURES_MAX {
+                    let reason = reason.clone();
+                    self.note(&Actor::System, Event::ModelFailed { turn, reason })?;
+                }
+                self.flush().await
+            }
+        }
+    }
+
+    async fn reply(
+        &self,
+        provider: &dyn Provider,
+        plan: &Plan,
+        tap: Tap<'_>,
+    ) -> Result<Reply, ProviderFault> {
+        let ms = self.crew.agent.limits.reply_ms_max;
+        let reply =
+            tokio::time::timeout(Duration::from_millis(ms), provider.reply(plan, tap)).await;
+        let reply = reply
+            .map_err(|_| ProviderFault::Passing(format!("no reply within {ms} ms")))
+            .flatten()?;
+        // A reply that was cut off may hold half a call; nothing of it runs.
+        match reply.finish {
+            Finish::Length if !reply.calls.is_empty() => {
+                Err(ProviderFault::Passing("the reply was cut off inside its calls".to_owned()))
+            }
+            Finish::Stop | Finish::Calls | Finish::Length | Finish::Refused => Ok(reply),
+        }
+    }
+
+    /// The reply with our own call ids; the provider's are kept beside them.
+    fn replied(&self, turn: u64, reply: Reply) -> Event {
+        let first = self.view.next_call;
+        let calls = reply.calls.into_iter().zip(first..).map(|(call, id)| RawCall {
+            id: CallId(id),
+            name: call.name,
+            args: call.args,
+            alias: call.alias,
+        });
+        Event::ModelReplied {
+            turn,
+            text: reply.text,
+            calls: calls.collect(),
+            finish: reply.finish,
+            usage: reply.usage,
+        }
+    }
+
+    /// Takes in what others said since the last step.
+    async fn hear(&mut self) -> Result<(), DriveFault> {
+        let stream = StreamId::Inbox(self.session.id.clone());
+        let newest = self.runtime.store.read(&stream, self.view.inbox + 1, 1).await?;
+        if newest.is_empty() {
+            return Ok(());
+        }
+        let mut news = Vec::new();
+        read_from::<InboxEvent>(self.runtime.store.as_ref(), &stream, Tip::START, |record, row| {
+            news.push((record, row.hash));
+        })
+        .await?;
+        let heard = self.view.inbox;
+        for (record, hash) in news.into_iter().filter(|(record, _)| record.seq > heard) {
+            let InboxEvent::Spoken { said } = record.event;
+            self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
+        }
+        self.flush().await
+    }
+}

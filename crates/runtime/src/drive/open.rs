@@ -1,0 +1,168 @@
+//! Decides how a session begins, and how it goes on after whatever ended its driver.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::{Event, Outcome, ProjectEvent, StreamId};
+use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::{CallId, PhaseName, SessionId};
+
+use super::{Crew, DriveFault, Driver, Pending};
+use crate::execute::Cancel;
+use crate::log::{ReadFault, Tip, read_from};
+use crate::port::{FilesFault, Placed, StoreFault};
+use crate::runtime::Runtime;
+
+/// Why a session cannot be opened or resumed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFault {
+    /// The log could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+    /// The log cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadFault),
+    /// The first events could not be appended.
+    #[error(transparent)]
+    Drive(#[from] DriveFault),
+    /// A staged file could not be put in place.
+    #[error(transparent)]
+    Files(#[from] FilesFault),
+    /// There is such a session already.
+    #[error("session {0} exists already; resume it")]
+    Exists(SessionId),
+    /// There is no such session.
+    #[error("there is no session {0}; `toolgate sessions list` shows those there are")]
+    Missing(SessionId),
+    /// The configuration has no phase at all, or not the one the session is in.
+    #[error("the session is in phase {0}, which the configuration no longer has; put it back")]
+    PhaseGone(PhaseName),
+    /// The agent has no phase.
+    #[error("the agent has no phase to start in")]
+    NoPhase,
+}
+
+impl Driver {
+    /// Opens a new session.
+    pub async fn open(
+        runtime: Arc<Runtime>,
+        crew: Crew,
+        id: SessionId,
+        actor: &Actor,
+        title: &str,
+    ) -> Result<Self, OpenFault> {
+        let Some(phase) = crew.agent.first_phase() else { return Err(OpenFault::NoPhase) };
+        let phase = phase.name.clone();
+        let mut driver = Self::claim(runtime, crew, id).await?;
+        if driver.session.seq > 0 {
+            return Err(OpenFault::Exists(driver.session.id.clone()));
+        }
+        let runtime = Arc::clone(&driver.runtime);
+        let turn = runtime.project_turn.lock().await;
+        let project = runtime.catch_up().await?;
+        let session = driver.session.id.clone();
+        let mut events = Vec::new();
+        if project.seq == 0 {
+            events.push(ProjectEvent::ProjectOpened {});
+        }
+        events.push(ProjectEvent::SessionOpened { session: session.clone() });
+        let title: String = title.chars().take(TITLE_CHARS_MAX).collect();
+        driver.note(actor, Event::Opened { session, title })?;
+        driver.bind(phase)?;
+        driver.append_with_project(actor, events).await?;
+        drop(turn);
+        Ok(driver)
+    }
+
+    /// Takes up a session where its log ends.
+    pub async fn resume(
+        runtime: Arc<Runtime>,
+        crew: Crew,
+        id: SessionId,
+    ) -> Result<Self, OpenFault> {
+        let mut driver = Self::claim(runtime, crew, id).await?;
+        let session = driver.session();
+        let Some(phase) = &session.phase else {
+            return Err(OpenFault::Missing(session.id.clone()));
+        };
+        if driver.crew.agent.phase(phase).is_none() {
+            return Err(OpenFault::PhaseGone(phase.clone()));
+        }
+        driver.runtime.catch_up().await?;
+        driver.roll_forward().await?;
+        if session.config != Some(driver.crew.agent.fingerprint) && session.ended.is_none() {
+            driver.bind(phase.clone())?;
+            driver.flush().await?;
+        }
+        Ok(driver)
+    }
+
+    /// Fences whoever drove the session before, and reads it.
+    async fn claim(runtime: Arc<Runtime>, crew: Crew, id: SessionId) -> Result<Self, OpenFault> {
+        let stream = StreamId::Session(id.clone());
+        let epoch = runtime.store.claim(&stream).await?;
+        let mut session = Session::new(id);
+        let apply = |record, _: &_| session.apply(&record);
+        let tip = read_from(runtime.store.as_ref(), &stream, Tip::START, apply).await?;
+        let session = Arc::new(session);
+        Ok(Self {
+            view: Arc::clone(&session),
+            session,
+            runtime,
+            crew,
+            epoch,
+            tip,
+            base: tip,
+            pending: Pending::default(),
+            ready: BTreeMap::new(),
+            results: BTreeMap::new(),
+            cancel: Cancel::default(),
+            prompt: (None, "".into()),
+            stopped: false,
+        })
+    }
+
+    fn bind(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
+        let config = self.crew.agent.fingerprint;
+        let program = self.runtime.program.clone();
+        self.note(&Actor::System, Event::ConfigBound { config, program, phase })
+    }
+
+    /// Puts in place what was settled and not placed; forgets what was staged and not settled.
+    async fn roll_forward(&mut self) -> Result<(), OpenFault> {
+        let files = Arc::clone(&self.runtime.files);
+        let mut mine = files.leftovers()?;
+        mine.retain(|tag| tag.session == self.session.id);
+        if mine.is_empty() {
+            return Ok(());
+        }
+        let mut settled: BTreeMap<CallId, _> = BTreeMap::new();
+        let stream = StreamId::Session(self.session.id.clone());
+        read_from(self.runtime.store.as_ref(), &stream, Tip::START, |record, _| {
+            if let Event::CallSettled(event) = record.event
+                && event.outcome == Outcome::Done
+            {
+                settled.insert(event.call, event.files);
+            }
+        })
+        .await?;
+        for tag in mine {
+            let Some(change) = settled.get(&tag.call).and_then(|files| files.get(tag.at)) else {
+                files.discard(&tag)?;
+                continue;
+            };
+            if let Placed::Conflict { found } =
+                files.place(&tag, &change.path, change.old, change.new)?
+            {
+                let (call, path) = (tag.call, change.path.clone());
+                self.note(&Actor::System, Event::FileConflicted { call, path, found })?;
+            }
+        }
+        self.flush().await?;
+        Ok(())
+    }
+}
+
+/// Longest title of a session, in characters.
+const TITLE_CHARS_MAX: usize = 2_000;

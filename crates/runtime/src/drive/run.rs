@@ -1,0 +1,195 @@
+//! Decides in which order admitted calls run: leading reads together, the rest one by one.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::envelope::{Code, Trouble};
+use toolgate_kernel::event::Event;
+use toolgate_kernel::fold::{Counted, World};
+use toolgate_kernel::gate::{Admitted, Refusal, confirm, readmit};
+use toolgate_kernel::names::CallId;
+use toolgate_kernel::next::system_prompt;
+use toolgate_kernel::tool::Effect;
+
+use super::settle::Ended;
+use super::{DriveFault, Driver};
+use crate::crash_point;
+use crate::execute::{Cancel, Executed, execute};
+use crate::port::{Fault, Tool};
+use crate::transaction::{Reach, Transaction, idempotency_key};
+use crate::versions::Lookup;
+
+/// A call that was begun, with its handler where it has one.
+struct Begun {
+    tx: Transaction,
+    tool: Option<Arc<dyn Tool>>,
+}
+
+impl Transaction {
+    /// Begins a call: confirms it against the world of now and writes its intent where one is due.
+    ///
+    /// It consumes the admission, so a call cannot begin twice.
+    pub async fn begin(
+        driver: &mut Driver,
+        admitted: Admitted,
+    ) -> Result<Result<Self, Refusal>, DriveFault> {
+        let (project, _) = driver.runtime.project();
+        let agent = Arc::clone(&driver.crew.agent);
+        let files = driver.runtime.files.as_ref();
+        let lookup = Lookup { agent: &agent, session: &driver.view, project: &project, files };
+        let touched = match lookup.touched(admitted.call().keys()) {
+            Ok(touched) => touched,
+            Err(fault) => return Ok(Err(Refusal::unreachable(&fault.to_string()))),
+        };
+        let world = World { counted: Counted::Already, ..driver.world(&project) };
+        let admitted = match confirm(&agent, &world, admitted, touched) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (call, touched) = admitted.into_parts();
+        if call.spec().effect.needs_intent() {
+            let key = idempotency_key(&driver.view, call.id());
+            driver.note(&Actor::System, Event::CallStarted { call: call.id(), key })?;
+            driver.flush().await?;
+            crash_point!("after_intent");
+        }
+        let reach = driver.reach();
+        Ok(Ok(Self::new(call, touched, Arc::clone(&driver.view), project, reach)))
+    }
+}
+
+impl Driver {
+    /// Runs admitted calls and settles each exactly once, in call order.
+    pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
+        // What was received and admitted is durable before anything of it runs.
+        self.flush().await?;
+        let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
+        let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
+        self.run_together(leading).await?;
+        for id in rest {
+            if let Some(begun) = self.begin(*id).await? {
+                let (tx, executed) = perform(begun, self.call_ms_max(), &self.cancel).await;
+                crash_point!("after_effect");
+                self.settle(tx, executed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_together(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
+        let mut begun = Vec::with_capacity(ids.len());
+        for id in ids {
+            begun.extend(self.begin(*id).await?);
+        }
+        let (call_ms_max, cancel) = (self.call_ms_max(), self.cancel.clone());
+        if let [_] = begun.as_slice() {
+            for one in begun {
+                let (tx, executed) = perform(one, call_ms_max, &cancel).await;
+                self.settle(tx, executed).await?;
+            }
+            return Ok(());
+        }
+        let running = begun.into_iter().map(|one| perform(one, call_ms_max, &cancel));
+        for (tx, executed) in join_all(running).await {
+            self.settle(tx, executed).await?;
+        }
+        Ok(())
+    }
+
+    fn effect(&self, id: CallId) -> Option<Effect> {
+        self.admitted(id).map(|admitted| admitted.effect)
+    }
+
+    /// Begins a call, or settles it without running: refused by now, out of time, lost before.
+    async fn begin(&mut self, id: CallId) -> Result<Option<Begun>, DriveFault> {
+        let admitted = match self.ready.remove(&id) {
+            Some(admitted) => Ok(Some(admitted)),
+            None => {
+                let (project, _) = self.runtime.project();
+                let world = World { counted: Counted::Already, ..self.world(&project) };
+                readmit(&self.crew.agent, &world, id)
+            }
+        };
+        let admitted = match admitted {
+            Ok(Some(admitted)) => admitted,
+            Ok(None) => return self.settle_unknown(id).map(|()| None),
+            Err(refusal) => return self.settle_refused(id, &refusal).map(|()| None),
+        };
+        if let Some(trouble) = self.over() {
+            return self.settle_failed(id, vec![trouble]).map(|()| None);
+        }
+        let tool = self.crew.tools.get(&admitted.call().spec().name).cloned();
+        if tool.is_none() {
+            let name = &admitted.call().spec().name;
+            let message = format!("Tool '{name}' is declared and cannot be run here.");
+            let trouble = Trouble::new(Code::TOOL_HAS_NO_HANDLER, message);
+            return self.settle_failed(id, vec![trouble]).map(|()| None);
+        }
+        match Transaction::begin(self, admitted).await? {
+            Ok(tx) => Ok(Some(Begun { tx, tool })),
+            Err(refusal) => self.settle_refused(id, &refusal).map(|()| None),
+        }
+    }
+
+    /// The run's own end, when it has come: no call begins after it.
+    fn over(&self) -> Option<Trouble> {
+        let limits = &self.crew.agent.limits;
+        if self.runtime.clock.now().ms_since(self.view.opened_at) > limits.run_ms_max {
+            let message = "The run's time is over. Nothing more is run.";
+            return Some(Trouble::new(Code::RUN_DEADLINE_EXCEEDED, message));
+        }
+        let overspent = self.crew.agent.budget.allows(&self.view.usage).err()?;
+        Some(Trouble::new(Code::BUDGET_EXCEEDED, format!("{overspent}. Nothing more is run.")))
+    }
+
+    /// What one call may take: its own limit, or what is left of the run.
+    fn call_ms_max(&self) -> u64 {
+        let limits = &self.crew.agent.limits;
+        let end = self.view.opened_at.plus_ms(limits.run_ms_max);
+        limits.call_ms_max.min(end.ms_since(self.runtime.clock.now()).max(1))
+    }
+
+    fn reach(&mut self) -> Reach {
+        if self.prompt.0 != self.view.phase {
+            let phase = self.view.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
+            let text = system_prompt(&self.crew.agent, phase).into();
+            self.prompt = (self.view.phase.clone(), text);
+        }
+        Reach {
+            agent: Arc::clone(&self.crew.agent),
+            files: Arc::clone(&self.runtime.files),
+            clock: Arc::clone(&self.runtime.clock),
+            provider: self.crew.provider.clone(),
+            resources: self.runtime.resources.clone(),
+            prompt: Arc::clone(&self.prompt.1),
+            deadline: self.runtime.clock.now().plus_ms(self.call_ms_max()),
+            heartbeat: Arc::clone(&self.crew.heartbeat),
+        }
+    }
+
+    /// The outcome of a call that may have reached the world before a crash.
+    fn settle_unknown(&mut self, id: CallId) -> Result<(), DriveFault> {
+        let message = "The call may or may not have taken effect: its answer was lost. \
+                       Check before you do it again.";
+        self.settle_ended(id, Ended::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message)))
+    }
+
+    fn settle_failed(&mut self, id: CallId, errors: Vec<Trouble>) -> Result<(), DriveFault> {
+        self.settle_ended(id, Ended::failed(errors))
+    }
+
+    /// A call that was admitted and is refused by now: it settles, with the refusal's words.
+    fn settle_refused(&mut self, id: CallId, refusal: &Refusal) -> Result<(), DriveFault> {
+        self.settle_ended(id, Ended::failed(refusal.errors.clone()))
+    }
+}
+
+async fn perform(begun: Begun, call_ms_max: u64, cancel: &Cancel) -> (Transaction, Executed) {
+    let Begun { mut tx, tool } = begun;
+    let executed = match tool {
+        Some(tool) => execute(tool.as_ref(), &mut tx, call_ms_max, cancel).await,
+        None => Executed::Answered(Err(Fault::failed("There is no handler."))),
+    };
+    (tx, executed)
+}

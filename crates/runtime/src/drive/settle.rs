@@ -1,0 +1,347 @@
+//! Decides how a call ends: committed with its changes, or rolled back with nothing left behind.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::envelope::{Code, Envelope, Trouble};
+use toolgate_kernel::event::{
+    CallAdmitted, CallSettled, Change, Event, FileChange, Kept, Outcome, ProjectEvent, StreamId,
+};
+use toolgate_kernel::fold::Progress;
+use toolgate_kernel::key::{Access, Key, Touched};
+use toolgate_kernel::names::{CallId, ToolName};
+use toolgate_kernel::policy::seen_key;
+use toolgate_kernel::seal::Settled;
+use toolgate_kernel::tool::Effect;
+
+use super::{DriveFault, Driver};
+use crate::crash_point;
+use crate::execute::Executed;
+use crate::port::{FilesFault, Output, Placed, StageTag, StoreFault};
+use crate::transaction::{Staged, Transaction, file_key};
+use crate::versions::Lookup;
+
+/// How a call ended, before it is written down.
+#[derive(Clone)]
+pub(super) struct Ended {
+    outcome: Outcome,
+    message: String,
+    data: Value,
+    message_only: bool,
+    warnings: Vec<String>,
+    errors: Vec<Trouble>,
+    kept: Option<(Kept, Vec<u8>)>,
+}
+
+impl Ended {
+    pub(super) fn failed(errors: Vec<Trouble>) -> Self {
+        let message = errors.first().map(|first| first.message.clone()).unwrap_or_default();
+        Self {
+            outcome: Outcome::Failed,
+            message,
+            data: Value::Null,
+            message_only: false,
+            warnings: Vec::new(),
+            errors,
+            kept: None,
+        }
+    }
+
+    pub(super) fn unknown(trouble: Trouble) -> Self {
+        Self { outcome: Outcome::Unknown, ..Self::failed(vec![trouble]) }
+    }
+
+    fn done(output: Output) -> Self {
+        Self {
+            outcome: Outcome::Done,
+            message: output.message,
+            data: output.data,
+            message_only: output.message_only,
+            warnings: output.warnings,
+            errors: Vec::new(),
+            kept: None,
+        }
+    }
+}
+
+impl Driver {
+    /// Settles a call that ran. A failed one leaves nothing behind but its record.
+    pub(super) async fn settle(
+        &mut self,
+        mut tx: Transaction,
+        executed: Executed,
+    ) -> Result<(), DriveFault> {
+        let reached_world = tx.call.spec().effect.needs_intent();
+        let mut ended = match executed {
+            Executed::Answered(Ok(output)) => self.checked(&tx, output),
+            Executed::Answered(Err(fault)) => Ended::failed(fault.errors),
+            Executed::CutOff(trouble) if reached_world => {
+                let message = "The call was cut off and may or may not have taken effect. \
+                               Check before you do it again.";
+                let mut ended = Ended::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message));
+                ended.errors.push(trouble);
+                ended
+            }
+            Executed::CutOff(trouble) => Ended::failed(vec![trouble]),
+        };
+        if ended.outcome != Outcome::Done {
+            tx.staged = Staged::default();
+        }
+        ended.warnings.splice(0..0, tx.call.warnings().iter().cloned());
+        self.commit(tx, ended).await
+    }
+
+    /// Settles a call that did not run.
+    pub(super) fn settle_ended(&mut self, id: CallId, ended: Ended) -> Result<(), DriveFault> {
+        let Some(admitted) = self.admitted(id) else { return Ok(()) };
+        let settled = self.settled(id, admitted.tool.clone(), admitted.args_hash, ended);
+        self.note(&Actor::System, Event::CallSettled(settled))
+    }
+
+    /// What the log says of an admitted call that is still open.
+    pub(super) fn admitted(&self, id: CallId) -> Option<Arc<CallAdmitted>> {
+        match &self.view.open.get(&id)?.progress {
+            Progress::Admitted(admitted) | Progress::Started(admitted) => {
+                Some(Arc::clone(admitted))
+            }
+            Progress::Received | Progress::Asked { .. } | Progress::Answered { .. } => None,
+        }
+    }
+
+    /// The answer, unless it has another type than declared or is too long.
+    fn checked(&self, tx: &Transaction, output: Output) -> Ended {
+        let spec = tx.call.spec();
+        let reached_world = spec.effect.needs_intent();
+        if let Err(misfits) = spec.check_output(&output.data) {
+            let what = misfits.first().map(ToString::to_string).unwrap_or_default();
+            let message = format!("The tool's answer does not have the declared type: {what}.");
+            let trouble = Trouble::new(Code::TOOL_OUTPUT_INVALID, message);
+            // What reached the world is done, whatever its answer looks like.
+            let outcome = if reached_world { Outcome::Done } else { Outcome::Failed };
+            return Ended { outcome, ..Ended::failed(vec![trouble]) };
+        }
+        let limits = &self.crew.agent.limits;
+        // A short answer cannot be too long; only a long one is worth measuring.
+        let ended = Ended::done(output);
+        let text = serde_json::to_string(&ended.data).unwrap_or_default();
+        let bytes = u64::try_from(text.len() + ended.message.len()).unwrap_or(u64::MAX);
+        if bytes <= limits.result_bytes_max {
+            return ended;
+        }
+        let (max, hash) = (limits.result_bytes_max, Digest::of(text.as_bytes()));
+        let message = format!(
+            "The answer has {bytes} bytes; at most {max} are shown. Ask for a smaller part."
+        );
+        let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
+        let outcome = if reached_world { Outcome::Done } else { Outcome::Failed };
+        let kept = (bytes <= limits.result_kept_bytes_max).then(|| {
+            (Kept { hash, bytes: u64::try_from(text.len()).unwrap_or(0) }, text.into_bytes())
+        });
+        Ended { outcome, kept, ..Ended::failed(vec![trouble]) }
+    }
+
+    /// Writes a settlement down, with its receipt.
+    fn settled(
+        &mut self,
+        call: CallId,
+        tool: ToolName,
+        args_hash: Digest,
+        ended: Ended,
+    ) -> CallSettled {
+        let mut envelope = Envelope {
+            ok: ended.errors.is_empty(),
+            tool: tool.as_str().to_owned(),
+            message: ended.message,
+            data: ended.data,
+            warnings: ended.warnings,
+            errors: ended.errors,
+            receipt: None,
+        };
+        let json = envelope.to_json();
+        envelope.receipt = Some(self.runtime.key.receipt(&Settled {
+            session: &self.session.id,
+            call,
+            tool: &tool,
+            args_hash: &args_hash,
+            envelope: json.as_bytes(),
+        }));
+        let kept = ended.kept.map(|(kept, bytes)| {
+            self.pending.blobs.push((kept.hash, bytes));
+            kept
+        });
+        CallSettled {
+            call,
+            tool,
+            outcome: ended.outcome,
+            envelope,
+            message_only: ended.message_only,
+            changes: Vec::new(),
+            files: Vec::new(),
+            touched: Vec::new(),
+            notices: Vec::new(),
+            kept,
+        }
+    }
+
+    /// Commits in one append: settlement, session changes, project changes, phase, files.
+    async fn commit(&mut self, mut tx: Transaction, mut ended: Ended) -> Result<(), DriveFault> {
+        let runtime = Arc::clone(&self.runtime);
+        if !self.shares(&tx, &ended) {
+            return self.write(&mut tx, &mut ended).await;
+        }
+        // Project appends of this process take turns, so that a version that was compared is
+        // still the version when the append happens. Other processes are noticed by the store.
+        let turn = runtime.project_turn.lock().await;
+        self.flush().await?;
+        for _ in 0..COMMIT_TRIES {
+            runtime.catch_up().await?;
+            match self.write(&mut tx, &mut ended).await {
+                Err(DriveFault::Store(StoreFault::Moved { stream: StreamId::Project, .. })) => {
+                    self.rewind();
+                }
+                done => {
+                    drop(turn);
+                    return done;
+                }
+            }
+        }
+        drop(turn);
+        self.stopped = true;
+        Err(DriveFault::Stopped)
+    }
+
+    fn shares(&self, tx: &Transaction, ended: &Ended) -> bool {
+        let remembers = self.crew.agent.remember_reads && ended.outcome == Outcome::Done;
+        !tx.staged.project.is_empty() || (remembers && !tx.touched.is_empty())
+    }
+
+    /// Writes one settlement and appends what must not wait.
+    async fn write(&mut self, tx: &mut Transaction, ended: &mut Ended) -> Result<(), DriveFault> {
+        if let Some(key) = self.conflict(tx) {
+            give_way(tx, ended, &key);
+        }
+        if let Err(fault) = self.stage_files(tx) {
+            tx.staged = Staged::default();
+            *ended = Ended::failed(vec![Trouble::new(Code::TOOL_FAILED, fault.to_string())]);
+        }
+        let call = &tx.call;
+        let (id, tool) = (call.id(), call.spec().name.clone());
+        let mut settled = self.settled(id, tool, call.args_hash(), ended.clone());
+        let mut project = Vec::new();
+        if settled.outcome == Outcome::Done {
+            settled.touched = tx.touched_after();
+            settled.changes = tx.staged.session.clone();
+            settled.files = file_changes(tx);
+            settled.notices = tx.staged.notices.clone();
+            project = tx.staged.project.clone();
+            if self.crew.agent.remember_reads {
+                project.extend(settled.touched.iter().filter_map(remembered));
+            }
+        }
+        let placing = !settled.files.is_empty();
+        self.note(&Actor::System, Event::CallSettled(settled))?;
+        if let Some((phase, reason)) = tx.staged.phase.clone() {
+            let from = self.view.phase.clone().unwrap_or_else(|| phase.clone());
+            self.note(call.actor(), Event::PhaseEntered { phase, from, reason, call: Some(id) })?;
+        }
+        crash_point!("before_settlement");
+        if !project.is_empty() {
+            let event = ProjectEvent::ProjectChanged {
+                changes: project,
+                session: Some(self.session.id.clone()),
+                call: Some(id),
+                reason: call.spec().name.to_string(),
+            };
+            self.append_with_project(call.actor(), vec![event]).await?;
+        } else if placing || call.spec().effect.needs_intent() {
+            self.flush().await?;
+        }
+        crash_point!("after_settlement");
+        if placing { self.place_files(tx).await } else { Ok(()) }
+    }
+
+    /// The first key whose content is no longer what the call began with.
+    fn conflict(&self, tx: &Transaction) -> Option<Key> {
+        if tx.call.spec().effect == Effect::Read || tx.touched.is_empty() {
+            return None;
+        }
+        let (project, _) = self.runtime.project();
+        let lookup = Lookup {
+            agent: &self.crew.agent,
+            session: &self.view,
+            project: &project,
+            files: self.runtime.files.as_ref(),
+        };
+        let moved = |touched: &&Touched| lookup.version(&touched.key) != Ok(touched.version);
+        tx.touched.iter().find(moved).map(|touched| touched.key.clone())
+    }
+
+    fn stage_files(&self, tx: &Transaction) -> Result<(), FilesFault> {
+        for (at, (path, content)) in tx.staged.files.iter().enumerate() {
+            let tag = self.tag(tx, at);
+            self.runtime.files.stage(&tag, path, content.as_deref())?;
+            crash_point!("after_stage");
+        }
+        Ok(())
+    }
+
+    fn tag(&self, tx: &Transaction, at: usize) -> StageTag {
+        StageTag { session: self.session.id.clone(), call: tx.call.id(), at }
+    }
+
+    async fn place_files(&mut self, tx: &Transaction) -> Result<(), DriveFault> {
+        for (at, change) in file_changes(tx).into_iter().enumerate() {
+            let (tag, call) = (self.tag(tx, at), tx.call.id());
+            let placed = self.runtime.files.place(&tag, &change.path, change.old, change.new);
+            crash_point!("after_place");
+            // A copy that cannot be placed now is placed by the next resume.
+            if let Ok(Placed::Conflict { found }) = placed {
+                let event = Event::FileConflicted { call, path: change.path, found };
+                self.note(&Actor::System, event)?;
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times a project append is tried again when another process was first.
+const COMMIT_TRIES: usize = 20;
+
+/// Somebody else changed what the call touches. A staged call fails; what reached the world
+/// stays settled, and only its staged changes are dropped.
+fn give_way(tx: &mut Transaction, ended: &mut Ended, key: &Key) {
+    if ended.outcome != Outcome::Done {
+        return;
+    }
+    tx.staged = Staged::default();
+    let message =
+        format!("{key} was changed by somebody else meanwhile. Read it again, then retry.");
+    if tx.call.spec().effect.needs_intent() {
+        ended.warnings.push(format!("The call took effect, but its notes were dropped: {message}"));
+    } else {
+        *ended = Ended::failed(vec![Trouble::new(Code::COMMIT_CONFLICT, message)]);
+    }
+}
+
+fn file_changes(tx: &Transaction) -> Vec<FileChange> {
+    let change = |(path, content): (&String, &Option<Vec<u8>>)| {
+        let key = file_key(path).ok();
+        let old = tx.touched.iter().find(|touched| Some(&touched.key) == key.as_ref());
+        FileChange {
+            path: path.clone(),
+            old: old.and_then(|touched| touched.version),
+            new: content.as_ref().map(|content| Digest::of(content)),
+        }
+    };
+    tx.staged.files.iter().map(change).collect()
+}
+
+/// What the project remembers of a read.
+fn remembered(touched: &Touched) -> Option<Change> {
+    let version = touched.version.filter(|_| touched.access == Access::Read)?;
+    let key = seen_key(&touched.key)?;
+    Some(Change::Put { key, value: Value::String(version.to_string()), v: 1 })
+}

@@ -1,0 +1,83 @@
+//! Decides how a handler is run: with a deadline, a way to cancel it, and its panics caught.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::watch;
+use toolgate_kernel::envelope::{Code, Trouble};
+
+use crate::port::{Fault, Output, Tool};
+use crate::transaction::Transaction;
+
+/// How a handler came to its end.
+pub(crate) enum Executed {
+    /// It answered, or said that it failed.
+    Answered(Result<Output, Fault>),
+    /// It was cut off, so an effect on the world may or may not have happened.
+    CutOff(Trouble),
+}
+
+/// A switch that stops what is running.
+#[derive(Clone)]
+pub struct Cancel {
+    sender: watch::Sender<bool>,
+}
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self { sender: watch::Sender::new(false) }
+    }
+}
+
+impl Cancel {
+    /// Stops the running call and everything after it.
+    pub fn cancel(&self) {
+        self.sender.send_replace(true);
+    }
+
+    /// Whether it was used.
+    pub fn is_cancelled(&self) -> bool {
+        *self.sender.borrow()
+    }
+
+    async fn cancelled(&self) {
+        let mut receiver = self.sender.subscribe();
+        // The sender lives as long as `self`, so waiting cannot end by its going away.
+        drop(receiver.wait_for(|cancelled| *cancelled).await);
+    }
+}
+
+/// Runs one handler inside its guards. They cannot be left out: there is no other caller.
+pub(crate) async fn execute(
+    tool: &dyn Tool,
+    tx: &mut Transaction,
+    call_ms_max: u64,
+    cancel: &Cancel,
+) -> Executed {
+    if cancel.is_cancelled() {
+        return Executed::CutOff(cancelled());
+    }
+    // The call of `run` itself may panic too, so it happens inside the guarded future.
+    let guarded = AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind();
+    let deadline = tokio::time::sleep(Duration::from_millis(call_ms_max));
+    tokio::select! {
+        biased;
+        answered = guarded => match answered {
+            Ok(result) => Executed::Answered(result),
+            Err(_) => Executed::CutOff(Trouble::new(
+                Code::TOOL_PANICKED,
+                "The tool broke down. Try other arguments or another tool.",
+            )),
+        },
+        () = cancel.cancelled() => Executed::CutOff(cancelled()),
+        () = deadline => Executed::CutOff(Trouble::new(
+            Code::TOOL_TIMED_OUT,
+            format!("The tool did not answer within {call_ms_max} ms."),
+        )),
+    }
+}
+
+fn cancelled() -> Trouble {
+    Trouble::new(Code::CALL_CANCELLED, "The call was cancelled.")
+}

@@ -1,0 +1,109 @@
+//! Decides how events become rows: encoded, chained, signed; and how rows become events again.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{AuthorRefusal, Authored, DecodeRefusal, Record, StreamId};
+use toolgate_kernel::seal::SigningKey;
+
+use crate::port::{Batch, Row, Store, StoreFault};
+
+/// The end of a stream: the place and chain hash of its last record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tip {
+    /// Place of the last record; zero before the first.
+    pub seq: u64,
+    /// Chain hash up to and with it.
+    pub hash: Digest,
+}
+
+impl Tip {
+    /// The end of an empty stream.
+    pub const START: Self = Self { seq: 0, hash: Digest::ZERO };
+
+    /// Puts a record at the end and returns its row.
+    pub fn add<E: Authored + Serialize>(
+        &mut self,
+        record: &Record<E>,
+    ) -> Result<Row, AuthorRefusal> {
+        let bytes = record.encode()?;
+        debug_assert_eq!(record.seq, self.seq + 1);
+        *self = Self { seq: record.seq, hash: Digest::link(self.hash, &bytes) };
+        Ok(Row { seq: self.seq, bytes, hash: self.hash })
+    }
+
+    /// Follows the chain over one stored row; `None` when it does not fit.
+    pub fn follow(&self, row: &Row) -> Option<Self> {
+        let hash = Digest::link(self.hash, &row.bytes);
+        (row.seq == self.seq + 1 && row.hash == hash).then_some(Self { seq: row.seq, hash })
+    }
+}
+
+/// Rows for the end of a stream, with its head signed anew.
+pub(crate) fn batch(
+    key: &SigningKey,
+    stream: StreamId,
+    epoch: Option<u64>,
+    after: u64,
+    rows: Vec<Row>,
+    tip: Tip,
+) -> Batch {
+    let head = key.sign_head(stream.clone(), tip.seq, tip.hash);
+    Batch { stream, epoch, after, rows, head }
+}
+
+/// Rows read at once.
+const PAGE_ROWS: usize = 1_000;
+
+/// Why a stream could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadFault {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+    /// The chain is broken.
+    #[error("{stream} is damaged at record {seq}; run `toolgate verify`")]
+    Broken {
+        /// The stream.
+        stream: StreamId,
+        /// The first record that does not fit.
+        seq: u64,
+    },
+    /// A record makes no sense to this program.
+    #[error("{stream}, record {seq}: cannot be read by this version of toolgate")]
+    Unreadable {
+        /// The stream.
+        stream: StreamId,
+        /// The record.
+        seq: u64,
+        /// Why.
+        source: DecodeRefusal,
+    },
+}
+
+/// Reads a stream from a tip to its end, checking the chain, and hands over each record.
+pub async fn read_from<E: Authored + DeserializeOwned>(
+    store: &dyn Store,
+    stream: &StreamId,
+    mut tip: Tip,
+    mut each: impl FnMut(Record<E>, &Row),
+) -> Result<Tip, ReadFault> {
+    loop {
+        let rows = store.read(stream, tip.seq + 1, PAGE_ROWS).await?;
+        let full = rows.len() == PAGE_ROWS;
+        for row in &rows {
+            tip = tip
+                .follow(row)
+                .ok_or_else(|| ReadFault::Broken { stream: stream.clone(), seq: tip.seq + 1 })?;
+            let record = Record::decode(&row.bytes).map_err(|source| ReadFault::Unreadable {
+                stream: stream.clone(),
+                seq: row.seq,
+                source,
+            })?;
+            each(record, row);
+        }
+        if !full {
+            return Ok(tip);
+        }
+    }
+}

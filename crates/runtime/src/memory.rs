@@ -1,0 +1,130 @@
+//! Decides how a log is kept in memory: for tests, for benchmarks, for sessions that need not last.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{BoxFuture, ready};
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::seal::SignedHead;
+
+use crate::port::{Append, Batch, Checkpoint, Row, Store, StoreFault};
+
+/// A log in memory.
+#[derive(Default)]
+pub struct MemoryStore {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    streams: BTreeMap<StreamId, Stream>,
+    blobs: BTreeMap<Digest, Vec<u8>>,
+    checkpoints: BTreeMap<StreamId, Checkpoint>,
+}
+
+#[derive(Default)]
+struct Stream {
+    epoch: u64,
+    rows: Vec<Row>,
+    head: Option<SignedHead>,
+}
+
+impl Stream {
+    fn end(&self) -> u64 {
+        self.head.as_ref().map_or(0, |head| head.seq)
+    }
+}
+
+impl MemoryStore {
+    /// An empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn check(&self, batch: &Batch) -> Result<(), StoreFault> {
+        let stream = self.streams.get(&batch.stream);
+        if batch.epoch.is_some_and(|epoch| stream.map_or(0, |stream| stream.epoch) != epoch) {
+            return Err(StoreFault::Fenced { stream: batch.stream.clone() });
+        }
+        match stream.map_or(0, Stream::end) {
+            end if end == batch.after => Ok(()),
+            found => Err(StoreFault::Moved { stream: batch.stream.clone(), found }),
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        let mut inner = self.lock();
+        let stream = inner.streams.entry(stream.clone()).or_default();
+        stream.epoch += 1;
+        Box::pin(ready(Ok(stream.epoch)))
+    }
+
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+        let mut inner = self.lock();
+        for batch in &append.batches {
+            if let Err(fault) = inner.check(batch) {
+                return Box::pin(ready(Err(fault)));
+            }
+        }
+        for batch in append.batches {
+            match inner.streams.get_mut(&batch.stream) {
+                Some(stream) => {
+                    stream.rows.extend(batch.rows);
+                    stream.head = Some(batch.head);
+                }
+                None => {
+                    let stream = Stream { epoch: 0, rows: batch.rows, head: Some(batch.head) };
+                    inner.streams.insert(batch.stream, stream);
+                }
+            }
+        }
+        inner.blobs.extend(append.blobs);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn read(
+        &self,
+        stream: &StreamId,
+        from: u64,
+        rows_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
+        let inner = self.lock();
+        let skip = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
+        let rows = inner.streams.get(stream).and_then(|stream| stream.rows.get(skip..));
+        let rows = rows.unwrap_or_default().iter().take(rows_max).cloned().collect();
+        Box::pin(ready(Ok(rows)))
+    }
+
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+        let inner = self.lock();
+        let heads = inner.streams.values().filter_map(|stream| stream.head.clone()).collect();
+        Box::pin(ready(Ok(heads)))
+    }
+
+    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
+        let blob = self.lock().blobs.get(&hash).cloned();
+        Box::pin(ready(Ok(blob)))
+    }
+
+    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
+        self.lock().checkpoints.insert(checkpoint.stream.clone(), checkpoint);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn checkpoint(
+        &self,
+        stream: &StreamId,
+    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
+        let checkpoint = self.lock().checkpoints.get(stream).cloned();
+        Box::pin(ready(Ok(checkpoint)))
+    }
+}

@@ -1,0 +1,15 @@
+//! Decides what the runtime needs from outside: a clock, a store, files, a model, a person.
+
+mod clock;
+mod files;
+mod person;
+mod provider;
+mod store;
+mod tool;
+
+pub use clock::Clock;
+pub use files::{Files, FilesFault, NoFiles, Placed, StageTag};
+pub use person::{Person, Question, Response};
+pub use provider::{Provider, ProviderFault, Reply, ReplyCall, Tap};
+pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
+pub use tool::{Fault, Output, Tool};

@@ -1,0 +1,113 @@
+//! Decides what a log must do: append all or nothing, fence old drivers, read back.
+
+use futures_util::future::BoxFuture;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::seal::SignedHead;
+
+/// One stored record: its bytes and its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Place in the stream.
+    pub seq: u64,
+    /// The bytes that were chained.
+    pub bytes: Vec<u8>,
+    /// Chain hash up to and with this record.
+    pub hash: Digest,
+}
+
+/// Records for the end of one stream.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The stream.
+    pub stream: StreamId,
+    /// The driver's epoch; absent for streams that anyone may write.
+    pub epoch: Option<u64>,
+    /// Where the stream must end now: the place before the first row.
+    pub after: u64,
+    /// The records.
+    pub rows: Vec<Row>,
+    /// The stream's head from then on.
+    pub head: SignedHead,
+}
+
+/// What is appended together: all of it or nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Append {
+    /// At most one batch per stream.
+    pub batches: Vec<Batch>,
+    /// Contents kept aside by their hash.
+    pub blobs: Vec<(Digest, Vec<u8>)>,
+}
+
+/// A fold as it stood at some place, so that reading need not start at the beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The stream.
+    pub stream: StreamId,
+    /// The place.
+    pub seq: u64,
+    /// Chain hash at that place.
+    pub hash: Digest,
+    /// The fold.
+    pub body: Vec<u8>,
+    /// Signature over all of the above.
+    pub mac: Digest,
+}
+
+/// Why the store did not do it. Nothing was appended, unless the fault says so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreFault {
+    /// Somebody else appended first.
+    #[error("{stream} moved on: it ends at {found}")]
+    Moved {
+        /// The stream.
+        stream: StreamId,
+        /// Where it ends.
+        found: u64,
+    },
+    /// A newer driver has taken the session over.
+    #[error("{stream} is driven by somebody else now; stop here and resume later")]
+    Fenced {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// The store cannot write now; what was there is still there.
+    #[error("the log cannot be written: {0}")]
+    Unavailable(String),
+    /// What is stored is not what was written.
+    #[error("the log is damaged: {0}; run `toolgate verify`")]
+    Damaged(String),
+}
+
+/// A durable log of streams.
+pub trait Store: Send + Sync {
+    /// Takes a stream over and fences whoever drove it before.
+    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>>;
+
+    /// Appends all or nothing; durable once it returns.
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>>;
+
+    /// Reads up to `rows_max` records from place `from` on.
+    fn read(
+        &self,
+        stream: &StreamId,
+        from: u64,
+        rows_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>>;
+
+    /// The signed head of every stream.
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>>;
+
+    /// A content kept aside.
+    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>>;
+
+    /// Keeps a checkpoint in place of the one before.
+    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>>;
+
+    /// The checkpoint of a stream, when there is one.
+    fn checkpoint(
+        &self,
+        stream: &StreamId,
+    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>>;
+}

@@ -1,0 +1,85 @@
+//! Decides what a tool must do: run inside a transaction and answer or fail.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::Value;
+use toolgate_kernel::envelope::{Code, Trouble};
+use toolgate_kernel::tool::ToolSpec;
+
+use crate::transaction::Transaction;
+
+/// A tool with its handler.
+pub trait Tool: Send + Sync {
+    /// What the gate knows of it.
+    fn spec(&self) -> &Arc<ToolSpec>;
+
+    /// Runs one call. Everything it changes is staged in the transaction.
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>>;
+}
+
+/// What a tool answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// A sentence for the model.
+    pub message: String,
+    /// The data.
+    pub data: Value,
+    /// Whether the data is kept from the model.
+    pub message_only: bool,
+    /// What was ignored on the way.
+    pub warnings: Vec<String>,
+}
+
+impl Output {
+    /// An answer in words alone.
+    pub fn message(message: impl Into<String>) -> Self {
+        Self { message: message.into(), data: Value::Null, message_only: false, warnings: vec![] }
+    }
+
+    /// An answer with data. Data that cannot be written as JSON is a fault.
+    pub fn data(message: impl Into<String>, data: &impl Serialize) -> Result<Self, Fault> {
+        let data = serde_json::to_value(data)
+            .map_err(|error| Fault::failed(format!("The answer is not JSON: {error}.")))?;
+        Ok(Self { data, ..Self::message(message) })
+    }
+
+    /// The same, with the data kept from the model. No security boundary: the log has it.
+    pub fn hidden(mut self) -> Self {
+        self.message_only = true;
+        self
+    }
+}
+
+/// Why a tool did not do it. Everything it staged is forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What the model is told, first things first.
+    pub errors: Vec<Trouble>,
+}
+
+impl Fault {
+    /// The tool failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::of(Trouble::new(Code::TOOL_FAILED, message))
+    }
+
+    /// The arguments make no sense here, which only the tool could see.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::of(Trouble::new(Code::ARGUMENTS_INVALID, message))
+    }
+
+    /// Trouble of any kind.
+    pub fn of(trouble: Trouble) -> Self {
+        Self { errors: vec![trouble] }
+    }
+
+    /// The same with what is allowed instead.
+    pub fn allowing(mut self, allowed: Vec<String>) -> Self {
+        if let Some(first) = self.errors.first_mut() {
+            first.allowed = Some(allowed);
+        }
+        self
+    }
+}

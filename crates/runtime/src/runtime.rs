@@ -1,0 +1,214 @@
+//! Decides what the drivers of one project share: the log, the clock, the key, the project fold.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::{
+    AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
+};
+use toolgate_kernel::fold::Project;
+use toolgate_kernel::limits::Limits;
+use toolgate_kernel::names::SessionId;
+use toolgate_kernel::seal::SigningKey;
+
+use crate::log::{ReadFault, Tip, batch, read_from};
+use crate::port::{Append, Batch, Clock, Files, NoFiles, Store, StoreFault};
+use crate::transaction::Resources;
+
+/// An event that is durable. Observers get these and can disturb nothing.
+#[derive(Debug, Clone)]
+pub enum Committed {
+    /// In a session.
+    Session(SessionId, Arc<Record<Event>>),
+    /// In the project.
+    Project(Arc<Record<ProjectEvent>>),
+}
+
+/// What the drivers of one project share.
+pub struct Runtime {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) key: SigningKey,
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) resources: Resources,
+    /// Version of the program, for the log.
+    pub(crate) program: String,
+    mirror: Mutex<Mirror>,
+    /// One project append at a time; snapshots do not wait for it.
+    pub(crate) project_turn: tokio::sync::Mutex<()>,
+    watchers: broadcast::Sender<Committed>,
+}
+
+/// The project fold as far as this process has read it.
+struct Mirror {
+    project: Arc<Project>,
+    tip: Tip,
+}
+
+/// Why something could not be said to a session.
+#[derive(Debug, thiserror::Error)]
+pub enum SayFault {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+    /// The inbox cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadFault),
+    /// The speaker may not say this.
+    #[error(transparent)]
+    Author(#[from] AuthorRefusal),
+    /// Others kept speaking first.
+    #[error("the inbox is too busy; try again")]
+    Busy,
+}
+
+/// Times an append to a shared stream is tried again when others were first.
+const SHARED_TRIES: usize = 20;
+
+impl Runtime {
+    /// A runtime over a log. Nothing is read before it is needed.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, key: SigningKey) -> Self {
+        let bound = Limits::default().observer_events_max;
+        let observer_events = usize::try_from(bound).unwrap_or(1).max(1);
+        Self {
+            store,
+            clock,
+            key,
+            files: Arc::new(NoFiles),
+            resources: Resources::default(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            mirror: Mutex::new(Mirror { project: Arc::new(Project::default()), tip: Tip::START }),
+            project_turn: tokio::sync::Mutex::new(()),
+            watchers: broadcast::Sender::new(observer_events),
+        }
+    }
+
+    /// The same over a project folder.
+    pub fn with_files(mut self, files: Arc<dyn Files>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// The same with things handlers may ask for.
+    pub fn with_resources(mut self, resources: Resources) -> Self {
+        self.resources = resources;
+        self
+    }
+
+    /// Sees every event once it is durable. Who reads too slowly loses some, and is told so.
+    pub fn observe(&self) -> broadcast::Receiver<Committed> {
+        self.watchers.subscribe()
+    }
+
+    pub(crate) fn publish(&self, committed: Committed) {
+        // Nobody listening is no trouble.
+        drop(self.watchers.send(committed));
+    }
+
+    pub(crate) fn watched(&self) -> bool {
+        self.watchers.receiver_count() > 0
+    }
+
+    fn mirror(&self) -> MutexGuard<'_, Mirror> {
+        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The project as far as it was read, and the head it was read to.
+    pub fn project(&self) -> (Arc<Project>, Tip) {
+        let mirror = self.mirror();
+        (Arc::clone(&mirror.project), mirror.tip)
+    }
+
+    /// Reads what other processes appended to the project.
+    pub async fn catch_up(&self) -> Result<Arc<Project>, ReadFault> {
+        let (_, tip) = self.project();
+        let mut news = Vec::new();
+        let end = read_from(self.store.as_ref(), &StreamId::Project, tip, |record, row| {
+            news.push((record, row.hash));
+        })
+        .await?;
+        let mut mirror = self.mirror();
+        for (record, hash) in news {
+            // Another driver of this process may have read the same news meanwhile.
+            if record.seq == mirror.tip.seq + 1 {
+                mirror.tip = Tip { seq: record.seq, hash };
+                Arc::make_mut(&mut mirror.project).apply(&record);
+            }
+        }
+        debug_assert!(mirror.tip.seq >= end.seq);
+        Ok(Arc::clone(&mirror.project))
+    }
+
+    /// Prepares records for the end of the project stream. Hold `project_turn` meanwhile.
+    pub(crate) fn project_batch(
+        &self,
+        actor: &Actor,
+        events: Vec<ProjectEvent>,
+    ) -> Result<ProjectBatch, AuthorRefusal> {
+        let (project, before) = self.project();
+        let (mut tip, mut rows, mut records) = (before, Vec::new(), Vec::new());
+        for event in events {
+            let (seq, at) = (tip.seq + 1, self.clock.now());
+            let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
+            rows.push(tip.add(&record)?);
+            records.push(record);
+        }
+        let batch = batch(&self.key, StreamId::Project, None, before.seq, rows, tip);
+        Ok(ProjectBatch { batch, records, tip, project })
+    }
+
+    /// Takes in what was just appended.
+    pub(crate) fn project_appended(&self, appended: ProjectBatch) {
+        let mut mirror = self.mirror();
+        let mut project = appended.project;
+        for record in appended.records {
+            Arc::make_mut(&mut project).apply(&record);
+            if self.watched() {
+                self.publish(Committed::Project(Arc::new(record)));
+            }
+        }
+        *mirror = Mirror { project, tip: appended.tip };
+    }
+
+    /// The newest project head, for a session record that has not seen it.
+    pub(crate) fn newly_seen(&self, seen: Option<Saw>) -> Option<Saw> {
+        let tip = self.mirror().tip;
+        let newest = Saw { seq: tip.seq, hash: tip.hash };
+        (tip.seq > 0 && seen != Some(newest)).then_some(newest)
+    }
+
+    /// Says something to a session. Any process may; its driver hears it at the next step.
+    pub async fn say(
+        &self,
+        session: &SessionId,
+        actor: &Actor,
+        said: Said,
+    ) -> Result<u64, SayFault> {
+        let stream = StreamId::Inbox(session.clone());
+        for _ in 0..SHARED_TRIES {
+            let mut tip =
+                read_from::<InboxEvent>(self.store.as_ref(), &stream, Tip::START, |_, _| {})
+                    .await?;
+            let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
+            let event = InboxEvent::Spoken { said: said.clone() };
+            let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
+            let rows = vec![tip.add(&record)?];
+            let batch = batch(&self.key, stream.clone(), None, after, rows, tip);
+            match self.store.append(Append { batches: vec![batch], blobs: vec![] }).await {
+                Ok(()) => return Ok(seq),
+                Err(StoreFault::Moved { .. }) => {}
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        Err(SayFault::Busy)
+    }
+}
+
+/// Records on their way to the project stream.
+pub(crate) struct ProjectBatch {
+    pub(crate) batch: Batch,
+    records: Vec<Record<ProjectEvent>>,
+    tip: Tip,
+    project: Arc<Project>,
+}

@@ -1,0 +1,392 @@
+//! Decides what a running call may reach, and keeps what it changes staged until it settles.
+//!
+//! A transaction consumes the [`Admitted`](toolgate_kernel::gate::Admitted) it runs, so a call
+//! cannot run twice:
+//!
+//! ```compile_fail
+//! use toolgate_kernel::gate::Admitted;
+//! use toolgate_runtime::{Driver, Transaction};
+//! async fn twice(driver: &mut Driver, admitted: Admitted) {
+//!     let first = Transaction::begin(driver, admitted).await;
+//!     let second = Transaction::begin(driver, admitted).await;
+//! }
+//! ```
+//!
+//! Dropping it rolls back: what was staged is forgotten.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::budget::Budget;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::envelope::{Code, Trouble};
+use toolgate_kernel::event::{Change, Notice};
+use toolgate_kernel::fold::{Project, Session, Shelf, Slot, State};
+use toolgate_kernel::gate::Call;
+use toolgate_kernel::key::{Access, Key, Touched};
+use toolgate_kernel::names::{CallId, Family, PhaseName};
+use toolgate_kernel::section::{FamilySpec, Guard, Home};
+use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tool::Effect;
+
+use crate::port::{Clock, Fault, Files, Provider};
+
+/// Things a handler may ask for by their type.
+#[derive(Default, Clone)]
+pub struct Resources {
+    things: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Resources {
+    /// Adds a thing; one of each type.
+    pub fn with<T: Any + Send + Sync>(mut self, thing: T) -> Self {
+        self.things.insert(TypeId::of::<T>(), Arc::new(thing));
+        self
+    }
+
+    fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.things.get(&TypeId::of::<T>())?).downcast().ok()
+    }
+}
+
+/// A running call. Handlers see the world through it and change nothing directly.
+pub struct Transaction {
+    pub(crate) call: Call,
+    pub(crate) touched: Vec<Touched>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) project: Arc<Project>,
+    pub(crate) staged: Staged,
+    pub(crate) reach: Reach,
+    /// The states with this call's own changes, made when the first change is staged.
+    session_state: Option<State>,
+    project_state: Option<State>,
+}
+
+/// What a handler can reach beside the state.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) provider: Option<Arc<dyn Provider>>,
+    pub(crate) resources: Resources,
+    pub(crate) prompt: Arc<str>,
+    pub(crate) deadline: Timestamp,
+    pub(crate) heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
+}
+
+/// What a call wants changed.
+#[derive(Default)]
+pub(crate) struct Staged {
+    pub(crate) session: Vec<Change>,
+    pub(crate) project: Vec<Change>,
+    pub(crate) files: BTreeMap<String, Option<Vec<u8>>>,
+    pub(crate) phase: Option<(PhaseName, String)>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Transaction {
+    pub(crate) fn new(
+        call: Call,
+        touched: Vec<Touched>,
+        session: Arc<Session>,
+        project: Arc<Project>,
+        reach: Reach,
+    ) -> Self {
+        let staged = Staged::default();
+        Self {
+            call,
+            touched,
+            session,
+            project,
+            staged,
+            reach,
+            session_state: None,
+            project_state: None,
+        }
+    }
+
+    /// The call.
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The key the world is asked to honour: the same for every try of this call.
+    pub fn idempotency_key(&self) -> String {
+        idempotency_key(&self.session, self.call.id())
+    }
+
+    /// The arguments as the tool's own type.
+    pub fn params<P: DeserializeOwned>(&self) -> Result<P, Fault> {
+        P::deserialize(self.call.args())
+            .map_err(|error| Fault::invalid(format!("Tool validation failed: {error}")))
+    }
+
+    /// The arguments as JSON.
+    pub fn args(&self) -> &Map<String, Value> {
+        self.call.args()
+    }
+
+    /// The session as it was when the call began.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The project as it was when the call began.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// The agent: its tools, phases and limits.
+    pub fn agent(&self) -> &Agent {
+        &self.reach.agent
+    }
+
+    /// The system prompt in force.
+    pub fn prompt(&self) -> &str {
+        &self.reach.prompt
+    }
+
+    /// The model, where one drives this session.
+    pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
+        self.reach.provider.as_ref()
+    }
+
+    /// Something the program put within reach, by its type.
+    pub fn resource<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.reach.resources.get()
+    }
+
+    /// The moment now.
+    pub fn now(&self) -> Timestamp {
+        self.reach.clock.now()
+    }
+
+    /// The moment this call must be over.
+    pub fn deadline(&self) -> Timestamp {
+        self.reach.deadline
+    }
+
+    /// What the run may spend.
+    pub fn budget(&self) -> &Budget {
+        &self.reach.agent.budget
+    }
+
+    /// Says that the call is alive. It does not move the deadline.
+    pub fn beat(&self) {
+        (self.reach.heartbeat)(self.call.id());
+    }
+
+    /// Publishes something beside the answer; it is kept in the log when the call succeeds.
+    pub fn notice(&mut self, topic: &str, text: impl Into<String>) -> Result<(), Fault> {
+        let max = usize::try_from(self.reach.agent.limits.notices_max).unwrap_or(usize::MAX);
+        if self.staged.notices.len() >= max {
+            return Err(Fault::failed(format!("At most {max} notices per call.")));
+        }
+        self.staged.notices.push(Notice { topic: topic.to_owned(), text: text.into() });
+        Ok(())
+    }
+
+    /// What is kept under a key, with this call's own changes.
+    pub fn get(&self, key: &Key) -> Result<Option<Slot>, Fault> {
+        Ok(self.state(self.family(key)?.home)?.get(key).cloned())
+    }
+
+    /// Every name of a family with what is kept there, with this call's own changes.
+    pub fn list(&self, family: &Family) -> Result<Vec<(String, Slot)>, Fault> {
+        let spec = self.reach.agent.toolset.family(family);
+        let home = spec.ok_or_else(|| undeclared(&format!("family {family}")))?.home;
+        let shelf = self.state(home)?.shelf(family.as_str());
+        let entries = shelf.into_iter().flat_map(Shelf::iter);
+        Ok(entries.map(|(name, slot)| (name.to_owned(), slot.clone())).collect())
+    }
+
+    /// What is kept under a key as a type, brought up to the current layout.
+    pub fn load<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<T>, Fault> {
+        let spec = self.family(key)?;
+        let Some(slot) = self.state(spec.home)?.get(key) else { return Ok(None) };
+        let value = match &spec.upcast {
+            Some(upcast) if slot.layout() < spec.layout => upcast(slot.layout(), slot.value()),
+            _ => slot.value(),
+        };
+        let loaded = T::deserialize(value);
+        loaded.map(Some).map_err(|error| Fault::failed(format!("{key} cannot be read: {error}.")))
+    }
+
+    /// Stages a value under a key.
+    pub fn put(&mut self, key: &Key, value: &impl Serialize) -> Result<(), Fault> {
+        let value = self.bounded(key, value)?;
+        let v = self.family(key)?.layout;
+        self.stage(Change::Put { key: key.clone(), value, v })
+    }
+
+    /// Stages one more item for the list under a key.
+    pub fn push(&mut self, key: &Key, value: &impl Serialize) -> Result<(), Fault> {
+        let value = self.bounded(key, value)?;
+        let v = self.family(key)?.layout;
+        self.stage(Change::Push { key: key.clone(), value, v })
+    }
+
+    /// Stages the removal of a key.
+    pub fn remove(&mut self, key: &Key) -> Result<(), Fault> {
+        self.stage(Change::Remove { key: key.clone() })
+    }
+
+    /// Stages a move to another phase, when the present one leads there.
+    pub fn enter_phase(&mut self, to: &PhaseName, reason: &str) -> Result<(), Fault> {
+        self.writable()?;
+        let Some(from) = &self.session.phase else { return Err(undeclared("phase")) };
+        let agent = &self.reach.agent;
+        let open = agent.phase(from).map(|phase| phase.transitions.as_slice()).unwrap_or_default();
+        if !open.contains(to) {
+            let message = match agent.phase(to) {
+                None => format!("There is no phase {to}."),
+                Some(_) => format!("Phase {from} does not lead to {to}."),
+            };
+            let allowed = open.iter().map(ToString::to_string).collect();
+            let trouble = Trouble::new(Code::TRANSITION_REFUSED, message).allowing(allowed);
+            return Err(Fault::of(trouble));
+        }
+        self.staged.phase = Some((to.clone(), reason.to_owned()));
+        Ok(())
+    }
+
+    /// The content of a file, with this call's own changes.
+    pub fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, Fault> {
+        if let Some(staged) = self.staged.files.get(path) {
+            return Ok(staged.clone());
+        }
+        self.reach.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
+    }
+
+    /// Stages the content of a file; `None` removes it.
+    pub fn write_file(&mut self, path: &str, content: Option<Vec<u8>>) -> Result<(), Fault> {
+        self.writable()?;
+        self.declared(&file_key(path)?)?;
+        let bytes = content.as_ref().map_or(0, Vec::len);
+        self.check_size(path, bytes)?;
+        self.staged.files.insert(path.to_owned(), content);
+        Ok(())
+    }
+
+    /// The footprint with the versions that hold once this call is committed.
+    pub(crate) fn touched_after(&self) -> Vec<Touched> {
+        let after = |touched: &Touched| {
+            let version = match (touched.access, self.family(&touched.key).map(|spec| spec.home)) {
+                (Access::Write, Ok(Home::Session)) => {
+                    self.session_state.as_ref().unwrap_or(&self.session.state).version(&touched.key)
+                }
+                (Access::Write, Ok(Home::Project)) => {
+                    self.project_state.as_ref().unwrap_or(&self.project.state).version(&touched.key)
+                }
+                (Access::Write, Ok(Home::Files)) => match self.staged.files.get(touched.key.name())
+                {
+                    Some(content) => content.as_ref().map(|content| Digest::of(content)),
+                    None => touched.version,
+                },
+                (Access::Write, Err(_)) | (Access::Read, _) => touched.version,
+            };
+            Touched { version, ..touched.clone() }
+        };
+        self.touched.iter().map(after).collect()
+    }
+
+    fn stage(&mut self, change: Change) -> Result<(), Fault> {
+        self.writable()?;
+        let Some(key) = change.key() else { return Err(undeclared("change")) };
+        self.declared(key)?;
+        let spec = self.family(key)?;
+        let home = spec.home;
+        if spec.guard == Guard::HumanOnly {
+            return Err(Fault::failed(format!("Only a person may change {key}.")));
+        }
+        let max = usize::try_from(self.reach.agent.limits.changes_max).unwrap_or(usize::MAX);
+        if self.staged.session.len() + self.staged.project.len() >= max {
+            return Err(Fault::failed(format!("At most {max} changes per call.")));
+        }
+        let (state, list) = match home {
+            Home::Session => {
+                let state = self.session_state.get_or_insert_with(|| self.session.state.clone());
+                (state, &mut self.staged.session)
+            }
+            Home::Project => {
+                let state = self.project_state.get_or_insert_with(|| self.project.state.clone());
+                (state, &mut self.staged.project)
+            }
+            Home::Files => return Err(undeclared("file: use write_file")),
+        };
+        state.apply(&change).map_err(|refusal| Fault::failed(refusal.to_string()))?;
+        list.push(change);
+        Ok(())
+    }
+
+    fn state(&self, home: Home) -> Result<&State, Fault> {
+        match home {
+            Home::Session => Ok(self.session_state.as_ref().unwrap_or(&self.session.state)),
+            Home::Project => Ok(self.project_state.as_ref().unwrap_or(&self.project.state)),
+            Home::Files => Err(undeclared("file: use read_file")),
+        }
+    }
+
+    fn family(&self, key: &Key) -> Result<&FamilySpec, Fault> {
+        let spec = self.reach.agent.toolset.family(key.family());
+        spec.ok_or_else(|| undeclared(&format!("family of {key}")))
+    }
+
+    /// A call that reads must not change, whatever its handler tries.
+    fn writable(&self) -> Result<(), Fault> {
+        if self.call.spec().effect == Effect::Read {
+            return Err(Fault::failed("This tool is declared to read; it cannot change anything."));
+        }
+        Ok(())
+    }
+
+    /// What a call changes must be in its footprint, or nobody could have judged it.
+    fn declared(&self, key: &Key) -> Result<(), Fault> {
+        let writes = |(access, touched): &(Access, Key)| *access == Access::Write && touched == key;
+        if self.call.keys().iter().any(writes) {
+            return Ok(());
+        }
+        Err(undeclared(&format!("write to {key}")))
+    }
+
+    fn bounded(&self, key: &Key, value: &impl Serialize) -> Result<Value, Fault> {
+        let value = serde_json::to_value(value)
+            .map_err(|error| Fault::failed(format!("{key} is not JSON: {error}.")))?;
+        if let Value::String(text) = &value {
+            self.check_size(&key.to_string(), text.len())?;
+        } else if !matches!(value, Value::Null | Value::Bool(_) | Value::Number(_)) {
+            self.check_size(&key.to_string(), value.to_string().len())?;
+        }
+        Ok(value)
+    }
+
+    fn check_size(&self, what: &str, bytes: usize) -> Result<(), Fault> {
+        let max = self.reach.agent.limits.value_bytes_max;
+        if u64::try_from(bytes).unwrap_or(u64::MAX) > max {
+            return Err(Fault::failed(format!(
+                "{what} would have {bytes} bytes; at most {max} fit."
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn undeclared(what: &str) -> Fault {
+    Fault::failed(format!("The tool did not declare this {what}."))
+}
+
+pub(crate) fn idempotency_key(session: &Session, call: CallId) -> String {
+    format!("{}/{call}", session.id)
+}
+
+/// The key of a file.
+pub(crate) fn file_key(path: &str) -> Result<Key, Fault> {
+    let family = Family::parse("file").map_err(|_| undeclared("file"))?;
+    Key::new(family, path).map_err(|refusal| Fault::failed(refusal.to_string()))
+}
