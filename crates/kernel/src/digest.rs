@@ -89,7 +89,44 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let mut text = [0; 64];
+        hex(&self.0, &mut text);
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+/// The first eight bytes of a digest: enough to tell versions of one thing apart,
+/// not to vouch for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Tag([u8; 8]);
+
+impl From<Digest> for Tag {
+    fn from(digest: Digest) -> Self {
+        let mut short = [0; 8];
+        short.iter_mut().zip(digest.0).for_each(|(to, from)| *to = from);
+        Self(short)
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for Tag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = [0; 16];
+        hex(&self.0, &mut text);
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl TryFrom<String> for Tag {
+    type Error = DigestRefusal;
+    fn try_from(text: String) -> Result<Self, DigestRefusal> {
+        unhex(&text).map(Self).ok_or(DigestRefusal)
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::Misfit;
 
 /// A stable code for one kind of trouble. Domain tools may add their own.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Code(Cow<'static, str>);
 
@@ -93,7 +94,7 @@ impl std::fmt::Display for Code {
 }
 
 /// One thing that went wrong, with what would have been right.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trouble {
     /// The kind.
     pub code: Code,
@@ -138,7 +139,7 @@ impl From<Misfit> for Trouble {
 }
 
 /// What a caller is told of a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
     /// Whether the call did what it should.
     pub ok: bool,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::digest::Digest;
@@ -84,7 +85,9 @@ impl TryFrom<String> for Key {
 }
 
 /// How a call touches a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// The content reaches the model.
@@ -94,7 +97,7 @@ pub enum Access {
 }
 
 /// One entry of a footprint: a key, how it is touched, and the content that stood there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Touched {
     /// How.
     pub access: Access,

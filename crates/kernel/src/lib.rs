@@ -6,6 +6,7 @@
 pub mod actor;
 pub mod agent;
 pub mod budget;
+pub mod config;
 pub mod digest;
 pub mod envelope;
 pub mod event;
@@ -19,6 +20,7 @@ pub mod next;
 pub mod path;
 pub mod policy;
 pub mod render;
+mod schema;
 pub mod seal;
 pub mod section;
 pub mod time;

@@ -12,6 +12,7 @@ pub mod port;
 mod runtime;
 mod toolbox;
 pub mod transaction;
+pub mod verify;
 mod versions;
 
 pub use drive::{Crew, DriveFault, Driver, OpenFault};

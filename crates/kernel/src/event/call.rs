@@ -1,17 +1,18 @@
 //! Decides what the log says of one call: as received, admitted, refused, settled.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Change;
-use crate::digest::Digest;
+use crate::digest::{Digest, Tag};
 use crate::envelope::Envelope;
 use crate::key::Touched;
 use crate::names::{CallId, PolicyName, ToolName};
 use crate::tool::Effect;
 
 /// What somebody wrote; untrusted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RawCall {
     /// Our own id.
     pub id: CallId,
@@ -25,14 +26,14 @@ pub struct RawCall {
 }
 
 /// A call that passed the gate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallAdmitted {
     /// The call.
     pub call: CallId,
     /// The tool it resolved to.
     pub tool: ToolName,
-    /// The tool's version.
-    pub version: Digest,
+    /// The tool's version; the bound configuration vouches for it in full.
+    pub version: Tag,
     /// What resume may do with it.
     pub effect: Effect,
     /// The arguments after aliases and coercions, where they differ from what was written.
@@ -49,7 +50,7 @@ pub struct CallAdmitted {
 }
 
 /// Where on its path a call was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Size and JSON.
@@ -65,7 +66,7 @@ pub enum Stage {
 }
 
 /// Why a policy's word was no.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DenialKind {
     /// The phase does not grant the tool.
@@ -77,7 +78,7 @@ pub enum DenialKind {
 }
 
 /// Who said no, and in which way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Denial {
     /// The policy.
     pub policy: PolicyName,
@@ -86,7 +87,7 @@ pub struct Denial {
 }
 
 /// A call that was refused.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRefused {
     /// The call.
     pub call: CallId,
@@ -100,7 +101,7 @@ pub struct CallRefused {
 }
 
 /// How a call came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It did what it should.
@@ -112,7 +113,7 @@ pub enum Outcome {
 }
 
 /// A result that was too long for the model, kept aside by its hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
     /// The hash it is kept under.
     pub hash: Digest,
@@ -121,7 +122,7 @@ pub struct Kept {
 }
 
 /// One file a call changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChange {
     /// The file, relative to the project.
     pub path: String,
@@ -134,7 +135,7 @@ pub struct FileChange {
 }
 
 /// Something a tool wants known beside its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
     /// What it is about, one word.
     pub topic: String,
@@ -143,12 +144,10 @@ pub struct Notice {
 }
 
 /// A call that came to its end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallSettled {
     /// The call.
     pub call: CallId,
-    /// The tool.
-    pub tool: ToolName,
     /// How.
     pub outcome: Outcome,
     /// What the caller is told.
@@ -174,7 +173,7 @@ pub struct CallSettled {
 }
 
 /// Why a model stopped writing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// It was done.
@@ -188,7 +187,7 @@ pub enum Finish {
 }
 
 /// Tokens, as the provider counts them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {
     /// Tokens read.
@@ -200,7 +199,7 @@ pub struct Usage {
 }
 
 /// A person's word on a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// Run it.

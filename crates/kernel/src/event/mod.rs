@@ -4,6 +4,7 @@ mod call;
 mod change;
 mod record;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use call::{
@@ -17,7 +18,7 @@ use crate::digest::Digest;
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 
 /// What can happen in a session. Packs add state keys, never variants.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
     /// The session began.
@@ -194,7 +195,7 @@ impl Event {
 }
 
 /// How a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The work is done.
@@ -214,7 +215,7 @@ pub enum Ending {
 }
 
 /// What people and other processes say to a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Said {
     /// Words for the model, shown once.
@@ -230,7 +231,7 @@ pub enum Said {
 }
 
 /// What can happen in an inbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum InboxEvent {
     /// Somebody said something.
@@ -241,7 +242,7 @@ pub enum InboxEvent {
 }
 
 /// What can happen in a project.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProjectEvent {
     /// The project began.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ impl fmt::Display for StreamId {
 }
 
 /// The project head a session record saw, when it is a newer one than the record before saw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Saw {
     /// Sequence number in the project stream.
     pub seq: u64,
@@ -63,7 +64,7 @@ pub struct Saw {
 }
 
 /// An event in its place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record<E> {
     /// Place in the stream, from one, without gaps.
     pub seq: u64,

@@ -13,7 +13,7 @@ use crate::event::{
     Record, Said, Saw, Usage,
 };
 use crate::json::canonical;
-use crate::key::{Access, Key};
+use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use crate::time::Timestamp;
 
@@ -332,14 +332,17 @@ impl Session {
 
     fn settled(&mut self, settled: &CallSettled) {
         if settled.outcome == Outcome::Done {
-            let tally = self.tallies.entry(settled.tool.clone()).or_default();
-            Arc::make_mut(tally).succeeded += 1;
+            if let Some(tally) =
+                self.tool_of(settled.call).and_then(|tool| self.tallies.get_mut(&tool))
+            {
+                Arc::make_mut(tally).succeeded += 1;
+            }
             for touched in &settled.touched {
-                let seen = Seen {
-                    version: touched.version,
-                    iteration: self.iteration,
-                    access: touched.access,
-                };
+                // What was read and written in one call reached the model in its new form.
+                let read =
+                    |other: &&Touched| other.access == Access::Read && other.key == touched.key;
+                let access = settled.touched.iter().find(read).map_or(touched.access, |t| t.access);
+                let seen = Seen { version: touched.version, iteration: self.iteration, access };
                 self.reads.insert(touched.key.clone(), seen);
             }
             // Forgetting a read can only make a policy stricter.
@@ -352,6 +355,16 @@ impl Session {
             envelope: settled.envelope.clone(),
             message_only: settled.message_only,
         });
+    }
+
+    /// The tool of a call that was admitted and is open.
+    fn tool_of(&self, call: CallId) -> Option<ToolName> {
+        match &self.open.get(&call)?.progress {
+            Progress::Admitted(admitted) | Progress::Started(admitted) => {
+                Some(admitted.tool.clone())
+            }
+            Progress::Received | Progress::Asked { .. } | Progress::Answered { .. } => None,
+        }
     }
 
     /// Ends a call; the model is told of it when it was the model's.

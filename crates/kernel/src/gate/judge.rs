@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::refusal::Refusal;
 use super::{Admitted, Call, prepare, resolve};
 use crate::agent::Agent;
+use crate::digest::Tag;
 use crate::envelope::{Code, Trouble};
 use crate::event::{Answer, DenialKind, Event, RawCall, Stage};
 use crate::fold::{Counted, Progress, World};
@@ -90,7 +91,8 @@ pub fn confirm(
     }
     let call = admitted.call;
     if let Some(phase) = phase.filter(|phase| !agent.grants(phase, call.place)) {
-        return Err(resolve::not_granted(call.spec.name.as_str(), phase, Vec::new()));
+        let available = resolve::available(agent, phase, &call.shown_in);
+        return Err(resolve::not_granted(call.spec.name.as_str(), phase, available));
     }
     let world = World { counted: Counted::Already, ..*world };
     word(agent, &world, &call, &touched)?;
@@ -113,7 +115,7 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
         return Ok(None);
     }
     let call = prepare(agent, world.session, open)?;
-    if call.args_hash != logged.args_hash || call.spec.version != logged.version {
+    if call.args_hash != logged.args_hash || Tag::from(call.spec.version) != logged.version {
         let message = "The tool changed since this call was admitted. Make the call again.";
         return Err(Refusal::new(Stage::Judge, Trouble::new(Code::COMMIT_CONFLICT, message)));
     }

@@ -119,7 +119,7 @@ impl Admitted {
         CallAdmitted {
             call: call.id,
             tool: call.spec.name.clone(),
-            version: call.spec.version,
+            version: call.spec.version.into(),
             effect: call.spec.effect,
             args: call.rewritten.then(|| Value::Object(call.args.clone())),
             args_hash: call.args_hash,

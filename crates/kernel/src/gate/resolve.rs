@@ -44,7 +44,7 @@ pub(super) fn resolve(
 }
 
 /// What may be called: shown when the call was written AND granted now.
-fn available(agent: &Agent, phase: &PhaseName, shown_in: &PhaseName) -> Vec<String> {
+pub(super) fn available(agent: &Agent, phase: &PhaseName, shown_in: &PhaseName) -> Vec<String> {
     let shown: Vec<&str> = agent.visible(shown_in).map(|entry| entry.spec.name.as_str()).collect();
     let granted = agent.visible(phase).map(|entry| entry.spec.name.as_str());
     let both = granted.filter(|name| shown.contains(name));

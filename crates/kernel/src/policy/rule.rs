@@ -19,7 +19,6 @@ use crate::tool::ToolSpec;
 #[serde(deny_unknown_fields)]
 pub struct RuleText {
     /// The tools it concerns.
-    #[schemars(with = "Vec<String>")]
     pub tools: Vec<ToolName>,
     /// Refuse the call when this holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -293,7 +293,7 @@ impl SpecDraft {
             "name": name, "about": about, "input": input, "output": output,
             "effect": self.effect, "group": group, "aliases": aliases,
             "argument_aliases": self.argument_aliases, "examples": self.examples,
-            "paths": self.paths,
+            "paths": self.paths, "overridable": self.overridable,
         }));
         Ok(ToolSpec {
             name,
@@ -359,8 +359,14 @@ fn check_examples(
 /// The schema as it is shown: without noise, and saying outright that other fields are refused.
 fn published(mut schema: Value) -> Value {
     if let Some(map) = schema.as_object_mut() {
-        map.shift_remove("$schema");
-        map.shift_remove("title");
+        // The name and the docs of a Rust type say nothing to a model.
+        for noise in ["$schema", "title", "description"] {
+            map.shift_remove(noise);
+        }
+        // Some providers want to see that there are no fields.
+        if map.get("type") == Some(&json!("object")) && !map.contains_key("properties") {
+            map.insert("properties".to_owned(), json!({}));
+        }
     }
     close_objects(&mut schema);
     schema

@@ -160,8 +160,8 @@ impl Driver {
         self.results.remove(&id).ok_or(DriveFault::NoResult(id))
     }
 
-    /// Brings every open call to its end.
-    async fn settle_open(&mut self) -> Result<(), DriveFault> {
+    /// Brings every open call to its end: after a resume, those a crash interrupted.
+    pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
         loop {
             let step = open_calls(&self.world(&self.runtime.project().0));
             match step {

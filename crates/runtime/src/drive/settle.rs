@@ -14,6 +14,7 @@ use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, ToolName};
 use toolgate_kernel::policy::seen_key;
 use toolgate_kernel::seal::Settled;
+use toolgate_kernel::section::Home;
 use toolgate_kernel::tool::Effect;
 
 use super::{DriveFault, Driver};
@@ -173,7 +174,6 @@ impl Driver {
         });
         CallSettled {
             call,
-            tool,
             outcome: ended.outcome,
             envelope,
             message_only: ended.message_only,
@@ -214,7 +214,8 @@ impl Driver {
 
     fn shares(&self, tx: &Transaction, ended: &Ended) -> bool {
         let remembers = self.crew.agent.remember_reads && ended.outcome == Outcome::Done;
-        !tx.staged.project.is_empty() || (remembers && !tx.touched.is_empty())
+        let reads = || tx.touched.iter().any(|touched| self.remembered(touched).is_some());
+        !tx.staged.project.is_empty() || (remembers && reads())
     }
 
     /// Writes one settlement and appends what must not wait.
@@ -237,7 +238,7 @@ impl Driver {
             settled.notices = tx.staged.notices.clone();
             project = tx.staged.project.clone();
             if self.crew.agent.remember_reads {
-                project.extend(settled.touched.iter().filter_map(remembered));
+                project.extend(settled.touched.iter().filter_map(|t| self.remembered(t)));
             }
         }
         let placing = !settled.files.is_empty();
@@ -276,6 +277,15 @@ impl Driver {
         };
         let moved = |touched: &&Touched| lookup.version(&touched.key) != Ok(touched.version);
         tx.touched.iter().find(moved).map(|touched| touched.key.clone())
+    }
+
+    /// What the project remembers of a read. A session's own state is nobody else's business.
+    fn remembered(&self, touched: &Touched) -> Option<Change> {
+        let family = self.crew.agent.toolset.family(touched.key.family());
+        let shared = family.is_some_and(|family| family.home != Home::Session);
+        let version = touched.version.filter(|_| shared && touched.access == Access::Read)?;
+        let key = seen_key(&touched.key)?;
+        Some(Change::Put { key, value: Value::String(version.to_string()), v: 1 })
     }
 
     fn stage_files(&self, tx: &Transaction) -> Result<(), FilesFault> {
@@ -320,7 +330,9 @@ fn give_way(tx: &mut Transaction, ended: &mut Ended, key: &Key) {
     let message =
         format!("{key} was changed by somebody else meanwhile. Read it again, then retry.");
     if tx.call.spec().effect.needs_intent() {
-        ended.warnings.push(format!("The call took effect, but its notes were dropped: {message}"));
+        ended
+            .warnings
+            .push(format!("The call took effect, but what it staged here was dropped: {message}"));
     } else {
         *ended = Ended::failed(vec![Trouble::new(Code::COMMIT_CONFLICT, message)]);
     }
@@ -337,11 +349,4 @@ fn file_changes(tx: &Transaction) -> Vec<FileChange> {
         }
     };
     tx.staged.files.iter().map(change).collect()
-}
-
-/// What the project remembers of a read.
-fn remembered(touched: &Touched) -> Option<Change> {
-    let version = touched.version.filter(|_| touched.access == Access::Read)?;
-    let key = seen_key(&touched.key)?;
-    Some(Change::Put { key, value: Value::String(version.to_string()), v: 1 })
 }

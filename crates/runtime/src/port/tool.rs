@@ -75,6 +75,14 @@ impl Fault {
         Self { errors: vec![trouble] }
     }
 
+    /// The same with the argument it concerns.
+    pub fn at(mut self, path: &str) -> Self {
+        if let Some(first) = self.errors.first_mut() {
+            first.path = Some(path.to_owned());
+        }
+        self
+    }
+
     /// The same with what is allowed instead.
     pub fn allowing(mut self, allowed: Vec<String>) -> Self {
         if let Some(first) = self.errors.first_mut() {

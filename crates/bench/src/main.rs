@@ -1,0 +1,32 @@
+//! Decides what is measured: one sub-command per figure in `docs/benchmarks.md`.
+
+// A benchmark prints its figures, and it reads the clock because that is its job.
+#![allow(clippy::print_stdout, clippy::disallowed_methods)]
+
+mod dispatch;
+mod meter;
+mod snapshot;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "toolgate-bench", about = "Measures toolgate. Prints one JSON line per figure.")]
+struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// One governed call: JSON text in; parsed, judged, run, chained, signed; result out.
+    Dispatch(dispatch::Options),
+    /// One snapshot of session and project, at growing sizes.
+    Snapshot,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Options::parse().what {
+        What::Dispatch(options) => dispatch::run(&options),
+        What::Snapshot => snapshot::run(),
+    }
+}

@@ -1,0 +1,78 @@
+//! `toolgate call`: one tool call through the whole gate.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_runtime::{Driver, OpenFault};
+
+use crate::console;
+use crate::exit::Exit;
+use crate::person::AtTerminal;
+use crate::project::{Create, Place, block_on};
+
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  toolgate call planning_setup_plan '{\"objective\": \"a picnic\"}' --json"
+)]
+pub(crate) struct Options {
+    /// The tool, by its exact name or a declared alias.
+    tool: String,
+    /// The arguments as JSON.
+    #[arg(default_value = "{}")]
+    args: String,
+    /// The phase to be in; the session is moved there first.
+    #[arg(long)]
+    phase: Option<String>,
+    /// The session to call in; it is opened when it does not exist.
+    #[arg(long, default_value = "call")]
+    session: String,
+    /// Print the whole envelope as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    let session = SessionId::parse(&options.session)?;
+    let phase = options.phase.as_deref().map(PhaseName::parse).transpose()?;
+    let mut crew = place.crew()?;
+    if let Some(phase) = &phase
+        && crew.agent.phase(phase).is_none()
+    {
+        let known: Vec<&str> = crew.agent.phases().map(|phase| phase.name.as_str()).collect();
+        anyhow::bail!("there is no phase {phase}; the phases are {}", known.join(", "));
+    }
+    crew.person = AtTerminal::here();
+    let opened = place.open(Create::Yes)?;
+    let actor = Actor::Client("cli".into());
+    block_on(async {
+        let resumed = Driver::resume(opened.runtime.clone(), crew.clone(), session.clone()).await;
+        let mut driver = match resumed {
+            Err(OpenFault::Missing(_)) => {
+                Driver::open(opened.runtime.clone(), crew, session, &actor, "calls").await
+            }
+            other => other,
+        }?;
+        driver.settle_open().await.context("calls of an earlier run could not be settled")?;
+        if let Some(phase) = &phase {
+            driver.move_to(&actor, phase, "asked for on the command line").await?;
+        }
+        let envelope = driver.call(&actor, &options.tool, &options.args, None).await?;
+        if options.json {
+            console::json(&envelope)?;
+        } else {
+            let text = if envelope.message.is_empty() { "Done." } else { &envelope.message };
+            console::say(&console::visible(text));
+            for trouble in &envelope.errors {
+                console::say(&format!("  {}", trouble.code));
+                if let Some(allowed) = &trouble.allowed {
+                    console::say(&format!("  allowed: {}", allowed.join(", ")));
+                }
+            }
+            if !envelope.data.is_null() {
+                console::say(&serde_json::to_string_pretty(&envelope.data)?);
+            }
+        }
+        Ok(if envelope.ok { Exit::Done } else { Exit::Failed })
+    })
+}

@@ -1,0 +1,95 @@
+//! Decides what a person sees: plain lines that fit eighty columns, nothing secret.
+
+// The console is where output belongs; everything else hands its words to this file.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use serde::Serialize;
+use toolgate_kernel::event::{CallRefused, Event, Outcome};
+use toolgate_kernel::fold::Session;
+
+/// Columns that a line may take.
+const COLUMNS: usize = 80;
+
+/// Prints a line.
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// Prints one JSON value on one line.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
+}
+
+/// Prints why a command did not work, cause by cause.
+pub(crate) fn complain(error: &anyhow::Error) {
+    let mut said = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // A cause that repeats the sentence before it says nothing new.
+        if !said.contains(&text) {
+            eprintln!("{}{text}", if said.is_empty() { "error: " } else { "  because: " });
+            said.push_str(&text);
+        }
+    }
+}
+
+/// A hint beside the output proper.
+pub(crate) fn hint(line: &str) {
+    eprintln!("{line}");
+}
+
+/// One line per call: done, failed or refused, and why.
+pub(crate) fn call_line(event: &Event, before: &Session) -> Option<String> {
+    let (mark, call, envelope) = if let Event::CallSettled(settled) = event {
+        let mark = match settled.outcome {
+            Outcome::Done if settled.envelope.ok => "✓",
+            Outcome::Done | Outcome::Failed => "✗",
+            Outcome::Unknown => "?",
+        };
+        (mark, settled.call, &settled.envelope)
+    } else if let Event::CallRefused(CallRefused { call, envelope, .. }) = event {
+        ("⊘", *call, envelope)
+    } else {
+        return None;
+    };
+    let name = before.open.get(&call).map_or(envelope.tool.as_str(), |open| open.raw.name.as_str());
+    let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
+    Some(fit(&format!("  {mark} {} — {code}{}", visible(name), visible(&envelope.message))))
+}
+
+/// Cuts a line so that it fits.
+pub(crate) fn fit(line: &str) -> String {
+    if line.chars().count() <= COLUMNS {
+        return line.to_owned();
+    }
+    line.chars().take(COLUMNS - 1).chain(['…']).collect()
+}
+
+/// Text of a model with what cannot be seen, or would act on a terminal, made visible.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let hidden = c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}' | '\u{180e}')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{e0000}'..='\u{e007f}');
+        match c {
+            '\n' => out.push(' '),
+            c if hidden => out.push_str(&format!("<U+{:04X}>", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        assert_eq!(visible("a\u{202e}b\u{1b}[2Jc"), "a<U+202E>b<U+001B>[2Jc");
+        assert_eq!(fit(&"x".repeat(90)).chars().count(), 80);
+    }
+}

@@ -1,0 +1,63 @@
+//! The command line of toolgate: the only place that reads arguments, environment and clock.
+
+mod command;
+mod console;
+mod exit;
+mod person;
+mod project;
+
+use clap::{Parser, Subcommand};
+
+/// Every tool call a model makes passes one gate.
+#[derive(Parser)]
+#[command(
+    name = "toolgate",
+    version,
+    about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
+    after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
+                  configuration\n  74 the log cannot be written or read\n\nExample:\n  toolgate run \
+                  \"a picnic for eight\""
+)]
+struct Options {
+    /// The project folder.
+    #[arg(long, global = true, default_value = ".", value_name = "DIR")]
+    project: std::path::PathBuf,
+    /// The configuration file, in place of toolgate.yaml of the project.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the agent on a model, or goes on where it stopped.
+    Run(command::run::Options),
+    /// Makes one tool call through the whole gate.
+    Call(command::call::Options),
+    /// Lists, shows and exports sessions.
+    Sessions(command::sessions::Options),
+    /// Checks that the log is what was written.
+    Verify(command::verify::Options),
+    /// Prints a published JSON Schema.
+    Schema(command::schema::Options),
+}
+
+fn main() -> std::process::ExitCode {
+    let options = Options::parse();
+    let place = project::Place { folder: options.project, config: options.config };
+    let outcome = match options.command {
+        Command::Run(options) => command::run::run(&place, &options),
+        Command::Call(options) => command::call::run(&place, &options),
+        Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Verify(options) => command::verify::run(&place, &options),
+        Command::Schema(options) => command::schema::run(&options),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            console::complain(&error);
+            exit::of(&error).into()
+        }
+    }
+}

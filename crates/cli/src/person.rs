@@ -1,0 +1,59 @@
+//! Decides how the person at the terminal is asked: shown exactly what would run, then yes or no.
+
+// A question is asked on the terminal itself, never on a pipe.
+#![allow(clippy::print_stderr)]
+
+use std::io::{BufRead, IsTerminal};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::Answer;
+use toolgate_runtime::port::{Person, Question, Response};
+
+use crate::console::visible;
+
+/// Whoever sits at the terminal.
+pub(crate) struct AtTerminal {
+    name: Arc<str>,
+}
+
+impl AtTerminal {
+    /// The person at the terminal; nobody when input or output is a pipe.
+    pub(crate) fn here() -> Option<Arc<dyn Person>> {
+        let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let name = std::env::var("USER").ok().filter(|name| !name.trim().is_empty());
+        let name = name.unwrap_or_else(|| "person".to_owned()).as_str().into();
+        attended.then(|| Arc::new(Self { name }) as Arc<dyn Person>)
+    }
+}
+
+impl Person for AtTerminal {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
+        Box::pin(async move {
+            let args = serde_json::to_string_pretty(&question.args).unwrap_or_default();
+            eprintln!("\n{} wants your word ({}).", question.policy, visible(&question.reason));
+            eprintln!("This would run, and nothing else:");
+            eprintln!("  {}", question.tool);
+            for line in args.lines() {
+                eprintln!("  {}", visible(line));
+            }
+            eprint!("Run it? Type yes, or anything else for no: ");
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            // Reading a terminal blocks, and nobody can say for how long.
+            std::thread::spawn(move || {
+                let mut line = String::new();
+                let read = std::io::stdin().lock().read_line(&mut line);
+                drop(sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line)));
+            });
+            let line = receiver.await.ok().flatten()?;
+            let yes = line.trim().eq_ignore_ascii_case("yes");
+            let answer = if yes { Answer::Approve } else { Answer::Deny };
+            Some(Response {
+                who: Actor::Human(Arc::clone(&self.name)),
+                answer,
+                note: String::new(),
+            })
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Decides what the built-in tools do. A pack is a section of the prompt with its tools and state.
+
+pub mod planning;

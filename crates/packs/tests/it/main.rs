@@ -1,0 +1,24 @@
+//! Decides that the packs keep what they promise, through the whole gate.
+
+#![cfg(test)]
+
+mod batch;
+mod completion;
+mod examples;
+mod limits;
+mod refusals;
+mod section;
+mod support;
+
+#[test]
+fn no_test_file_is_forgotten() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "main") else {
+            continue;
+        };
+        let listed = include_str!("main.rs").contains(&format!("\nmod {module};\n"));
+        assert!(listed, "{name} is not listed in tests/it/main.rs");
+    }
+}

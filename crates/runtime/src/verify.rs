@@ -1,0 +1,226 @@
+//! Decides whether a log is what was written: every chain, head, receipt and cross-reference.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::envelope::Envelope;
+use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, StreamId};
+use toolgate_kernel::names::{CallId, SessionId, ToolName};
+use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
+
+use crate::log::Tip;
+use crate::port::{Row, Store, StoreFault};
+
+/// What was found in a log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Streams, with how many records each has.
+    pub streams: BTreeMap<String, u64>,
+    /// Everything that is not as it was written, in order.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The stream.
+    pub stream: String,
+    /// The record; zero when it concerns the stream as a whole.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+/// Rows read at once.
+const PAGE_ROWS: usize = 1_000;
+
+/// Reads everything and checks it. It changes nothing.
+pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, StoreFault> {
+    let mut check =
+        Check { key, report: Report::default(), project: Vec::new(), inboxes: BTreeMap::new() };
+    let heads = store.heads().await?;
+    let mut present = BTreeSet::new();
+    // The project first, then inboxes, because sessions refer to both.
+    for wanted in [0, 2, 1] {
+        for head in heads.iter().filter(|head| rank(&head.stream) == wanted) {
+            present.insert(head.stream.clone());
+            check.stream(store, head).await?;
+        }
+    }
+    check.lost(&present);
+    Ok(check.report)
+}
+
+fn rank(stream: &StreamId) -> u8 {
+    match stream {
+        StreamId::Project => 0,
+        StreamId::Session(_) => 1,
+        StreamId::Inbox(_) => 2,
+    }
+}
+
+struct Check<'a> {
+    key: &'a SigningKey,
+    report: Report,
+    /// Chain hash of every project record, and the sessions it says were opened.
+    project: Vec<(Digest, Option<SessionId>)>,
+    /// Chain hash of every inbox record, by session.
+    inboxes: BTreeMap<SessionId, Vec<Digest>>,
+}
+
+impl Check<'_> {
+    async fn stream(&mut self, store: &dyn Store, head: &SignedHead) -> Result<(), StoreFault> {
+        let stream = &head.stream;
+        if !self.key.vouches_for(head) {
+            self.problem(stream, head.seq, "the head is not signed with this key");
+        }
+        let mut session = SessionCheck::default();
+        let mut tip = Tip::START;
+        let mut expected = 1;
+        loop {
+            let rows = store.read(stream, expected, PAGE_ROWS).await?;
+            for row in &rows {
+                if row.seq != expected {
+                    self.problem(stream, expected, "the record is missing");
+                } else if tip.follow(row).is_none() {
+                    self.problem(stream, row.seq, "the record is not the one that was written");
+                }
+                // Go on from what is stored, so that one wound is reported once.
+                tip = Tip { seq: row.seq, hash: row.hash };
+                expected = row.seq + 1;
+                self.record(stream, row, &mut session);
+            }
+            if rows.len() < PAGE_ROWS {
+                break;
+            }
+        }
+        if tip.seq < head.seq {
+            self.problem(stream, tip.seq + 1, "the records from here on are cut off");
+        } else if tip.seq > head.seq {
+            self.problem(stream, head.seq + 1, "there are records after the signed head");
+        } else if tip.hash != head.hash {
+            self.problem(stream, head.seq, "the signed head is of another history");
+        }
+        self.report.streams.insert(stream.to_string(), tip.seq);
+        Ok(())
+    }
+
+    fn record(&mut self, stream: &StreamId, row: &Row, session: &mut SessionCheck) {
+        let sound = match stream {
+            StreamId::Project => match Record::<ProjectEvent>::decode(&row.bytes) {
+                Ok(record) => {
+                    let opened = match record.event {
+                        ProjectEvent::SessionOpened { session } => Some(session),
+                        ProjectEvent::ProjectOpened {} | ProjectEvent::ProjectChanged { .. } => {
+                            None
+                        }
+                    };
+                    self.project.push((row.hash, opened));
+                    record.seq == row.seq
+                }
+                Err(_) => false,
+            },
+            StreamId::Inbox(id) => {
+                self.inboxes.entry(id.clone()).or_default().push(row.hash);
+                Record::<InboxEvent>::decode(&row.bytes).is_ok_and(|record| record.seq == row.seq)
+            }
+            StreamId::Session(id) => match Record::<Event>::decode(&row.bytes) {
+                Ok(record) => {
+                    self.session_record(stream, id, &record, session);
+                    record.seq == row.seq
+                }
+                Err(_) => false,
+            },
+        };
+        if !sound {
+            self.problem(stream, row.seq, "the record cannot be read in this place");
+        }
+    }
+
+    fn session_record(
+        &mut self,
+        stream: &StreamId,
+        id: &SessionId,
+        record: &Record<Event>,
+        session: &mut SessionCheck,
+    ) {
+        let at = |seq: u64| usize::try_from(seq.saturating_sub(1)).unwrap_or(usize::MAX);
+        if let Some(saw) = record.saw
+            && self.project.get(at(saw.seq)).map(|(hash, _)| *hash) != Some(saw.hash)
+        {
+            self.problem(&StreamId::Project, saw.seq, "a session saw another record here");
+        }
+        if let Event::Opened { session, .. } = &record.event
+            && session != id
+        {
+            self.problem(stream, record.seq, "the record belongs to another session");
+        }
+        if let Event::Heard { inbox, hash, .. } = &record.event
+            && self.inboxes.get(id).and_then(|hashes| hashes.get(at(*inbox))) != Some(hash)
+        {
+            let inbox_stream = StreamId::Inbox(id.clone());
+            self.problem(&inbox_stream, *inbox, "the session heard another record here");
+        }
+        if let Event::CallAdmitted(admitted) = &record.event {
+            let call = (admitted.tool.clone(), admitted.args_hash);
+            session.admitted.insert(admitted.call, call);
+        }
+        if let Event::CallSettled(settled) = &record.event {
+            let admitted = session.admitted.remove(&settled.call);
+            if !self.receipt_holds(id, settled.call, admitted, &settled.envelope) {
+                self.problem(stream, record.seq, "the receipt does not fit the call");
+            }
+        }
+    }
+
+    fn receipt_holds(
+        &self,
+        session: &SessionId,
+        call: CallId,
+        admitted: Option<(ToolName, Digest)>,
+        envelope: &Envelope,
+    ) -> bool {
+        let Some((tool, args_hash)) = admitted else { return false };
+        let bare = Envelope { receipt: None, ..envelope.clone() }.to_json();
+        let (tool, args_hash, envelope_json) = (&tool, &args_hash, bare.as_bytes());
+        let settled = Settled { session, call, tool, args_hash, envelope: envelope_json };
+        envelope.receipt == Some(self.key.receipt(&settled))
+    }
+
+    /// Streams that must exist and do not.
+    fn lost(&mut self, present: &BTreeSet<StreamId>) {
+        let opened: Vec<SessionId> =
+            self.project.iter().filter_map(|(_, opened)| opened.clone()).collect();
+        for id in &opened {
+            let stream = StreamId::Session(id.clone());
+            if !present.contains(&stream) {
+                self.problem(&stream, 0, "the whole stream is lost");
+            }
+        }
+        for stream in present {
+            if let StreamId::Session(id) = stream
+                && !opened.contains(id)
+            {
+                let what = if present.contains(&StreamId::Project) {
+                    "the project does not know this session"
+                } else {
+                    "the project stream is lost"
+                };
+                self.problem(stream, 0, what);
+            }
+        }
+    }
+
+    fn problem(&mut self, stream: &StreamId, seq: u64, what: &'static str) {
+        let problem = Problem { stream: stream.to_string(), seq, what };
+        if !self.report.problems.contains(&problem) {
+            self.report.problems.push(problem);
+        }
+    }
+}
+
+#[derive(Default)]
+struct SessionCheck {
+    admitted: BTreeMap<CallId, (ToolName, Digest)>,
+}

@@ -1,0 +1,136 @@
+//! Decides how staged copies are kept: one durable file per changed file, named by its call.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use toolgate_kernel::names::{CallId, SessionId};
+use toolgate_runtime::port::StageTag;
+
+use super::FILE_BYTES_MAX;
+use super::jail::{Spot, sync};
+
+/// The folder of staged copies. No tool reaches it, so its names are our own.
+pub(super) struct Staging {
+    folder: Dir,
+}
+
+/// The file name of a staged copy.
+pub(super) fn name(tag: &StageTag) -> String {
+    format!("{}.{}.{}", tag.session, tag.call, tag.at)
+}
+
+/// The file name of a staged removal.
+fn gone(tag: &StageTag) -> String {
+    format!("{}.gone", name(tag))
+}
+
+/// The tag in a file name; `None` for names that are not ours.
+fn tag(text: &str) -> Option<StageTag> {
+    let text = text.strip_suffix(".gone").unwrap_or(text);
+    let mut parts = text.split('.');
+    let (session, call, at) = (parts.next()?, parts.next()?, parts.next()?);
+    let session = SessionId::parse(session).ok()?;
+    let call = CallId::try_from(call.to_owned()).ok()?;
+    let tag = StageTag { session, call, at: at.parse().ok()? };
+    (name(&tag) == text).then_some(tag)
+}
+
+impl Staging {
+    /// Opens the folder, and makes it when it is not there.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(path)?;
+        Ok(Self { folder: Dir::open_ambient_dir(path, ambient_authority())? })
+    }
+
+    /// The folder itself.
+    pub(super) fn folder(&self) -> &Dir {
+        &self.folder
+    }
+
+    /// Writes a staged copy in place of one with the same tag; durable once it returns.
+    pub(super) fn put(&self, tag: &StageTag, content: Option<&[u8]>) -> io::Result<()> {
+        self.forget(tag)?;
+        let name = if content.is_some() { name(tag) } else { gone(tag) };
+        let mut file =
+            self.folder.open_with(name, OpenOptions::new().write(true).create_new(true))?;
+        file.write_all(content.unwrap_or_default())?;
+        file.sync_all()?;
+        sync(&self.folder)
+    }
+
+    /// The content of a staged copy.
+    pub(super) fn content(&self, tag: &StageTag) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        match self.folder.open(name(tag)) {
+            Ok(file) => drop(file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Links a staged copy to a name that nobody has; `false` when somebody has it.
+    pub(super) fn place_new(&self, tag: &StageTag, spot: &Spot) -> io::Result<bool> {
+        match self.folder.hard_link(name(tag), &spot.folder, &spot.name) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            // Some file systems have no links. Renaming overwrites, but only by a hair's breadth.
+            Err(_) => self.folder.rename(name(tag), &spot.folder, &spot.name).map(|()| true),
+        }
+    }
+
+    /// Moves a staged copy over a file, and keeps who may read, write and run it.
+    pub(super) fn place_over(&self, tag: &StageTag, spot: &Spot) -> io::Result<()> {
+        let old = spot.folder.symlink_metadata(&spot.name)?.permissions();
+        #[cfg(unix)]
+        let old = {
+            use cap_std::fs::PermissionsExt;
+            cap_std::fs::Permissions::from_mode(old.mode() & 0o777)
+        };
+        self.folder.set_permissions(name(tag), old)?;
+        self.folder.rename(name(tag), &spot.folder, &spot.name)
+    }
+
+    /// Removes a staged copy, if there is one.
+    pub(super) fn forget(&self, tag: &StageTag) -> io::Result<()> {
+        for name in [name(tag), gone(tag)] {
+            match self.folder.remove_file(name) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The tags of all staged copies, in order.
+    pub(super) fn tags(&self) -> io::Result<Vec<StageTag>> {
+        let mut tags = Vec::new();
+        for entry in self.folder.entries()? {
+            tags.extend(entry?.file_name().to_str().and_then(tag));
+        }
+        tags.sort();
+        tags.dedup();
+        Ok(tags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_tags() {
+        for text in ["s1.c7.0", "a-b_c.c12.31", "s1.c7.0.gone"] {
+            let tag = tag(text).unwrap();
+            assert!(name(&tag) == text || gone(&tag) == text);
+        }
+        for text in ["", "s1", "s1.c7", "s1.7.0", "S.c7.0", "s1.c07.0", "s1.c7.00", "s1.c7.0.tmp"] {
+            assert_eq!(tag(text), None, "{text:?}");
+        }
+    }
+}

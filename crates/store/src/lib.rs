@@ -1,0 +1,10 @@
+//! Keeps the log in SQLite, and reaches the project's files through a jail.
+//!
+//! [`SqliteStore`] is the durable log: one thread writes, one reads. [`Folder`] is the project
+//! folder: every file is opened relative to its handle, so no link or `..` leads out of it.
+
+mod folder;
+mod sqlite;
+
+pub use folder::{FILE_BYTES_MAX, Folder, FolderFault};
+pub use sqlite::{OpenFault, SqliteStore};

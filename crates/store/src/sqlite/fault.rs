@@ -1,0 +1,191 @@
+//! Decides what a failure of SQLite means: for whoever opens, writes or reads.
+
+use std::io;
+use std::path::PathBuf;
+
+use rusqlite::{Error, ErrorCode, ffi};
+use toolgate_runtime::port::StoreFault;
+
+/// Why a log cannot be opened. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFault {
+    /// This SQLite may damage the file.
+    #[error("SQLite {found} can lose commits (its WAL-reset bug); build with 3.51.3 or newer")]
+    OldSqlite {
+        /// The version that is built in.
+        found: &'static str,
+    },
+    /// The file cannot be reached.
+    #[error("{path}: cannot be opened; check that the folder is there and may be written")]
+    Unreachable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file lies where two processes cannot share memory.
+    #[error("{path}: lies on a network file system ({kind}); put the log on a local disk")]
+    Network {
+        /// The file.
+        path: PathBuf,
+        /// The kind of file system.
+        kind: String,
+    },
+    /// The file is no database.
+    #[error("{path}: is no toolgate log and no database; name another file, or move it away")]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is a database of somebody else.
+    #[error("{path}: is a database of another program (id {found:#010x}); name another file")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its application id; zero when it has none.
+        found: i64,
+    },
+    /// The file is from the future.
+    #[error(
+        "{path}: has schema {found}, written by a newer toolgate; this one knows schema {known}. \
+         Use the newer one; the file was left as it is"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        found: u32,
+        /// The newest schema version of this program.
+        known: u32,
+    },
+    /// An old file could not be brought up to date.
+    #[error("{path}: could not be brought from schema {from} to {to}; it stays at {from}")]
+    Migration {
+        /// The file.
+        path: PathBuf,
+        /// The version it has.
+        from: u32,
+        /// The version it was to get.
+        to: u32,
+        /// Why.
+        source: Error,
+    },
+    /// The file system cannot do write-ahead logging.
+    #[error("{path}: the journal stays in mode {found:?} here; put the log on a local disk")]
+    NoWal {
+        /// The file.
+        path: PathBuf,
+        /// The mode it has.
+        found: String,
+    },
+    /// Somebody else has it.
+    #[error("{path}: another process kept it locked; close that process, or try again")]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SQLite said no.
+    #[error("{path}: cannot be used; run `toolgate verify`, or restore a copy")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Error,
+    },
+    /// There is no thread to be had.
+    #[error("no thread could be started for the log; close other programs")]
+    Thread(#[source] io::Error),
+}
+
+/// What a failed group commit means for the writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Severity {
+    /// Nothing was written; the same may work later.
+    Passing(StoreFault),
+    /// One of the orders cannot be written as it is; the others can.
+    Content(StoreFault),
+    /// Nobody can say what reached the disk. Nothing may be written before a restart.
+    Final(StoreFault),
+}
+
+impl Severity {
+    /// What those who wait are told.
+    pub(super) fn fault(self) -> StoreFault {
+        match self {
+            Self::Passing(fault) | Self::Content(fault) | Self::Final(fault) => fault,
+        }
+    }
+}
+
+/// Judges a failure while writing.
+pub(super) fn severity(error: &Error) -> Severity {
+    let Some(failure) = error.sqlite_error() else {
+        return Severity::Content(StoreFault::Damaged(error.to_string()));
+    };
+    let passing = |reason: &str| Severity::Passing(StoreFault::Unavailable(reason.to_owned()));
+    // A full disk also shows as an index of the WAL that cannot grow.
+    if failure.code == ErrorCode::DiskFull || failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE {
+        return passing("the disk is full; free some space, then resume");
+    }
+    if failure.code == ErrorCode::DatabaseBusy || failure.code == ErrorCode::DatabaseLocked {
+        return passing("another process kept it locked; try again");
+    }
+    if failure.code == ErrorCode::OutOfMemory {
+        return passing("there is no memory left; close other programs, then resume");
+    }
+    if failure.code == ErrorCode::ConstraintViolation || failure.code == ErrorCode::TooBig {
+        return Severity::Content(StoreFault::Damaged(error.to_string()));
+    }
+    if is_damage(failure) {
+        return Severity::Final(StoreFault::Damaged(error.to_string()));
+    }
+    // A failed fsync may have dropped what it was to write, and a second one would not tell.
+    Severity::Final(StoreFault::Unavailable(format!(
+        "writing failed ({error}). What was being written may or may not be there. \
+         Nothing more is written; restart toolgate to go on from what is durable"
+    )))
+}
+
+/// Judges a failure while reading.
+pub(super) fn read_fault(error: &Error) -> StoreFault {
+    match error.sqlite_error() {
+        Some(failure) if !is_damage(failure) => {
+            StoreFault::Unavailable(format!("reading failed ({error})"))
+        }
+        // A value of another type or length than was written.
+        _ => StoreFault::Damaged(error.to_string()),
+    }
+}
+
+fn is_damage(failure: &ffi::Error) -> bool {
+    failure.code == ErrorCode::DatabaseCorrupt || failure.code == ErrorCode::NotADatabase
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(code: i32) -> Severity {
+        severity(&Error::SqliteFailure(ffi::Error::new(code), None))
+    }
+
+    #[test]
+    fn only_what_may_have_half_happened_is_final() {
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_BUSY, ffi::SQLITE_IOERR_SHMSIZE] {
+            assert!(matches!(judged(code), Severity::Passing(_)), "{code}");
+        }
+        for code in [ffi::SQLITE_CONSTRAINT_UNIQUE, ffi::SQLITE_TOOBIG] {
+            assert!(matches!(judged(code), Severity::Content(_)), "{code}");
+        }
+        let finals = [
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_IOERR_WRITE,
+            ffi::SQLITE_CORRUPT,
+            ffi::SQLITE_READONLY,
+            ffi::SQLITE_CANTOPEN,
+        ];
+        for code in finals {
+            assert!(matches!(judged(code), Severity::Final(_)), "{code}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Decides how a log is kept in one SQLite file: one thread writes, one reads, nobody waits inside.
+
+mod fault;
+mod mounts;
+mod number;
+mod open;
+mod pen;
+mod reader;
+mod schema;
+mod shelf;
+#[cfg(test)]
+mod trouble;
+mod worker;
+mod writer;
+
+use std::path::Path;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::seal::SignedHead;
+use toolgate_runtime::port::{Append, Checkpoint, Row, Store, StoreFault};
+
+pub use fault::OpenFault;
+
+use worker::Worker;
+use writer::{Order, Work};
+
+/// A log in one SQLite file. Several processes may have the same file open.
+///
+/// Dropping it finishes what is queued and waits for both threads.
+pub struct SqliteStore {
+    // Fields are dropped in this order: the writer goes last and folds the WAL into the file.
+    reader: Worker<reader::Question>,
+    writer: Worker<Order>,
+}
+
+impl SqliteStore {
+    /// Opens a log, makes a new one, or brings an old one up to date.
+    ///
+    /// A file of another program or of a newer toolgate is refused and left as it is.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenFault> {
+        let path = path.as_ref();
+        let writing = open::for_writing(path)?;
+        let reading = open::for_reading(path)?;
+        let writer = Worker::start("toolgate-log", move |orders| writer::run(writing, orders));
+        let writer = writer.map_err(OpenFault::Thread)?;
+        let reader = Worker::start("toolgate-read", move |asked| reader::run(reading, asked));
+        Ok(Self { reader: reader.map_err(OpenFault::Thread)?, writer })
+    }
+
+    /// Hands work to the writer and waits until it is durable or refused.
+    async fn write(&self, work: Work) -> Result<u64, StoreFault> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.post(Order { work, answer }).await?;
+        answered.await.unwrap_or_else(|_| Err(worker::stopped()))
+    }
+}
+
+impl Store for SqliteStore {
+    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        Box::pin(self.write(Work::Claim(stream.clone())))
+    }
+
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+        Box::pin(async move { self.write(Work::Append(append)).await.map(drop) })
+    }
+
+    fn read(
+        &self,
+        stream: &StreamId,
+        from: u64,
+        rows_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
+        let stream = stream.clone();
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.rows(&stream, from, rows_max)))
+    }
+
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+        Box::pin(reader::ask(&self.reader, |shelf| shelf.heads()))
+    }
+
+    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.blob(hash)))
+    }
+
+    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
+        Box::pin(async move { self.write(Work::Checkpoint(checkpoint)).await.map(drop) })
+    }
+
+    fn checkpoint(
+        &self,
+        stream: &StreamId,
+    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
+        let stream = stream.clone();
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.checkpoint(&stream)))
+    }
+}

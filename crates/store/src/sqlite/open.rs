@@ -1,0 +1,142 @@
+//! Decides which files are opened as a log, and with which promises of SQLite.
+//!
+//! Nothing here, and nothing else in a process, may open a log but SQLite: closing any other
+//! handle of the file drops the locks of the whole process, and another process could then
+//! remove the WAL under us.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, Result};
+
+use super::fault::OpenFault;
+use super::mounts::network_kind;
+use super::schema::{self, APPLICATION_ID, STEPS, version_of};
+
+/// The last SQLite with the WAL-reset bug.
+const BROKEN_SQLITE: i32 = 3_051_002;
+
+/// How long SQLite waits for another process.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// One thread at a time makes a new file, so that its handle is closed before SQLite has one.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Opens the connection that writes, and brings the file up to date.
+pub(super) fn for_writing(path: &Path) -> std::result::Result<Connection, OpenFault> {
+    if rusqlite::version_number() <= BROKEN_SQLITE {
+        return Err(OpenFault::OldSqlite { found: rusqlite::version() });
+    }
+    if let Some(kind) = network_kind(path) {
+        return Err(OpenFault::Network { path: path.to_owned(), kind });
+    }
+    let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    make(path).map_err(|source| OpenFault::Unreachable { path: path.to_owned(), source })?;
+    identify(path)?;
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .map_err(|source| unusable(path, source))?;
+    configure(&connection, path)?;
+    schema::migrate(&connection, STEPS).map_err(|failed| OpenFault::Migration {
+        path: path.to_owned(),
+        from: failed.from,
+        to: failed.from + 1,
+        source: failed.source,
+    })?;
+    drop(making);
+    Ok(connection)
+}
+
+/// Opens a connection that only reads, on a file that is already a log.
+pub(super) fn for_reading(path: &Path) -> std::result::Result<Connection, OpenFault> {
+    let open = || {
+        // Reading a WAL may mean recovering it, which a connection without rights cannot do.
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    };
+    open().map_err(|source| unusable(path, source))
+}
+
+/// Makes a new file that only its owner reads. SQLite gives the WAL the same mode.
+fn make(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
+    let connection =
+        Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_WAIT)?;
+    Ok(connection)
+}
+
+/// Refuses what is not ours or too new, without changing a byte of it.
+fn identify(path: &Path) -> std::result::Result<(), OpenFault> {
+    let identity = || {
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        never_fold(&connection)?;
+        let number = |sql| connection.query_row(sql, (), |row| row.get::<_, i64>(0));
+        let application = number("PRAGMA application_id")?;
+        let (version, tables) = (schema::schema_version(&connection)?, number(TABLES)?);
+        Ok((application, version, tables))
+    };
+    let (application, found, tables) = identity().map_err(|source| unusable(path, source))?;
+    let (path, known) = (path.to_owned(), version_of(STEPS));
+    match application {
+        // A new file, or what a crash left of one in its first moments.
+        0 if found == 0 && tables == 0 => Ok(()),
+        other if other != i64::from(APPLICATION_ID) => {
+            Err(OpenFault::Foreign { path, found: other })
+        }
+        _ if found > known => Err(OpenFault::Newer { path, found, known }),
+        _ => Ok(()),
+    }
+}
+
+const TABLES: &str = "SELECT count(*) FROM sqlite_schema";
+
+/// From now on closing this connection leaves the WAL and the file as they are.
+pub(super) fn never_fold(connection: &Connection) -> Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
+}
+
+fn configure(connection: &Connection, path: &Path) -> std::result::Result<(), OpenFault> {
+    let unusable = |source| unusable(path, source);
+    let wal = "PRAGMA journal_mode = WAL";
+    let mode: String = connection.query_row(wal, (), |row| row.get(0)).map_err(unusable)?;
+    if mode != "wal" {
+        return Err(OpenFault::NoWal { path: path.to_owned(), found: mode });
+    }
+    // FULL: a commit returns when the WAL is on the disk. On macOS only `fullfsync` means that.
+    // The writer folds the WAL itself, after it has answered, and sees when that fails.
+    let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; \
+                    PRAGMA checkpoint_fullfsync = ON; PRAGMA wal_autocheckpoint = 0; \
+                    PRAGMA trusted_schema = OFF; PRAGMA cache_size = -8000;";
+    connection.execute_batch(settings).map_err(unusable)
+}
+
+fn unusable(path: &Path, source: Error) -> OpenFault {
+    let path = path.to_owned();
+    let Some(code) = source.sqlite_error_code() else {
+        return OpenFault::Unusable { path, source };
+    };
+    if code == ErrorCode::NotADatabase {
+        OpenFault::NotADatabase { path }
+    } else if code == ErrorCode::DatabaseBusy || code == ErrorCode::DatabaseLocked {
+        OpenFault::Locked { path }
+    } else if code == ErrorCode::CannotOpen || code == ErrorCode::ReadOnly {
+        OpenFault::Unreachable { path, source: io::Error::other(source) }
+    } else {
+        OpenFault::Unusable { path, source }
+    }
+}

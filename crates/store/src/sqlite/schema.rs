@@ -1,0 +1,147 @@
+//! Decides how the file is laid out, and how an older layout becomes the newest.
+
+use rusqlite::{Connection, Result};
+
+/// What makes the file ours: `tgat`, in the header where `file` and SQLite look for it.
+pub(super) const APPLICATION_ID: u32 = 0x7467_6174;
+
+/// How to get from each layout to the next; the first step makes a new file.
+///
+/// A step never changes once it was released. `PRAGMA user_version` counts the steps done.
+pub(super) const STEPS: &[&str] = &["
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+
+    -- Numbers stand for names, so that a record repeats two bytes and not a whole name.
+    -- A stream that was claimed and not written has no hash and no mac.
+    CREATE TABLE streams (
+        id INTEGER PRIMARY KEY,
+        stream TEXT NOT NULL UNIQUE,
+        epoch INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        hash BLOB,
+        mac BLOB
+    ) STRICT;
+
+    -- Rows lie in the order they were written: a commit of many sessions then fills a few pages
+    -- at the end, where a table sorted by stream would touch a page for each of them.
+    CREATE TABLE records (
+        stream INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        bytes BLOB NOT NULL,
+        UNIQUE (stream, seq)
+    ) STRICT;
+
+    CREATE TABLE blobs (hash BLOB NOT NULL UNIQUE, bytes BLOB NOT NULL) STRICT;
+
+    CREATE TABLE checkpoints (
+        stream TEXT PRIMARY KEY,
+        seq INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        body BLOB NOT NULL,
+        mac BLOB NOT NULL
+    ) STRICT;
+"];
+
+/// The layout version that a list of steps leads to.
+pub(super) fn version_of(steps: &[&str]) -> u32 {
+    u32::try_from(steps.len()).unwrap_or(u32::MAX)
+}
+
+/// A step that failed; the file stays at the version before it.
+#[derive(Debug)]
+pub(super) struct StepFailed {
+    pub(super) from: u32,
+    pub(super) source: rusqlite::Error,
+}
+
+/// Does the steps that are missing, each in one transaction.
+pub(super) fn migrate(
+    connection: &Connection,
+    steps: &[&str],
+) -> std::result::Result<(), StepFailed> {
+    let mut done = schema_version(connection).map_err(|source| StepFailed { from: 0, source })?;
+    while done < version_of(steps) {
+        let step = step(connection, steps);
+        if step.is_err() && !connection.is_autocommit() {
+            // The failure is reported, not what came of undoing it: closing undoes it too.
+            drop(connection.execute_batch("ROLLBACK"));
+        }
+        done = step.map_err(|source| StepFailed { from: done, source })?;
+    }
+    Ok(())
+}
+
+/// Does the next missing step, if another process has not done it meanwhile.
+fn step(connection: &Connection, steps: &[&str]) -> Result<u32> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let from = schema_version(connection)?;
+    let next = usize::try_from(from).ok().and_then(|from| steps.get(from));
+    let Some(sql) = next else {
+        connection.execute_batch("ROLLBACK")?;
+        return Ok(from);
+    };
+    let to = from + 1;
+    connection.execute_batch(sql)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", to)?;
+    // For people with a SQLite shell; the program goes by the header.
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES ('schema_version', ?1) \
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        [to],
+    )?;
+    connection.execute_batch("COMMIT")?;
+    Ok(to)
+}
+
+/// The version in the header.
+pub(super) fn schema_version(connection: &Connection) -> Result<u32> {
+    connection.query_row("PRAGMA user_version", (), |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT";
+    const SECOND: &str = "CREATE TABLE a (x); INSERT INTO a VALUES (1)";
+    const THIRD: &str = "CREATE TABLE b (x); INSERT INTO b SELECT x + 1 FROM a";
+
+    fn counted(connection: &Connection, sql: &str) -> i64 {
+        connection.query_row(sql, (), |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_old_file_takes_the_missing_steps_and_keeps_what_it_has() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate(&connection, &[FIRST, SECOND]).unwrap();
+        connection.execute("INSERT INTO a VALUES (41)", ()).unwrap();
+        migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
+        assert_eq!(counted(&connection, "SELECT max(x) FROM b"), 42);
+        assert_eq!(counted(&connection, "SELECT value FROM meta"), 3);
+        assert_eq!(schema_version(&connection).unwrap(), 3);
+        assert_eq!(
+            counted(&connection, "PRAGMA application_id"),
+            i64::from(APPLICATION_ID)
+        );
+        migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
+        assert_eq!(counted(&connection, "SELECT count(*) FROM b"), 2);
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_nothing_behind() {
+        let connection = Connection::open_in_memory().unwrap();
+        let broken = "CREATE TABLE c (x); INSERT INTO nowhere VALUES (1)";
+        let failed = migrate(&connection, &[FIRST, SECOND, broken]).unwrap_err();
+        assert_eq!(failed.from, 2);
+        assert_eq!(schema_version(&connection).unwrap(), 2);
+        assert!(connection.is_autocommit());
+        assert_eq!(
+            counted(&connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'c'"),
+            0
+        );
+        migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
+        assert_eq!(schema_version(&connection).unwrap(), 3);
+    }
+}

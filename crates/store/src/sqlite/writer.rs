@@ -1,0 +1,149 @@
+//! Decides when work is durable: what queued while the last commit ran is committed together.
+
+use rusqlite::{Connection, Result};
+use tokio::sync::{mpsc, oneshot};
+use toolgate_kernel::event::StreamId;
+use toolgate_runtime::crash_point;
+use toolgate_runtime::port::{Append, Checkpoint, StoreFault};
+
+use super::fault::{Severity, severity};
+use super::open::never_fold;
+use super::pen::{Pen, Verdict};
+use super::worker::QUEUE_MAX;
+
+/// What the writer can be asked to do.
+pub(super) enum Work {
+    /// Take a stream over; answers the new epoch.
+    Claim(StreamId),
+    /// Append, all or nothing.
+    Append(Append),
+    /// Keep a checkpoint.
+    Checkpoint(Checkpoint),
+    /// Do something to the connection, to see what becomes of it.
+    #[cfg(test)]
+    Bend(Box<dyn Fn(&Connection) -> Result<()> + Send>),
+}
+
+/// Work, and who waits for it. The answer is the epoch of a claim, and zero for the rest.
+pub(super) struct Order {
+    pub(super) work: Work,
+    pub(super) answer: oneshot::Sender<std::result::Result<u64, StoreFault>>,
+}
+
+/// Pages in the WAL from which on it is folded into the file.
+const WAL_PAGES_MAX: i64 = 4_000;
+
+/// Writes until nobody can order any more, then folds the WAL into the file.
+pub(super) fn run(connection: Connection, mut orders: mpsc::Receiver<Order>) {
+    let mut writer = Writer::new(&connection);
+    let mut group = Vec::new();
+    // The first order is waited for; what queued since is taken along, and no time is spent
+    // waiting for more. While this group is committed, the next one gathers.
+    while let Some(first) = orders.blocking_recv() {
+        group.push(first);
+        while group.len() < QUEUE_MAX
+            && let Ok(next) = orders.try_recv()
+        {
+            group.push(next);
+        }
+        writer.write(&mut group);
+        writer.fold_when_due();
+    }
+    writer.close();
+}
+
+struct Writer<'c> {
+    connection: &'c Connection,
+    /// The prepared statements, or the fault after which nothing may be written.
+    pen: std::result::Result<Pen<'c>, StoreFault>,
+}
+
+impl<'c> Writer<'c> {
+    fn new(connection: &'c Connection) -> Self {
+        let mut writer = Self { connection, pen: Err(super::worker::stopped()) };
+        match Pen::new(connection) {
+            Ok(pen) => writer.pen = Ok(pen),
+            Err(error) => drop(writer.give_up(&error)),
+        }
+        writer
+    }
+
+    /// Commits a group and answers everybody in it. Nobody is answered before the commit is.
+    fn write(&mut self, group: &mut Vec<Order>) {
+        let verdicts = match self.commit(group) {
+            // One order cannot be written. Alone, it can harm nobody else.
+            Err(Severity::Content(_)) if group.len() > 1 => {
+                let alone = |order| match self.commit(std::slice::from_ref(order)) {
+                    Ok(verdicts) => verdicts.into_iter().next().unwrap_or_else(|| Ok(0)),
+                    Err(severity) => Err(severity.fault()),
+                };
+                group.iter().map(alone).collect()
+            }
+            Err(severity) => {
+                let fault = severity.fault();
+                group.iter().map(|_| Err(fault.clone())).collect()
+            }
+            Ok(verdicts) => verdicts,
+        };
+        for (order, verdict) in group.drain(..).zip(verdicts) {
+            // Whoever stopped waiting reads the log to learn what became of it.
+            drop(order.answer.send(verdict));
+        }
+    }
+
+    /// Writes a group in one transaction. A verdict of refusal takes nothing from the others.
+    fn commit(&mut self, group: &[Order]) -> std::result::Result<Vec<Verdict>, Severity> {
+        let pen = self.pen.as_mut().map_err(|fault| Severity::Final(fault.clone()))?;
+        let written = pen.begin().and_then(|()| {
+            let verdicts = group.iter().map(|order| pen.write(&order.work)).collect::<Result<_>>()?;
+            crash_point!("before_log_commit");
+            pen.commit()?;
+            crash_point!("after_log_commit");
+            Ok(verdicts)
+        });
+        written.map_err(|error| self.undo(&error))
+    }
+
+    /// Takes a failed group back, as far as SQLite has not done so itself.
+    fn undo(&mut self, error: &rusqlite::Error) -> Severity {
+        let undone = match &mut self.pen {
+            Ok(pen) if !self.connection.is_autocommit() => pen.roll_back(),
+            Ok(_) | Err(_) => Ok(()),
+        };
+        match (severity(error), undone) {
+            (Severity::Final(_), _) => self.give_up(error),
+            (_, Err(error)) => self.give_up(&error),
+            (severity, Ok(())) => severity,
+        }
+    }
+
+    /// Stops writing for good. Nor is the WAL folded any more: a failed fsync may have dropped
+    /// what it was to write, so the WAL must stay until another process has read it.
+    fn give_up(&mut self, error: &rusqlite::Error) -> Severity {
+        drop(never_fold(self.connection));
+        let fault = severity(error).fault();
+        self.pen = Err(fault.clone());
+        Severity::Final(fault)
+    }
+
+    /// Folds a long WAL into the file. Everybody was answered before; nobody waits for this.
+    fn fold_when_due(&mut self) {
+        let Ok(pen) = &mut self.pen else { return };
+        let folded = pen.wal_pages().and_then(|pages| {
+            if pages < WAL_PAGES_MAX { Ok(()) } else { pen.fold() }
+        });
+        if let Err(error) = folded
+            && let Severity::Final(_) = severity(&error)
+        {
+            drop(self.give_up(&error));
+        }
+    }
+
+    /// Leaves one file behind, when that is possible. Otherwise the next start does it.
+    fn close(self) {
+        if self.pen.is_ok() {
+            let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+            drop(self.connection.query_row(fold, (), |_| Ok(())));
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The only fakes of the project, the scenario runner, and what the crash loop needs.
+
+pub mod clock;
+pub mod ledger;
+pub mod person;
+pub mod scenario;
+pub mod stage;
+pub mod tool;
+pub mod trace;

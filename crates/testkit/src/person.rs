@@ -1,0 +1,43 @@
+//! Decides what a person in a scenario answers.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::{BoxFuture, ready};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::Answer;
+use toolgate_kernel::names::ToolName;
+use toolgate_runtime::port::{Person, Question, Response};
+
+/// A person's answer as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerText {
+    /// Who answers.
+    #[serde(default = "ada")]
+    pub who: Actor,
+    /// The answer.
+    pub answer: Answer,
+    /// A sentence for the model.
+    #[serde(default)]
+    pub note: String,
+}
+
+fn ada() -> Actor {
+    Actor::Human("ada".into())
+}
+
+/// A person who answers by tool, and is not there for the rest.
+pub struct ScriptedPerson(pub BTreeMap<ToolName, AnswerText>);
+
+impl Person for ScriptedPerson {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
+        let response = self.0.get(&question.tool).map(|text| Response {
+            who: text.who.clone(),
+            answer: text.answer,
+            note: text.note.clone(),
+        });
+        Box::pin(ready(response))
+    }
+}

@@ -1,0 +1,172 @@
+//! Decides what a scenario file may say.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::config::AgentText;
+use toolgate_kernel::event::{Change, Said};
+use toolgate_kernel::names::{Family, PhaseName, ToolName};
+use toolgate_kernel::section::Home;
+use toolgate_wire::script::{CallText, ScriptText};
+
+use crate::person::AnswerText;
+use crate::tool::ToolText;
+
+/// A scenario: an agent with fake tools, a scripted model or direct calls, and a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// One sentence that says what it shows; the docs list these.
+    pub about: String,
+    /// Reference cases it covers, such as `W5`.
+    #[serde(default)]
+    pub covers: Vec<String>,
+    /// The agent: phases, policies, limits.
+    #[serde(default)]
+    pub agent: AgentText,
+    /// Fake tools, by section.
+    #[serde(default)]
+    pub sections: Vec<SectionText>,
+    /// State families that fake tools keep, and where.
+    #[serde(default)]
+    pub families: BTreeMap<Family, HomeText>,
+    /// What is in the project folder at the start.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// What the person says first.
+    #[serde(default)]
+    pub input: String,
+    /// The model.
+    #[serde(default)]
+    pub script: Option<ScriptText>,
+    /// What happens besides, in order, after the model is done or in its place.
+    #[serde(default)]
+    pub steps: Vec<StepText>,
+    /// What a person answers, by tool; nobody is there for the rest.
+    #[serde(default)]
+    pub answers: BTreeMap<ToolName, AnswerText>,
+    /// The build of the agent must fail with these words.
+    #[serde(default)]
+    pub refused: Option<String>,
+}
+
+/// A section of fake tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SectionText {
+    /// Its name.
+    pub name: String,
+    /// Text for the prompt.
+    #[serde(default)]
+    pub text: String,
+    /// Whether it is there.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Its tools.
+    #[serde(default)]
+    pub tools: Vec<ToolText>,
+    /// Policies that govern its tools only.
+    #[serde(default)]
+    pub policies: Vec<toolgate_kernel::config::PolicyText>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where a family is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HomeText {
+    /// With the session.
+    Session,
+    /// With the project.
+    Project,
+    /// With the project, for people only.
+    HumanOnly,
+}
+
+impl HomeText {
+    /// Where that is for the kernel.
+    pub fn home(self) -> Home {
+        match self {
+            Self::Session => Home::Session,
+            Self::Project | Self::HumanOnly => Home::Project,
+        }
+    }
+}
+
+/// Something that happens in a scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum StepText {
+    /// A call by a caller without a model.
+    Call(CallText),
+    /// The process ends and the session is resumed.
+    Restart,
+    /// Somebody says something to the session.
+    Say(SayText),
+    /// Time passes.
+    ClockMs(i64),
+    /// Somebody moves the session to another phase.
+    MoveTo(PhaseName),
+    /// Somebody changes the session's state.
+    Change(ChangeText),
+    /// Somebody writes a file.
+    WriteFile(String, String),
+    /// The model drives on.
+    Run,
+    /// A second session of the same project takes over from here.
+    OtherSession,
+}
+
+/// Something said to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SayText {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub said: Said,
+}
+
+/// A change from outside a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeText {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub changes: Vec<Change>,
+}
+
+impl Scenario {
+    /// Reads a scenario file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        serde_saphyr::from_str(&text)
+            .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+    }
+
+    /// Every scenario under a folder, in order.
+    pub fn find(folder: &Path) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|ending| ending == "yaml") {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}

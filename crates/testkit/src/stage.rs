@@ -1,0 +1,343 @@
+//! Decides how a scenario is played: on any store, in one go or again after a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, anyhow};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::event::{Event, StreamId};
+use toolgate_kernel::names::{SectionName, SessionId};
+use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::section::{FamilySpec, Section};
+use toolgate_packs::planning::planning;
+use toolgate_runtime::log::{Tip, read_from};
+use toolgate_runtime::port::{Files, Store};
+use toolgate_runtime::{Crew, Driver, OpenFault, Pack, Runtime, Toolbox};
+use toolgate_store::Folder;
+use toolgate_wire::script::Script;
+
+use crate::clock::FakeClock;
+use crate::ledger::{Entry, Ledger};
+use crate::person::ScriptedPerson;
+use crate::scenario::{HomeText, Scenario, SectionText, StepText};
+use crate::tool::Props;
+use crate::trace::trace;
+
+/// The key every scenario signs with, so that traces come out the same.
+pub const SCENARIO_KEY: [u8; 32] = [7; 32];
+
+/// What a scenario is played on. It outlives the drivers that play it.
+pub struct Stage {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The log.
+    pub store: Arc<dyn Store>,
+    /// The project folder.
+    pub folder: PathBuf,
+    /// What fake tools share.
+    pub props: Arc<Props>,
+    files: Arc<dyn Files>,
+    crew: Crew,
+    /// Steps by people outside, who do not repeat themselves after a crash of ours.
+    outside_done: Mutex<BTreeSet<usize>>,
+}
+
+/// What a scenario left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Played {
+    /// The whole log as text, then state, files and the world.
+    pub trace: String,
+    /// Hashes of the states of all sessions and of the project.
+    pub state: String,
+    /// What reached the world.
+    pub ledger: Vec<Entry>,
+}
+
+/// Why a scenario's agent was not built.
+#[derive(Debug)]
+pub struct Refused(pub String);
+
+impl Stage {
+    /// Sets a scenario up in a project folder.
+    pub fn new(
+        scenario: Scenario,
+        store: Arc<dyn Store>,
+        folder: &Path,
+        ledger: Ledger,
+    ) -> Result<Result<Self, Refused>> {
+        let staged = folder.join(".toolgate").join("staged");
+        std::fs::create_dir_all(&staged)?;
+        for (path, content) in &scenario.files {
+            let path = folder.join(path);
+            std::fs::create_dir_all(path.parent().context("file without folder")?)?;
+            if !path.exists() {
+                std::fs::write(path, content)?;
+            }
+        }
+        let files: Arc<dyn Files> = Arc::new(Folder::open(folder, &staged)?);
+        let root = folder.to_owned();
+        let props = Arc::new(Props {
+            ledger,
+            clock: Arc::new(FakeClock::default()),
+            files: Arc::clone(&files),
+            outside: Box::new(move |path, content| drop(std::fs::write(root.join(path), content))),
+            cancel: Mutex::new(None),
+        });
+        let crew = match crew(&scenario, &props) {
+            Ok(crew) => crew,
+            Err(refused) => return Ok(Err(Refused(format!("{refused:#}")))),
+        };
+        let (folder, outside_done) = (folder.to_owned(), Mutex::default());
+        Ok(Ok(Self { scenario, store, folder, props, files, crew, outside_done }))
+    }
+
+    /// Plays the scenario from wherever its log ends.
+    pub async fn play(&self) -> Result<Played> {
+        let mut session = session_id(1)?;
+        let mut sessions = vec![session.clone()];
+        let mut driver = self.driver(&session).await?;
+        let has_run_step = self.scenario.steps.contains(&StepText::Run);
+        if self.scenario.script.is_some() && !has_run_step {
+            self.run(&mut driver).await?;
+        }
+        let mut counts = self.counts(&session).await?;
+        for (at, step) in self.scenario.steps.iter().enumerate() {
+            match step {
+                StepText::Call(call) => {
+                    counts.calls_due += 1;
+                    if driver.session().next_call <= counts.model_calls + counts.calls_due {
+                        let actor = Actor::Client("scenario".into());
+                        let args = call.arguments(&self.scenario.input);
+                        driver.call(&actor, &call.tool, &args, call.id.as_deref()).await?;
+                    }
+                }
+                StepText::Run => {
+                    self.run(&mut driver).await?;
+                    counts.model_calls = self.counts(&session).await?.model_calls;
+                }
+                StepText::Restart => {
+                    drop(driver);
+                    driver = self.driver(&session).await?;
+                }
+                StepText::OtherSession => {
+                    session = session_id(sessions.len() + 1)?;
+                    sessions.push(session.clone());
+                    driver = self.driver(&session).await?;
+                    counts = self.counts(&session).await?;
+                }
+                StepText::Change(change) => {
+                    counts.changes_due += 1;
+                    if counts.changes < counts.changes_due {
+                        let changes = change.changes.clone();
+                        // A change that is refused is part of what a scenario shows.
+                        let refused = driver.change(&change.actor, changes, "scenario").await.err();
+                        counts.refused.extend(refused.map(|fault| fault.to_string()));
+                    }
+                }
+                StepText::MoveTo(phase) => {
+                    counts.moves_due += 1;
+                    if counts.moves < counts.moves_due {
+                        driver.move_to(&Actor::Human("ada".into()), phase, "scenario").await?;
+                    }
+                }
+                StepText::Say(_) | StepText::ClockMs(_) | StepText::WriteFile(..) => {
+                    self.outside(at, step, &session).await?;
+                }
+            }
+        }
+        let refused = counts.refused;
+        drop(driver);
+        self.played(&sessions, &refused).await
+    }
+
+    /// Opens the session, or resumes it and settles what a crash left open.
+    async fn driver(&self, id: &SessionId) -> Result<Driver> {
+        let key = SigningKey::from_bytes(&SCENARIO_KEY);
+        let clock = Arc::clone(&self.props.clock);
+        let runtime = Runtime::new(Arc::clone(&self.store), clock, key);
+        let runtime = Arc::new(runtime.with_files(Arc::clone(&self.files)));
+        let crew = self.crew.clone();
+        let resumed = Driver::resume(Arc::clone(&runtime), crew.clone(), id.clone()).await;
+        let mut driver = match resumed {
+            Ok(driver) => driver,
+            Err(OpenFault::Missing(_)) => {
+                let actor = Actor::Human("ada".into());
+                Driver::open(runtime, crew, id.clone(), &actor, &self.scenario.about).await?
+            }
+            Err(fault) => return Err(fault.into()),
+        };
+        if let Ok(mut slot) = self.props.cancel.lock() {
+            *slot = Some(driver.cancel());
+        }
+        driver.settle_open().await?;
+        Ok(driver)
+    }
+
+    async fn run(&self, driver: &mut Driver) -> Result<()> {
+        driver.run(&self.scenario.input, &|_| {}).await?;
+        Ok(())
+    }
+
+    async fn outside(&self, at: usize, step: &StepText, session: &SessionId) -> Result<()> {
+        let new = self.outside_done.lock().map_err(|_| anyhow!("poisoned"))?.insert(at);
+        if !new {
+            return Ok(());
+        }
+        match step {
+            StepText::Say(say) => {
+                let key = SigningKey::from_bytes(&SCENARIO_KEY);
+                let clock = Arc::clone(&self.props.clock);
+                let other = Runtime::new(Arc::clone(&self.store), clock, key);
+                other.say(session, &say.actor, say.said.clone()).await?;
+            }
+            StepText::ClockMs(ms) => self.props.clock.pass_ms(*ms),
+            StepText::WriteFile(path, content) => std::fs::write(self.folder.join(path), content)?,
+            StepText::Call(_)
+            | StepText::Restart
+            | StepText::MoveTo(_)
+            | StepText::Change(_)
+            | StepText::Run
+            | StepText::OtherSession => {}
+        }
+        Ok(())
+    }
+
+    async fn counts(&self, session: &SessionId) -> Result<Counts> {
+        let mut counts = Counts::default();
+        let stream = StreamId::Session(session.clone());
+        read_from::<Event>(self.store.as_ref(), &stream, Tip::START, |record, _| {
+            if let Event::ModelReplied { calls, .. } = &record.event {
+                counts.model_calls += u64::try_from(calls.len()).unwrap_or(0);
+            }
+            counts.changes += usize::from(matches!(record.event, Event::StateChanged { .. }));
+            let moved = matches!(record.event, Event::PhaseEntered { call: None, .. });
+            counts.moves += usize::from(moved);
+        })
+        .await?;
+        Ok(counts)
+    }
+
+    async fn played(&self, sessions: &[SessionId], refused: &[String]) -> Result<Played> {
+        let mut streams = vec![StreamId::Project];
+        for session in sessions {
+            streams.push(StreamId::Session(session.clone()));
+            streams.push(StreamId::Inbox(session.clone()));
+        }
+        let mut text = trace(self.store.as_ref(), &streams).await?;
+        for refusal in refused {
+            text.push_str(&format!("refused: {refusal}\n"));
+        }
+        let mut state = String::new();
+        for session in sessions {
+            let driver = self.driver(session).await?;
+            let (value, hash) = driver.session().export();
+            state.push_str(&format!("{session} {} {value}\n", hash.short()));
+        }
+        let project = self.driver(&session_id(1)?).await?.project();
+        let (value, hash) = project.export();
+        state.push_str(&format!("project {} {value}\n", hash.short()));
+        text.push_str("# state\n");
+        text.push_str(&state);
+        text.push_str(&self.files_text()?);
+        let ledger = self.props.ledger.entries()?;
+        for entry in &ledger {
+            let args: String = entry.args_hash.chars().take(8).collect();
+            text.push_str(&format!("world {} {} {args}\n", entry.key, entry.tool));
+        }
+        Ok(Played { trace: text, state, ledger })
+    }
+
+    /// The project's files, and whatever is left where copies are staged.
+    fn files_text(&self) -> Result<String> {
+        let mut out = String::new();
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder)? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&self.folder)?.display().to_string();
+                    if !name.contains("log.db") && !name.ends_with(".ledger") {
+                        found.insert(name, std::fs::read_to_string(&path)?);
+                    }
+                }
+            }
+        }
+        for (name, content) in found {
+            out.push_str(&format!("file {name} {content:?}\n"));
+        }
+        Ok(out)
+    }
+}
+
+/// How far the log says a session has come.
+#[derive(Default)]
+struct Counts {
+    model_calls: u64,
+    calls_due: u64,
+    changes: usize,
+    changes_due: usize,
+    moves: usize,
+    moves_due: usize,
+    refused: Vec<String>,
+}
+
+fn session_id(number: usize) -> Result<SessionId> {
+    Ok(SessionId::parse(&format!("s{number}"))?)
+}
+
+fn crew(scenario: &Scenario, props: &Arc<Props>) -> Result<Crew> {
+    let mut packs = Vec::new();
+    for (at, text) in scenario.sections.iter().enumerate() {
+        let families = if at == 0 { families(scenario) } else { Vec::new() };
+        packs.push(pack(text, families, props)?);
+    }
+    if let Some(text) = scenario.agent.planning {
+        packs.push(planning(text.strategy)?);
+    }
+    let sections = packs.iter().map(|pack| pack.section.clone()).collect();
+    let agent: Agent = scenario.agent.clone().build(sections)?;
+    let mut crew = Crew::new(Arc::new(agent), Toolbox::of(&packs));
+    if let Some(script) = &scenario.script {
+        crew.provider = Some(Arc::new(Script::new("scenario", script.clone())));
+    }
+    if !scenario.answers.is_empty() {
+        crew.person = Some(Arc::new(ScriptedPerson(scenario.answers.clone())));
+    }
+    Ok(crew)
+}
+
+fn families(scenario: &Scenario) -> Vec<FamilySpec> {
+    let spec = |(name, home): (&_, &HomeText)| {
+        let spec = FamilySpec::new(Clone::clone(name), home.home());
+        if *home == HomeText::HumanOnly { spec.human_only() } else { spec }
+    };
+    scenario.families.iter().map(spec).collect()
+}
+
+fn pack(text: &SectionText, families: Vec<FamilySpec>, props: &Arc<Props>) -> Result<Pack> {
+    let mut section = Section::new(SectionName::parse(&text.name)?);
+    section.text.clone_from(&text.text);
+    section.enabled = text.enabled;
+    section.families = families;
+    for (at, policy) in text.policies.iter().enumerate() {
+        section.policies.push(policy.clone().build(at + 1)?);
+    }
+    let mut tools = Vec::new();
+    for tool in &text.tools {
+        match &tool.does {
+            Some(deeds) => {
+                let tool = tool.tool(deeds.clone(), props)?;
+                section.tools.push(Arc::clone(tool.spec()));
+                tools.push(tool);
+            }
+            // Declared, and nobody handles it.
+            None => section.tools.push(Arc::new(tool.draft().build()?)),
+        }
+    }
+    Ok(Pack { section, tools })
+}

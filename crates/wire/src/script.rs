@@ -1,0 +1,148 @@
+//! Decides what a scripted model says: the next reply of a file, whatever it is asked.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use toolgate_kernel::event::{Finish, Usage};
+use toolgate_kernel::next::Plan;
+use toolgate_runtime::port::{Provider, ProviderFault, Reply, ReplyCall, Tap};
+
+/// A script as it is written down.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScriptText {
+    /// What the script shows.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// The replies, one per turn of the session.
+    pub replies: Vec<ReplyText>,
+}
+
+/// A reply as it is written down. `{input}` in its texts stands for what the person said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReplyText {
+    /// What the model says.
+    pub text: String,
+    /// The calls it wants made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallText>,
+    /// Why it stops; by itself `calls` when there are any, else `stop`.
+    pub finish: Option<Finish>,
+    /// What the provider says it cost.
+    pub usage: Usage,
+    /// The model does not answer, with this as the reason.
+    pub fails: Option<String>,
+    /// The model cannot be used, with this as the reason.
+    pub fails_for_good: Option<String>,
+}
+
+/// A call as it is written down: arguments as an object, or raw text for what is no object.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CallText {
+    /// The name as the model writes it.
+    pub tool: String,
+    /// The arguments.
+    pub args: Map<String, Value>,
+    /// The arguments as text, in place of `args`.
+    pub raw: Option<String>,
+    /// The provider's id for the call.
+    pub id: Option<String>,
+}
+
+/// Why a script cannot be played.
+#[derive(Debug, thiserror::Error)]
+#[error("the script cannot be read: {0}")]
+pub struct ScriptRefusal(String);
+
+/// A model that plays a script.
+pub struct Script {
+    name: String,
+    text: Arc<ScriptText>,
+}
+
+impl Script {
+    /// A script under a name for the log.
+    pub fn new(name: &str, text: ScriptText) -> Self {
+        Self { name: format!("script:{name}"), text: Arc::new(text) }
+    }
+
+    /// Reads a script from YAML.
+    pub fn parse(name: &str, yaml: &str) -> Result<Self, ScriptRefusal> {
+        let text =
+            serde_saphyr::from_str(yaml).map_err(|error| ScriptRefusal(error.to_string()))?;
+        Ok(Self::new(name, text))
+    }
+
+    /// The reply of a turn: the log says which turn it is, so a resumed run goes on in its place.
+    fn at(&self, turn: u64) -> Option<&ReplyText> {
+        let place = usize::try_from(turn.checked_sub(1)?).ok()?;
+        self.text.replies.get(place)
+    }
+}
+
+impl CallText {
+    /// The arguments as a model would send them.
+    pub fn arguments(&self, input: &str) -> String {
+        match &self.raw {
+            Some(raw) => raw.clone(),
+            None => {
+                let mut args = Value::Object(self.args.clone());
+                fill(&mut args, input);
+                args.to_string()
+            }
+        }
+    }
+}
+
+fn fill(value: &mut Value, input: &str) {
+    match value {
+        Value::String(text) if text.contains("{input}") => *text = text.replace("{input}", input),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, input)),
+        Value::Object(map) => map.values_mut().for_each(|item| fill(item, input)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+impl Provider for Script {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reply<'a>(
+        &'a self,
+        plan: &'a Plan,
+        tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        Box::pin(async move {
+            let Some(reply) = self.at(plan.turn) else {
+                let turns = self.text.replies.len();
+                return Err(ProviderFault::Final(format!("the script ends after {turns} replies")));
+            };
+            if let Some(reason) = &reply.fails {
+                return Err(ProviderFault::Passing(reason.clone()));
+            }
+            if let Some(reason) = &reply.fails_for_good {
+                return Err(ProviderFault::Final(reason.clone()));
+            }
+            let text = reply.text.replace("{input}", &plan.input);
+            tap(&text);
+            let calls: Vec<ReplyCall> = reply
+                .calls
+                .iter()
+                .map(|call| ReplyCall {
+                    alias: call.id.clone(),
+                    name: call.tool.clone(),
+                    args: call.arguments(&plan.input),
+                })
+                .collect();
+            let natural = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+            let finish = reply.finish.unwrap_or(natural);
+            Ok(Reply { text, calls, finish, usage: reply.usage })
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Decides which crate may know which: the layer table of the design against `cargo metadata`.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{report, tree};
+
+/// One crate of the workspace.
+pub(crate) struct Package {
+    /// Its name without `toolgate-`; the binary's crate is `cli`.
+    pub(crate) layer: String,
+    /// Other crates of the workspace it is built on, with what they are asked for.
+    ours: Vec<Dependency>,
+    /// Crates from outside it is built on.
+    pub(crate) outside: Vec<String>,
+}
+
+struct Dependency {
+    layer: String,
+    only_tests: bool,
+    features: Vec<String>,
+}
+
+const ADAPTER: &[&str] = &["kernel", "runtime"];
+const DEV: &[&str] = &["xtask", "testkit", "bench"];
+
+/// What each crate may know of the others. A crate that is not here needs an ADR.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("kernel", &[]),
+    ("runtime", &["kernel"]),
+    ("wire", ADAPTER),
+    ("mcp", ADAPTER),
+    ("store", ADAPTER),
+    ("packs", ADAPTER),
+    ("web", ADAPTER),
+    ("evals", ADAPTER),
+    ("cli", &["kernel", "runtime", "wire", "mcp", "store", "packs", "web", "evals"]),
+];
+
+/// The crates of the workspace, as cargo sees them.
+pub(crate) fn packages() -> Vec<Package> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let output = command.current_dir(tree::root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    packages.iter().map(package).collect()
+}
+
+fn package(package: &Value) -> Package {
+    let (mut ours, mut outside) = (Vec::new(), Vec::new());
+    for dependency in package["dependencies"].as_array().unwrap() {
+        let name = dependency["name"].as_str().unwrap();
+        let only_tests = dependency["kind"].as_str() == Some("dev");
+        if dependency["path"].is_string() {
+            let features = dependency["features"].as_array().unwrap();
+            let features = features.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            ours.push(Dependency { layer: layer(name), only_tests, features });
+        } else if !only_tests {
+            outside.push(name.to_owned());
+        }
+    }
+    Package { layer: layer(package["name"].as_str().unwrap()), ours, outside }
+}
+
+fn layer(name: &str) -> String {
+    if name == "toolgate" { "cli" } else { name.trim_start_matches("toolgate-") }.to_owned()
+}
+
+#[test]
+fn arrows_point_downward_only() {
+    let mut complaints = Vec::new();
+    for package in packages() {
+        let name = &package.layer;
+        if DEV.contains(&name.as_str()) {
+            continue;
+        }
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| layer == name) else {
+            complaints.push(format!("crate {name} is in no layer: a new crate needs an ADR"));
+            continue;
+        };
+        for dependency in &package.ours {
+            let target = dependency.layer.as_str();
+            // Tests may use the fakes; a crate may use itself with other features.
+            let for_tests = dependency.only_tests && (target == "testkit" || target == name);
+            if !allowed.contains(&target) && !for_tests {
+                let may = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+                complaints.push(format!("{name} depends on {target}; it may know: {may}"));
+            }
+        }
+    }
+    report("layers", complaints);
+}
+
+#[test]
+fn crash_points_are_for_the_crash_loop_only() {
+    let mut complaints = Vec::new();
+    for package in packages().iter().filter(|package| !DEV.contains(&package.layer.as_str())) {
+        for dependency in package.ours.iter().filter(|dependency| !dependency.only_tests) {
+            if dependency.features.iter().any(|feature| feature == "crash-points") {
+                let (name, target) = (&package.layer, &dependency.layer);
+                complaints.push(format!("{name} always builds {target} with crash-points"));
+            }
+        }
+    }
+    report("what people run cannot be told to die", complaints);
+}

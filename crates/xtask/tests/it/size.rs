@@ -1,0 +1,28 @@
+//! Decides when a source file is long enough to be looked at again.
+
+use crate::{report, tree};
+
+const LINES_MAX: usize = 600;
+
+/// Longer files that a reader would rather have in one piece, with the reason.
+const ALLOWED: &[(&str, &str)] = &[];
+
+#[test]
+fn no_source_is_longer_than_a_reader_bears() {
+    let mut complaints = Vec::new();
+    let mut long = Vec::new();
+    for file in tree::sources() {
+        let lines = file.text.lines().count();
+        if lines <= LINES_MAX || !file.path.contains("/src/") {
+            continue;
+        }
+        if !ALLOWED.iter().any(|(path, _)| *path == file.path) {
+            complaints.push(format!("{}: {lines} lines, probably two ideas", file.path));
+        }
+        long.push(file.path);
+    }
+    for (path, reason) in ALLOWED.iter().filter(|(path, _)| !long.iter().any(|l| l == path)) {
+        complaints.push(format!("{path} is short again ({reason}); take it off the list"));
+    }
+    report("files over 600 lines: split by idea, or give the reason in size.rs", complaints);
+}

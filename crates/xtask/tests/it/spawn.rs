@@ -1,0 +1,67 @@
+//! Decides where a task or a thread may begin: each place is written here with its reason.
+
+use crate::code::{lines_with, product_code};
+use crate::imports::imports;
+use crate::{report, tree};
+
+/// Files that may start something of their own, and why it cannot be otherwise.
+const ALLOWED: &[(&str, &str)] = &[
+    (
+        "crates/kernel/src/policy/expression/stack.rs",
+        "a parser that recurses gets its own stack; it is joined before the function returns",
+    ),
+    (
+        "crates/store/src/sqlite/worker.rs",
+        "SQLite blocks; its queue is bounded, and dropping the store waits for the thread",
+    ),
+    (
+        "crates/cli/src/person.rs",
+        "reading a terminal blocks; one thread per question, and the waiting has a deadline",
+    ),
+];
+
+/// Crates whose work is never part of the product.
+const DEV: &[&str] = &["xtask", "testkit", "bench"];
+
+const STARTS: &[&str] = &[
+    "tokio::spawn",
+    "task::spawn",
+    "spawn_blocking",
+    "spawn_local",
+    "JoinSet",
+    "thread::spawn",
+    "thread::Builder",
+    "thread::scope",
+];
+
+#[test]
+fn nothing_runs_on_its_own_without_a_reason() {
+    let mut complaints = Vec::new();
+    let mut used = Vec::new();
+    for file in tree::sources() {
+        let dev = file.crate_folder().is_none_or(|folder| DEV.contains(&folder));
+        if dev || file.is_test() {
+            continue;
+        }
+        let code = product_code(&file.text);
+        let imported = imports(&code);
+        // An import is enough: `Builder::new()` alone does not show what it builds.
+        let starts = |start: &&&str| {
+            imported.iter().any(|path| path.ends_with(**start))
+                || !lines_with(&code, start).is_empty()
+        };
+        for start in STARTS.iter().filter(starts) {
+            if ALLOWED.iter().any(|(path, _)| *path == file.path) {
+                used.push(file.path.clone());
+            } else {
+                complaints.push(format!("{}: {start}", file.path));
+            }
+        }
+    }
+    for (path, reason) in ALLOWED.iter().filter(|(path, _)| !used.iter().any(|u| u == path)) {
+        complaints.push(format!("{path} starts nothing any more ({reason}); take it off the list"));
+    }
+    let what = "who waits for it, and what bounds it? \
+                Start nothing, or add the file to spawn.rs with the reason";
+    report(what, complaints);
+}
