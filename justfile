@@ -29,7 +29,7 @@ scenario NAME:
 crash *ARGS:
     cargo xtask crash {{ARGS}}
 
-# Random schedules with faults, by seed.
+# Put known bugs in, one by one; each must be caught.
 seeded *ARGS:
     cargo xtask seeded {{ARGS}}
 

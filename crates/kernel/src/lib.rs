@@ -23,5 +23,6 @@ pub mod render;
 mod schema;
 pub mod seal;
 pub mod section;
+pub mod seeded;
 pub mod time;
 pub mod tool;

@@ -14,7 +14,7 @@ use toolgate_kernel::section::Home;
 use toolgate_wire::script::{CallText, ScriptText};
 
 use crate::person::AnswerText;
-use crate::tool::ToolText;
+use crate::tool::{Deed, ToolText};
 
 /// A scenario: an agent with fake tools, a scripted model or direct calls, and a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,6 +145,13 @@ pub struct ChangeText {
 }
 
 impl Scenario {
+    /// Whether a tool lets time pass, so that a call that is run again finds another moment.
+    pub fn passes_time(&self) -> bool {
+        let tools = self.sections.iter().flat_map(|section| &section.tools);
+        let mut deeds = tools.flat_map(|tool| tool.does.iter().flatten());
+        deeds.any(|deed| matches!(deed, Deed::ClockMs(_)))
+    }
+
     /// Reads a scenario file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;

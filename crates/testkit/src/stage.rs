@@ -42,6 +42,8 @@ pub struct Stage {
     crew: Crew,
     /// Steps by people outside, who do not repeat themselves after a crash of ours.
     outside_done: Mutex<BTreeSet<usize>>,
+    /// What callers were told is done: it must be in the log for ever.
+    acks: Mutex<Vec<(SessionId, Tip)>>,
 }
 
 /// What a scenario left behind.
@@ -89,8 +91,34 @@ impl Stage {
             Ok(crew) => crew,
             Err(refused) => return Ok(Err(Refused(format!("{refused:#}")))),
         };
-        let (folder, outside_done) = (folder.to_owned(), Mutex::default());
-        Ok(Ok(Self { scenario, store, folder, props, files, crew, outside_done }))
+        let (folder, outside_done, acks) = (folder.to_owned(), Mutex::default(), Mutex::default());
+        Ok(Ok(Self { scenario, store, folder, props, files, crew, outside_done, acks }))
+    }
+
+    /// The same stage over the log as a new process opens it.
+    pub fn reopened(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// What was acknowledged and is not in the log.
+    pub async fn lost_acks(&self) -> Result<Vec<String>> {
+        let acks = self.acks.lock().map_err(|_| anyhow!("poisoned"))?.clone();
+        let mut lost = Vec::new();
+        for (session, tip) in acks {
+            let stream = StreamId::Session(session);
+            let rows = self.store.read(&stream, tip.seq, 1).await?;
+            if rows.first().is_none_or(|row| row.hash != tip.hash) {
+                lost.push(format!("{stream}, record {}, was acknowledged and is lost", tip.seq));
+            }
+        }
+        Ok(lost)
+    }
+
+    fn acknowledged(&self, driver: &Driver) -> Result<()> {
+        let mut acks = self.acks.lock().map_err(|_| anyhow!("poisoned"))?;
+        acks.push((driver.session().id.clone(), driver.durable_tip()));
+        Ok(())
     }
 
     /// Plays the scenario from wherever its log ends.
@@ -111,6 +139,7 @@ impl Stage {
                         let actor = Actor::Client("scenario".into());
                         let args = call.arguments(&self.scenario.input);
                         driver.call(&actor, &call.tool, &args, call.id.as_deref()).await?;
+                        self.acknowledged(&driver)?;
                     }
                 }
                 StepText::Run => {
@@ -177,7 +206,7 @@ impl Stage {
 
     async fn run(&self, driver: &mut Driver) -> Result<()> {
         driver.run(&self.scenario.input, &|_| {}).await?;
-        Ok(())
+        self.acknowledged(driver)
     }
 
     async fn outside(&self, at: usize, step: &StepText, session: &SessionId) -> Result<()> {

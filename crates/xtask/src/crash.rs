@@ -1,10 +1,10 @@
-//! Forwards the crash loop and the seeded schedules to testkit, built with crash points.
+//! Forwards the crash loop and the seeded bugs to testkit, built with the features they need.
 
 use anyhow::bail;
 
 use crate::step::{Step, root};
 
-/// Crash points change the runtime, so what is built with them must not replace the usual build.
+/// What is built to misbehave must not replace the usual build.
 const TARGET: &str = "target/crash";
 
 pub(crate) fn run(chore: &str, args: &[String]) -> anyhow::Result<()> {
@@ -12,7 +12,7 @@ pub(crate) fn run(chore: &str, args: &[String]) -> anyhow::Result<()> {
         bail!("{chore} needs crates/testkit, which is not there");
     }
     let build = ["run", "--package", "toolgate-testkit", "--features", "crash-points"];
-    let about = if chore == "crash" { "crash loop" } else { "seeded schedules" };
+    let about = if chore == "crash" { "crash loop" } else { "seeded bugs" };
     Step::cargo(about, &build)
         .args(["--target-dir", TARGET, "--bin", "toolgate-crash", "--", chore].map(str::to_owned))
         .args(args.iter().cloned())

@@ -24,7 +24,7 @@ usage: cargo xtask <chore>
   tidy                             only the tests about the tree itself
   fuzz [--seconds N] [target]      every fuzz target, a minute each, or one of them
   crash [args]                     kill the process at every crash point and resume
-  seeded [args]                    random schedules with faults, by seed
+  seeded [args]                    put known bugs in, one by one; each must be caught
   bench [args]                     the measurements of toolgate itself
 ";
 

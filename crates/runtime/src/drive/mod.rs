@@ -22,6 +22,7 @@ use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
+use toolgate_kernel::seeded::{Bug, seeded};
 
 pub use open::OpenFault;
 
@@ -104,6 +105,8 @@ pub struct Driver {
     cancel: Cancel,
     prompt: (Option<PhaseName>, Arc<str>),
     stopped: bool,
+    /// What a seeded bug has not written yet.
+    late: Option<Append>,
 }
 
 /// Rows on their way to the log.
@@ -246,7 +249,7 @@ impl Driver {
         let batches = std::iter::once(own).chain(others).collect();
         let append_ms_max = self.crew.agent.limits.append_ms_max;
         crash_point!("before_append");
-        let append = self.runtime.store.append(Append { batches, blobs: pending.blobs });
+        let append = self.write_down(Append { batches, blobs: pending.blobs });
         tokio::time::timeout(Duration::from_millis(append_ms_max), append)
             .await
             .map_err(|_| DriveFault::AppendTimedOut(append_ms_max))??;
@@ -259,6 +262,28 @@ impl Driver {
             self.runtime.publish(Committed::Session(self.session.id.clone(), record));
         }
         Ok(())
+    }
+
+    /// Hands everything to the store at once; the seeded bugs do it wrongly.
+    async fn write_down(&mut self, append: Append) -> Result<(), StoreFault> {
+        if seeded(Bug::AckBeforeCommit) {
+            // Said to be done, and written with the next one.
+            let late = self.late.replace(append);
+            return match late {
+                Some(late) => self.runtime.store.append(late).await,
+                None => Ok(()),
+            };
+        }
+        if seeded(Bug::SplitTransaction) {
+            let Append { batches, blobs } = append;
+            for batch in batches {
+                let (batches, blobs) = (vec![batch], blobs.clone());
+                self.runtime.store.append(Append { batches, blobs }).await?;
+                crash_point!("between_appends");
+            }
+            return Ok(());
+        }
+        self.runtime.store.append(append).await
     }
 
     /// Forgets what was in line, after the store said that nothing of it was appended.

@@ -120,6 +120,7 @@ impl Driver {
             cancel: Cancel::default(),
             prompt: (None, "".into()),
             stopped: false,
+            late: None,
         })
     }
 

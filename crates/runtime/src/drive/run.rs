@@ -10,6 +10,7 @@ use toolgate_kernel::fold::{Counted, World};
 use toolgate_kernel::gate::{Admitted, Refusal, confirm, readmit};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::next::system_prompt;
+use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::tool::Effect;
 
 use super::settle::Ended;
@@ -48,7 +49,7 @@ impl Transaction {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let (call, touched) = admitted.into_parts();
-        if call.spec().effect.needs_intent() {
+        if call.spec().effect.needs_intent() && !seeded(Bug::NoIntent) {
             let key = idempotency_key(&driver.view, call.id());
             driver.note(&Actor::System, Event::CallStarted { call: call.id(), key })?;
             driver.flush().await?;

@@ -78,7 +78,8 @@ impl Jail {
         else {
             return Ok(None);
         };
-        let too_large = || FilesFault::TooLarge { path: path.to_owned(), bytes_max: FILE_BYTES_MAX };
+        let too_large =
+            || FilesFault::TooLarge { path: path.to_owned(), bytes_max: FILE_BYTES_MAX };
         let Some(file) = self.open(path, &spot)? else { return Ok(None) };
         let length = file.metadata().map_err(|error| fault(path, &error))?.len();
         if length > FILE_BYTES_MAX {
@@ -111,12 +112,16 @@ impl Jail {
 
     /// Refuses what could not be put in place later.
     pub(super) fn check_writable(&self, path: &str, staging: &Staging) -> Result<(), FilesFault> {
-        let refused =
-            |reason: &str| FilesFault::Unavailable { path: path.to_owned(), reason: reason.to_owned() };
+        let refused = |reason: &str| FilesFault::Unavailable {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
         let Some(spot) = self.spot(path, Absent::Stop)? else { return Ok(()) };
         let (here, there) = (spot.folder.dir_metadata(), staging.folder().dir_metadata());
         let disk = |found: io::Result<Metadata>| {
-            found.map(|found| identity(&found).map(|(disk, _)| disk)).map_err(|error| fault(path, &error))
+            found
+                .map(|found| identity(&found).map(|(disk, _)| disk))
+                .map_err(|error| fault(path, &error))
         };
         if disk(here)? != disk(there)? {
             return Err(refused("is on another file system than the project's staged copies"));
@@ -142,7 +147,8 @@ impl Jail {
         let mut folder = self.root.try_clone().map_err(|error| fault(path, &error))?;
         for part in real.components() {
             if let Component::Normal(part) = part {
-                folder = step(&folder, Path::new(part), &law).map_err(|error| fault(path, &error))?;
+                folder =
+                    step(&folder, Path::new(part), &law).map_err(|error| fault(path, &error))?;
             }
         }
         if !missing.is_empty() && absent == Absent::Stop {

@@ -53,10 +53,7 @@ impl Folder {
     ///
     /// The folder for staged copies is made when it is not there; it belongs into `.toolgate`,
     /// where no tool reaches it.
-    pub fn open(
-        project: impl AsRef<Path>,
-        staging: impl AsRef<Path>,
-    ) -> Result<Self, FolderFault> {
+    pub fn open(project: impl AsRef<Path>, staging: impl AsRef<Path>) -> Result<Self, FolderFault> {
         let (project, staging) = (project.as_ref(), staging.as_ref());
         let root = Dir::open_ambient_dir(project, ambient_authority())
             .map_err(|source| FolderFault::Project { path: project.to_owned(), source })?;
@@ -74,7 +71,8 @@ impl Folder {
         new: Digest,
     ) -> Result<Placed, FilesFault> {
         let unavailable = |error: io::Error| unavailable(path, &error);
-        if self.staging.content(tag).map_err(unavailable)?.map(|bytes| Digest::of(&bytes)) != Some(new)
+        if self.staging.content(tag).map_err(unavailable)?.map(|bytes| Digest::of(&bytes))
+            != Some(new)
         {
             let reason = "its staged copy is gone or damaged; write the file again".to_owned();
             return Err(FilesFault::Unavailable { path: path.to_owned(), reason });

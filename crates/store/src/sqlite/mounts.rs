@@ -41,7 +41,9 @@ fn kind_of<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
         // 36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/root rw
         let (place, device) = line.split_once(" - ")?;
         let point = unescaped(place.split(' ').nth(4)?);
-        folder.starts_with(&point).then_some((point.components().count(), device.split(' ').next()?))
+        folder
+            .starts_with(&point)
+            .then_some((point.components().count(), device.split(' ').next()?))
     };
     mounts.lines().filter_map(mount).max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind)
 }

@@ -68,14 +68,15 @@ fn make(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
+        Ok(_) => Ok(()),
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(_) | Err(_) => Ok(()),
+        Err(_) if std::fs::metadata(path)?.is_file() => Ok(()),
+        Err(_) => Err(io::Error::other("it is not a plain file")),
     }
 }
 
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
-    let connection =
-        Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_WAIT)?;
     Ok(connection)
 }

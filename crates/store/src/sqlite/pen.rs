@@ -55,8 +55,12 @@ impl<'c> Pen<'c> {
                  ON CONFLICT (stream) DO UPDATE SET epoch = epoch + 1 RETURNING epoch",
             )?,
             move_on: prepare("UPDATE streams SET seq = ?2, hash = ?3, mac = ?4 WHERE id = ?1")?,
-            record: prepare("INSERT INTO records (stream, seq, hash, bytes) VALUES (?1, ?2, ?3, ?4)")?,
-            blob: prepare("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?,
+            record: prepare(
+                "INSERT INTO records (stream, seq, hash, bytes) VALUES (?1, ?2, ?3, ?4)",
+            )?,
+            blob: prepare(
+                "INSERT INTO blobs (hash, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?,
             checkpoint: prepare(
                 "INSERT INTO checkpoints (stream, seq, hash, body, mac) \
                  VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (stream) DO UPDATE SET \
@@ -143,7 +147,12 @@ impl<'c> Pen<'c> {
             None => self.enter.insert([batch.stream.to_string()])?,
         };
         for row in &batch.rows {
-            self.record.execute((id, stored(row.seq)?, row.hash.0.as_slice(), row.bytes.as_slice()))?;
+            self.record.execute((
+                id,
+                stored(row.seq)?,
+                row.hash.0.as_slice(),
+                row.bytes.as_slice(),
+            ))?;
         }
         let (seq, hash, mac) = (stored(batch.head.seq)?, batch.head.hash.0, batch.head.mac);
         self.move_on.execute((id, seq, hash.as_slice(), mac.as_slice())).map(drop)

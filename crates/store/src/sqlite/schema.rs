@@ -121,10 +121,7 @@ mod tests {
         assert_eq!(counted(&connection, "SELECT max(x) FROM b"), 42);
         assert_eq!(counted(&connection, "SELECT value FROM meta"), 3);
         assert_eq!(schema_version(&connection).unwrap(), 3);
-        assert_eq!(
-            counted(&connection, "PRAGMA application_id"),
-            i64::from(APPLICATION_ID)
-        );
+        assert_eq!(counted(&connection, "PRAGMA application_id"), i64::from(APPLICATION_ID));
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
         assert_eq!(counted(&connection, "SELECT count(*) FROM b"), 2);
     }
@@ -137,10 +134,7 @@ mod tests {
         assert_eq!(failed.from, 2);
         assert_eq!(schema_version(&connection).unwrap(), 2);
         assert!(connection.is_autocommit());
-        assert_eq!(
-            counted(&connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'c'"),
-            0
-        );
+        assert_eq!(counted(&connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'c'"), 0);
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
         assert_eq!(schema_version(&connection).unwrap(), 3);
     }

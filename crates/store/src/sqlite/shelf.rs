@@ -43,8 +43,9 @@ impl<'c> Shelf<'c> {
         // No stream is longer than SQLite can count.
         let Ok(from) = i64::try_from(from) else { return Ok(Vec::new()) };
         let rows_max = i64::try_from(rows_max).unwrap_or(i64::MAX);
-        let row =
-            |row: &SqlRow<'_>| Ok(Row { seq: count(row, 0)?, bytes: row.get(1)?, hash: hash(row, 2)? });
+        let row = |row: &SqlRow<'_>| {
+            Ok(Row { seq: count(row, 0)?, bytes: row.get(1)?, hash: hash(row, 2)? })
+        };
         let rows = self.rows.query_map((stream.to_string(), from, rows_max), row);
         rows.and_then(Iterator::collect).map_err(|error| read_fault(&error))
     }

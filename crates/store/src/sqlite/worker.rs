@@ -12,7 +12,7 @@ use toolgate_runtime::port::StoreFault;
 pub(super) const QUEUE_MAX: usize = 1_024;
 
 /// How long a caller waits for a place in a full queue.
-const QUEUE_WAIT: Duration = Duration::from_secs(5);
+const QUEUE_WAIT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 5_000 });
 
 /// A thread and the way to it. Dropping it lets the thread finish its queue and waits for it.
 pub(super) struct Worker<T> {
@@ -43,8 +43,8 @@ impl<T: Send + 'static> Worker<T> {
         queue.send_timeout(work, QUEUE_WAIT).await.map_err(|error| match error {
             SendTimeoutError::Closed(_) => stopped(),
             SendTimeoutError::Timeout(_) => {
-                let waited = QUEUE_WAIT.as_secs();
-                let reason = format!("its queue was full for {waited} s; do less at once");
+                let waited = QUEUE_WAIT.as_millis();
+                let reason = format!("its queue was full for {waited} ms; do less at once");
                 StoreFault::Unavailable(reason)
             }
         })
@@ -63,5 +63,28 @@ impl<T> Drop for Worker<T> {
             // A panic of the thread was already told to everybody who waited for it.
             drop(thread.join());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_queue_that_stays_full_is_a_fault() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let worker: Worker<usize> = Worker::start("stuck", move |mut work| {
+            assert!(wait.recv().is_err());
+            while work.blocking_recv().is_some() {}
+        })
+        .unwrap();
+        for number in 0..QUEUE_MAX {
+            worker.post(number).await.unwrap();
+        }
+        let full = worker.post(0).await.unwrap_err();
+        assert!(full.to_string().contains("queue was full"), "{full}");
+        // With the first place that is free it goes on.
+        let ((), posted) = tokio::join!(async { drop(go) }, worker.post(0));
+        assert_eq!(posted, Ok(()));
     }
 }

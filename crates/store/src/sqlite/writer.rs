@@ -9,7 +9,7 @@ use toolgate_runtime::port::{Append, Checkpoint, StoreFault};
 use super::fault::{Severity, severity};
 use super::open::never_fold;
 use super::pen::{Pen, Verdict};
-use super::worker::QUEUE_MAX;
+use super::worker::{QUEUE_MAX, stopped};
 
 /// What the writer can be asked to do.
 pub(super) enum Work {
@@ -21,8 +21,12 @@ pub(super) enum Work {
     Checkpoint(Checkpoint),
     /// Do something to the connection, to see what becomes of it.
     #[cfg(test)]
-    Bend(Box<dyn Fn(&Connection) -> Result<()> + Send>),
+    Bend(Bend),
 }
+
+/// What a test does to the connection.
+#[cfg(test)]
+pub(super) type Bend = Box<dyn Fn(&Connection) -> Result<()> + Send>;
 
 /// Work, and who waits for it. The answer is the epoch of a claim, and zero for the rest.
 pub(super) struct Order {
@@ -60,7 +64,7 @@ struct Writer<'c> {
 
 impl<'c> Writer<'c> {
     fn new(connection: &'c Connection) -> Self {
-        let mut writer = Self { connection, pen: Err(super::worker::stopped()) };
+        let mut writer = Self { connection, pen: Err(stopped()) };
         match Pen::new(connection) {
             Ok(pen) => writer.pen = Ok(pen),
             Err(error) => drop(writer.give_up(&error)),
@@ -74,7 +78,7 @@ impl<'c> Writer<'c> {
             // One order cannot be written. Alone, it can harm nobody else.
             Err(Severity::Content(_)) if group.len() > 1 => {
                 let alone = |order| match self.commit(std::slice::from_ref(order)) {
-                    Ok(verdicts) => verdicts.into_iter().next().unwrap_or_else(|| Ok(0)),
+                    Ok(verdicts) => verdicts.into_iter().next().unwrap_or_else(|| Err(stopped())),
                     Err(severity) => Err(severity.fault()),
                 };
                 group.iter().map(alone).collect()
@@ -95,7 +99,8 @@ impl<'c> Writer<'c> {
     fn commit(&mut self, group: &[Order]) -> std::result::Result<Vec<Verdict>, Severity> {
         let pen = self.pen.as_mut().map_err(|fault| Severity::Final(fault.clone()))?;
         let written = pen.begin().and_then(|()| {
-            let verdicts = group.iter().map(|order| pen.write(&order.work)).collect::<Result<_>>()?;
+            let verdicts =
+                group.iter().map(|order| pen.write(&order.work)).collect::<Result<_>>()?;
             crash_point!("before_log_commit");
             pen.commit()?;
             crash_point!("after_log_commit");
@@ -129,9 +134,9 @@ impl<'c> Writer<'c> {
     /// Folds a long WAL into the file. Everybody was answered before; nobody waits for this.
     fn fold_when_due(&mut self) {
         let Ok(pen) = &mut self.pen else { return };
-        let folded = pen.wal_pages().and_then(|pages| {
-            if pages < WAL_PAGES_MAX { Ok(()) } else { pen.fold() }
-        });
+        let folded = pen
+            .wal_pages()
+            .and_then(|pages| if pages < WAL_PAGES_MAX { Ok(()) } else { pen.fold() });
         if let Err(error) = folded
             && let Severity::Final(_) = severity(&error)
         {

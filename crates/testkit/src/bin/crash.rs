@@ -1,2 +1,299 @@
-//! placeholder
-fn main() {}
+//! The crash loop: fail at the n-th durable step, resume, compare; and the seeded bugs.
+
+// A chore prints what it found.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, Subcommand};
+use toolgate_kernel::seeded::{Bug, seed};
+use toolgate_runtime::MemoryStore;
+use toolgate_runtime::crash::{Plot, plot, report};
+use toolgate_runtime::port::Store;
+use toolgate_store::SqliteStore;
+use toolgate_testkit::crash::wounds;
+use toolgate_testkit::ledger::Ledger;
+use toolgate_testkit::scenario::Scenario;
+use toolgate_testkit::stage::{Played, Stage};
+
+/// Fails at the n-th durable step for every n, and checks what is left.
+#[derive(Parser)]
+#[command(name = "toolgate-crash")]
+struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Every scenario in process, a chosen set with SIGKILL.
+    Crash {
+        /// Fewer points: every scenario on the memory store, one with SIGKILL.
+        #[arg(long)]
+        quick: bool,
+        /// Only scenarios with this in their path.
+        #[arg(default_value = "")]
+        only: String,
+    },
+    /// Puts each of six bugs in and sees that it is caught.
+    Seeded {
+        /// Only the scenarios that are made for it.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Plays one scenario in a folder; used by the SIGKILL loop.
+    Play {
+        /// The scenario file.
+        scenario: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+        /// Kill this process at the n-th point.
+        #[arg(long)]
+        kill_at: Option<u64>,
+    },
+}
+
+/// The scenarios that are killed for real: they have every effect and both kinds of caller.
+const KILLED: &[&str] = &["transaction/world", "policy/sequential", "approval/asked"];
+
+fn main() -> std::process::ExitCode {
+    match chosen() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn chosen() -> Result<()> {
+    // Planned panics are part of the loop; their words would drown everything else.
+    std::panic::set_hook(Box::new(|_| {}));
+    match Options::parse().what {
+        What::Crash { quick, only } => crash(quick, &only),
+        What::Seeded { quick } => seeded(quick),
+        What::Play { scenario, folder, kill_at } => play_here(&scenario, &folder, kill_at),
+    }
+}
+
+fn scenarios() -> Result<Vec<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut found = Scenario::find(&root)?;
+    found.retain(|path| Scenario::read(path).is_ok_and(|scenario| scenario.refused.is_none()));
+    Ok(found)
+}
+
+fn name(path: &Path) -> String {
+    let text = path.with_extension("").display().to_string();
+    text.rsplit_once("scenarios/").map_or(text.clone(), |(_, name)| name.to_owned())
+}
+
+#[derive(Default)]
+struct Tally {
+    runs: u64,
+    points: BTreeMap<String, u64>,
+    wounds: Vec<String>,
+}
+
+fn crash(quick: bool, only: &str) -> Result<()> {
+    let mut tally = Tally::default();
+    for path in scenarios()?.iter().filter(|path| name(path).contains(only)) {
+        let before = tally.runs;
+        in_process(path, Log::Memory, &mut tally)?;
+        if !quick {
+            in_process(path, Log::Sqlite, &mut tally)?;
+        }
+        println!("{:<32} {:>4} crashes in process", name(path), tally.runs - before);
+    }
+    let killed = KILLED.iter().filter(|name| name.contains(only)).take(if quick { 1 } else { 3 });
+    for scenario in killed {
+        let before = tally.runs;
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../scenarios/{scenario}.yaml"));
+        killed_for_real(&path, &mut tally)?;
+        println!("{scenario:<32} {:>4} kills", tally.runs - before);
+    }
+    println!("\npoints reached:");
+    for (point, hits) in &tally.points {
+        println!("  {point:<20} {hits}");
+    }
+    for wound in &tally.wounds {
+        println!("✗ {wound}");
+    }
+    ensure!(tally.wounds.is_empty(), "{} wounds after {} crashes", tally.wounds.len(), tally.runs);
+    println!("✓ {} crashes, each resumed, nothing lost, nothing done twice", tally.runs);
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Log {
+    Memory,
+    Sqlite,
+}
+
+fn store(log: Log, folder: &Path) -> Result<Arc<dyn Store>> {
+    Ok(match log {
+        Log::Memory => Arc::new(MemoryStore::new()),
+        Log::Sqlite => Arc::new(SqliteStore::open(folder.join("log.db"))?),
+    })
+}
+
+fn stage(path: &Path, log: Log, folder: &Path) -> Result<Stage> {
+    let scenario = Scenario::read(path)?;
+    let project = folder.join("project");
+    std::fs::create_dir_all(&project)?;
+    match Stage::new(scenario, store(log, folder)?, &project, Ledger::default())? {
+        Ok(stage) => Ok(stage),
+        Err(refused) => bail!("{}: {}", path.display(), refused.0),
+    }
+}
+
+fn play(stage: &Stage) -> Result<Played> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(stage.play())
+}
+
+fn in_process(path: &Path, log: Log, tally: &mut Tally) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    plot(Plot::Count);
+    let clean = play(&stage(path, log, folder.path())?).with_context(|| name(path))?;
+    let total: u64 = report().values().sum();
+    for at in 1..=total {
+        let folder = tempfile::tempdir()?;
+        let mut stage = stage(path, log, folder.path())?;
+        plot(Plot::PanicAt(at));
+        let crashed = catch_unwind(AssertUnwindSafe(|| play(&stage)));
+        for (point, hits) in report() {
+            *tally.points.entry(point.to_owned()).or_default() += hits;
+        }
+        plot(Plot::Count);
+        tally.runs += 1;
+        if matches!(crashed, Ok(Ok(_))) {
+            // The last points may lie after everything was said and done.
+            continue;
+        }
+        if matches!(log, Log::Sqlite) {
+            drop(std::mem::replace(&mut stage.store, Arc::new(MemoryStore::new())));
+            stage = stage.reopened(store(log, folder.path())?);
+        }
+        let place = format!("{}, point {at}", name(path));
+        match play(&stage) {
+            Ok(played) => {
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                let found = runtime.block_on(wounds(&stage, &played, &clean))?;
+                tally.wounds.extend(found.into_iter().map(|wound| format!("{place}: {wound}")));
+            }
+            Err(error) => tally.wounds.push(format!("{place}: cannot be resumed: {error:#}")),
+        }
+    }
+    Ok(())
+}
+
+/// Plays a scenario in this process, on SQLite, with the world in a file.
+fn play_here(path: &Path, folder: &Path, kill_at: Option<u64>) -> Result<()> {
+    let scenario = Scenario::read(path)?;
+    let project = folder.join("project");
+    std::fs::create_dir_all(&project)?;
+    let ledger = Ledger::File(folder.join("world.ledger"));
+    let store = store(Log::Sqlite, folder)?;
+    let stage = match Stage::new(scenario, store, &project, ledger)? {
+        Ok(stage) => stage,
+        Err(refused) => bail!("{}", refused.0),
+    };
+    plot(kill_at.map_or(Plot::Count, Plot::KillAt));
+    let played = play(&stage)?;
+    print!("{}", played.state);
+    Ok(())
+}
+
+fn killed_for_real(path: &Path, tally: &mut Tally) -> Result<()> {
+    let me = std::env::current_exe()?;
+    let run = |folder: &Path, kill_at: Option<u64>| -> Result<(bool, String)> {
+        let mut command = Command::new(&me);
+        command.arg("play").arg(path).arg(folder);
+        if let Some(at) = kill_at {
+            command.arg("--kill-at").arg(at.to_string());
+        }
+        let output = command.output()?;
+        Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    let folder = tempfile::tempdir()?;
+    let (finished, clean) = run(folder.path(), None)?;
+    ensure!(finished, "{} does not finish", name(path));
+    for at in 1.. {
+        let folder = tempfile::tempdir()?;
+        let (finished, _) = run(folder.path(), Some(at))?;
+        if finished {
+            break;
+        }
+        tally.runs += 1;
+        let place = format!("{}, killed at {at}", name(path));
+        let (resumed, state) = run(folder.path(), None)?;
+        if !resumed {
+            tally.wounds.push(format!("{place}: cannot be resumed"));
+            continue;
+        }
+        // Look at what is left with fresh eyes: the log and the world as files.
+        let mut stage = stage(path, Log::Sqlite, folder.path())?;
+        let ledger = Ledger::File(folder.path().join("world.ledger")).entries()?;
+        let clean = Played { trace: String::new(), state: clean.clone(), ledger: Vec::new() };
+        let played = Played { trace: String::new(), state, ledger };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let found = runtime.block_on(wounds(&stage, &played, &clean))?;
+        tally.wounds.extend(found.into_iter().map(|wound| format!("{place}: {wound}")));
+        stage.store = Arc::new(MemoryStore::new());
+    }
+    Ok(())
+}
+
+/// Puts each bug in and looks for it with golden traces first, then with the crash loop.
+fn seeded(quick: bool) -> Result<()> {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        seed(Some(bug));
+        let caught = caught_by(quick);
+        seed(None);
+        match caught? {
+            Some(by) => println!("✓ {bug:?} is caught: {by}"),
+            None => missed.push(format!("{bug:?}")),
+        }
+    }
+    ensure!(missed.is_empty(), "not caught: {}", missed.join(", "));
+    Ok(())
+}
+
+fn caught_by(quick: bool) -> Result<Option<String>> {
+    for path in scenarios()? {
+        let folder = tempfile::tempdir()?;
+        plot(Plot::Count);
+        let golden = std::fs::read_to_string(path.with_extension("trace")).unwrap_or_default();
+        match play(&stage(&path, Log::Memory, folder.path())?) {
+            Ok(played) if played.trace == golden => {}
+            Ok(played) => {
+                let first =
+                    played.trace.lines().zip(golden.lines()).find(|(now, then)| now != then);
+                let line =
+                    first.map_or_else(String::new, |(now, _)| now.chars().take(60).collect());
+                return Ok(Some(format!("{} leaves another trace: {line}", name(&path))));
+            }
+            Err(error) => return Ok(Some(format!("{}: {error:#}", name(&path)))),
+        }
+    }
+    for path in scenarios()? {
+        if quick && !KILLED.contains(&name(&path).as_str()) {
+            continue;
+        }
+        let mut tally = Tally::default();
+        in_process(&path, Log::Memory, &mut tally)?;
+        if let Some(wound) = tally.wounds.first() {
+            return Ok(Some(wound.chars().take(100).collect()));
+        }
+    }
+    Ok(None)
+}

@@ -14,6 +14,8 @@ pub(crate) struct Package {
     ours: Vec<Dependency>,
     /// Crates from outside it is built on.
     pub(crate) outside: Vec<String>,
+    /// Its features, and what each brings in.
+    features: Vec<(String, Vec<String>)>,
 }
 
 struct Dependency {
@@ -56,14 +58,19 @@ fn package(package: &Value) -> Package {
         let name = dependency["name"].as_str().unwrap();
         let only_tests = dependency["kind"].as_str() == Some("dev");
         if dependency["path"].is_string() {
-            let features = dependency["features"].as_array().unwrap();
-            let features = features.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let features = texts(&dependency["features"]);
             ours.push(Dependency { layer: layer(name), only_tests, features });
         } else if !only_tests {
             outside.push(name.to_owned());
         }
     }
-    Package { layer: layer(package["name"].as_str().unwrap()), ours, outside }
+    let features = package["features"].as_object().unwrap();
+    let features = features.iter().map(|(name, parts)| (name.clone(), texts(parts))).collect();
+    Package { layer: layer(package["name"].as_str().unwrap()), ours, outside, features }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn layer(name: &str) -> String {
@@ -95,16 +102,27 @@ fn arrows_point_downward_only() {
     report("layers", complaints);
 }
 
+/// What makes a build misbehave on purpose.
+const HARMFUL: &[&str] = &["crash-points", "seeded-bugs"];
+
 #[test]
-fn crash_points_are_for_the_crash_loop_only() {
+fn nothing_harmful_is_built_into_what_people_run() {
     let mut complaints = Vec::new();
     for package in packages().iter().filter(|package| !DEV.contains(&package.layer.as_str())) {
+        let name = &package.layer;
         for dependency in package.ours.iter().filter(|dependency| !dependency.only_tests) {
-            if dependency.features.iter().any(|feature| feature == "crash-points") {
-                let (name, target) = (&package.layer, &dependency.layer);
-                complaints.push(format!("{name} always builds {target} with crash-points"));
+            for feature in dependency.features.iter().filter(|f| HARMFUL.contains(&f.as_str())) {
+                complaints
+                    .push(format!("{name} always builds {} with {feature}", dependency.layer));
+            }
+        }
+        for (feature, parts) in &package.features {
+            let harmful = |part: &String| HARMFUL.contains(&part.rsplit('/').next().unwrap_or(""));
+            // A harmful feature may hand itself on; nothing else may bring it in.
+            if !HARMFUL.contains(&feature.as_str()) && parts.iter().any(harmful) {
+                complaints.push(format!("{name}: the feature {feature} brings in {parts:?}"));
             }
         }
     }
-    report("what people run cannot be told to die", complaints);
+    report("only testkit may ask for crashes and bugs", complaints);
 }

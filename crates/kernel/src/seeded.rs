@@ -1,0 +1,59 @@
+//! Bugs that are put in on purpose, to see that the suite would catch them. Never in a build
+//! that is shipped: without the feature `seeded-bugs` every question here is answered "no".
+
+/// A mistake that a runtime like this one must not make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// Something is called done before it is durable.
+    AckBeforeCommit,
+    /// The world is reached without a durable intent.
+    NoIntent,
+    /// A call that may have reached the world is made again.
+    BlindRetry,
+    /// Session and project are changed in two appends.
+    SplitTransaction,
+    /// A policy that cannot answer allows.
+    AllowOnPolicyError,
+    /// A hidden tool is not listed and can be called.
+    ListOnlyVisibility,
+}
+
+impl Bug {
+    /// Every one of them.
+    pub const ALL: [Self; 6] = [
+        Self::AckBeforeCommit,
+        Self::NoIntent,
+        Self::BlindRetry,
+        Self::SplitTransaction,
+        Self::AllowOnPolicyError,
+        Self::ListOnlyVisibility,
+    ];
+}
+
+#[cfg(feature = "seeded-bugs")]
+mod chosen {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::Bug;
+
+    static CHOSEN: Mutex<Option<Bug>> = Mutex::new(None);
+
+    /// Puts a bug in, or takes it out.
+    pub fn seed(bug: Option<Bug>) {
+        *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = bug;
+    }
+
+    /// Whether this bug is in.
+    pub fn seeded(bug: Bug) -> bool {
+        *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) == Some(bug)
+    }
+}
+
+#[cfg(feature = "seeded-bugs")]
+pub use chosen::{seed, seeded};
+
+/// Whether this bug is in: it is not.
+#[cfg(not(feature = "seeded-bugs"))]
+pub const fn seeded(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,134 @@
+//! The whole path over a log on disk: open, call, drop everything, resume, and it is the same.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::{Agent, AgentDraft};
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::key::{Access, Key};
+use toolgate_kernel::names::{Family, SectionName, SessionId};
+use toolgate_kernel::section::{FamilySpec, Home, Section};
+use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tool::{Effect, SpecDraft};
+use toolgate_runtime::log::{Tip, read_from};
+use toolgate_runtime::port::{Clock, Output};
+use toolgate_runtime::{Crew, DriveFault, Driver, Pack, Runtime, Toolbox, tool};
+use toolgate_store::Folder;
+
+use crate::support::{block_on, key, open};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Jot {
+    /// Which note.
+    name: String,
+    /// What it says.
+    text: String,
+}
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_800_000_000_000)
+    }
+}
+
+/// A tool that keeps a note in the session, in the project and in a file.
+fn crew() -> Crew {
+    let keys = |name: &str| {
+        let families = ["note", "shared", "file"].map(|family| Family::parse(family).unwrap());
+        families.map(|family| Key::new(family, name).unwrap())
+    };
+    let draft =
+        SpecDraft::new("jot", "Keeps a note.").effect(Effect::Staged).touches(move |args| {
+            let name = args.get("name").and_then(Value::as_str).unwrap_or_default();
+            Ok(keys(name).map(|key| (Access::Write, key)).to_vec())
+        });
+    let jot = tool(draft, move |tx, jot: Jot| {
+        let [note, shared, _] = keys(&jot.name);
+        tx.put(&note, &json!(jot.text))?;
+        tx.put(&shared, &json!(jot.text))?;
+        tx.write_file(&jot.name, Some(jot.text.clone().into_bytes()))?;
+        Ok(Output::message("Kept."))
+    });
+    let mut section = Section::new(SectionName::parse("notes").unwrap());
+    let family = |name, home| FamilySpec::new(Family::parse(name).unwrap(), home);
+    section.families = vec![family("note", Home::Session), family("shared", Home::Project)];
+    let packs = [Pack::new(section, vec![jot.unwrap()])];
+    let sections = packs.iter().map(|pack| pack.section.clone()).collect();
+    let agent = Agent::build(AgentDraft::new("writer", sections)).unwrap();
+    Crew::new(Arc::new(agent), Toolbox::of(&packs))
+}
+
+fn runtime(project: &Path) -> Arc<Runtime> {
+    let state = project.join(".toolgate");
+    let folder = Folder::open(project, state.join("staged")).unwrap();
+    let store = Arc::new(open(&state));
+    Arc::new(Runtime::new(store, Arc::new(Still), key()).with_files(Arc::new(folder)))
+}
+
+fn args(name: &str, text: &str) -> String {
+    json!({ "name": name, "text": text }).to_string()
+}
+
+#[test]
+fn a_session_goes_on_where_its_log_ends() {
+    let project = tempfile::tempdir().unwrap();
+    let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));
+    block_on(async {
+        let runtime = runtime(project.path());
+        let mut driver = Driver::open(runtime, crew(), id.clone(), &me, "A try").await.unwrap();
+        for (name, text) in [("a.md", "first"), ("b.md", "second"), ("a.md", "third")] {
+            let envelope = driver.call(&me, "jot", &args(name, text), None).await.unwrap();
+            assert!(envelope.ok, "{envelope:?}");
+        }
+        let unknown = driver.call(&me, "jolt", "{}", None).await.unwrap();
+        assert!(!unknown.ok);
+        let (session, projected) = (driver.session(), driver.project());
+        let (tip, copies) = (driver.durable_tip(), project.path().join(".toolgate/staged"));
+        drop(driver);
+        assert_eq!(std::fs::read_dir(copies).unwrap().count(), 0);
+
+        let runtime = self::runtime(project.path());
+        let mut driver = Driver::resume(runtime, crew(), id.clone()).await.unwrap();
+        assert_eq!(driver.session(), session);
+        assert_eq!(driver.project(), projected);
+        assert_eq!(driver.durable_tip(), tip);
+        let envelope = driver.call(&me, "jot", &args("c.md", "fourth"), None).await.unwrap();
+        assert!(envelope.ok, "{envelope:?}");
+    });
+    let file = |name| std::fs::read_to_string(project.path().join(name)).unwrap();
+    assert_eq!([file("a.md"), file("b.md"), file("c.md")], ["third", "second", "fourth"]);
+}
+
+#[test]
+fn a_second_driver_in_another_store_stops_the_first() {
+    let project = tempfile::tempdir().unwrap();
+    let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));
+    block_on(async {
+        let first = runtime(project.path());
+        let mut old = Driver::open(first, crew(), id.clone(), &me, "A try").await.unwrap();
+        old.call(&me, "jot", &args("a.md", "first"), None).await.unwrap();
+        let second = runtime(project.path());
+        let mut new = Driver::resume(second, crew(), id.clone()).await.unwrap();
+        let fenced = old.call(&me, "jot", &args("a.md", "late"), None).await;
+        assert!(matches!(fenced, Err(DriveFault::Store(_))), "{fenced:?}");
+        let envelope = new.call(&me, "jot", &args("a.md", "second"), None).await.unwrap();
+        assert!(envelope.ok, "{envelope:?}");
+        let store = open(&project.path().join(".toolgate"));
+        let stream = StreamId::Session(id);
+        let mut epochs = Vec::new();
+        let follow = |record: toolgate_kernel::event::Record<toolgate_kernel::event::Event>,
+                      _: &_| {
+            epochs.push(record.epoch);
+        };
+        read_from(&store, &stream, Tip::START, follow).await.unwrap();
+        assert!(epochs.is_sorted(), "{epochs:?}");
+    });
+    assert_eq!(std::fs::read_to_string(project.path().join("a.md")).unwrap(), "second");
+}

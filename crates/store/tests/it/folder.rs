@@ -1,0 +1,183 @@
+//! How files change: staged, placed, taken back, and never overwritten blindly.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::{TempDir, tempdir};
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::names::{CallId, SessionId};
+use toolgate_runtime::port::{Files, FilesFault, Placed, StageTag};
+use toolgate_store::{FILE_BYTES_MAX, Folder, FolderFault};
+
+pub(crate) fn project() -> (TempDir, Folder) {
+    let project = tempdir().unwrap();
+    let folder = Folder::open(project.path(), project.path().join(".toolgate/staged")).unwrap();
+    (project, folder)
+}
+
+pub(crate) fn tag(call: u64, at: usize) -> StageTag {
+    StageTag { session: SessionId::parse("s1").unwrap(), call: CallId(call), at }
+}
+
+pub(crate) fn of(text: &str) -> Option<Digest> {
+    Some(Digest::of(text.as_bytes()))
+}
+
+/// The names of the staged copies.
+pub(crate) fn staged(project: &Path) -> Vec<String> {
+    let names = fs::read_dir(project.join(".toolgate/staged")).unwrap();
+    let mut names: Vec<_> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_new_file_is_staged_and_then_placed() {
+    let (project, folder) = project();
+    assert_eq!(folder.read("a/b/new.md"), Ok(None));
+    folder.stage(&tag(1, 0), "a/b/new.md", Some(b"hello")).unwrap();
+    assert!(!project.path().join("a").exists(), "staging changes nothing in the project");
+    assert_eq!(folder.leftovers(), Ok(vec![tag(1, 0)]));
+    assert_eq!(folder.place(&tag(1, 0), "a/b/new.md", None, of("hello")), Ok(Placed::Done));
+    assert_eq!(folder.read("a/b/new.md"), Ok(Some(b"hello".to_vec())));
+    assert_eq!(folder.version("a/b/new.md"), Ok(of("hello")));
+    assert_eq!(staged(project.path()), [""; 0]);
+}
+
+#[test]
+fn a_file_is_replaced_and_keeps_its_mode() {
+    let (project, folder) = project();
+    let script = project.path().join("run.sh");
+    fs::write(&script, "old").unwrap();
+    #[cfg(unix)]
+    let set = std::os::unix::fs::PermissionsExt::from_mode;
+    #[cfg(unix)]
+    fs::set_permissions(&script, set(0o750)).unwrap();
+    folder.stage(&tag(1, 0), "run.sh", Some(b"new")).unwrap();
+    assert_eq!(folder.place(&tag(1, 0), "run.sh", of("old"), of("new")), Ok(Placed::Done));
+    assert_eq!(fs::read(&script).unwrap(), b"new");
+    #[cfg(unix)]
+    assert_eq!(fs::metadata(&script).unwrap().permissions(), set(0o100_750));
+    assert_eq!(staged(project.path()), [""; 0]);
+}
+
+#[test]
+fn a_file_is_removed() {
+    let (project, folder) = project();
+    fs::write(project.path().join("old.md"), "old").unwrap();
+    folder.stage(&tag(1, 0), "old.md", None).unwrap();
+    assert_eq!(staged(project.path()), ["s1.c1.0.gone"]);
+    assert_eq!(folder.place(&tag(1, 0), "old.md", of("old"), None), Ok(Placed::Done));
+    assert_eq!(folder.read("old.md"), Ok(None));
+    assert_eq!(folder.place(&tag(1, 0), "old.md", of("old"), None), Ok(Placed::Done));
+    assert_eq!(staged(project.path()), [""; 0]);
+}
+
+#[test]
+fn placing_again_after_a_crash_changes_nothing_more() {
+    let (project, folder) = project();
+    folder.stage(&tag(1, 0), "a.md", Some(b"new")).unwrap();
+    folder.place(&tag(1, 0), "a.md", None, of("new")).unwrap();
+    // The copy was placed, and the process ended before it could say so.
+    assert_eq!(folder.place(&tag(1, 0), "a.md", None, of("new")), Ok(Placed::Done));
+    // Or the copy was linked and not yet forgotten.
+    folder.stage(&tag(1, 0), "a.md", Some(b"new")).unwrap();
+    assert_eq!(folder.place(&tag(1, 0), "a.md", None, of("new")), Ok(Placed::Done));
+    assert_eq!(folder.read("a.md"), Ok(Some(b"new".to_vec())));
+    assert_eq!(staged(project.path()), [""; 0]);
+}
+
+#[test]
+fn a_conflict_keeps_both() {
+    let (project, folder) = project();
+    fs::write(project.path().join("a.md"), "theirs").unwrap();
+    folder.stage(&tag(1, 0), "a.md", Some(b"ours")).unwrap();
+    for old in [None, of("before")] {
+        let placed = folder.place(&tag(1, 0), "a.md", old, of("ours"));
+        assert_eq!(placed, Ok(Placed::Conflict { found: of("theirs") }));
+    }
+    // Removing what somebody else has changed is a conflict too, and so is what is gone.
+    let placed = folder.place(&tag(1, 0), "a.md", of("before"), None);
+    assert_eq!(placed, Ok(Placed::Conflict { found: of("theirs") }));
+    let placed = folder.place(&tag(1, 0), "b.md", of("before"), of("ours"));
+    assert_eq!(placed, Ok(Placed::Conflict { found: None }));
+    assert_eq!(fs::read(project.path().join("a.md")).unwrap(), b"theirs");
+    assert_eq!(staged(project.path()), ["s1.c1.0"]);
+    // A file too large to be read is a conflict like any other.
+    let large = vec![1; usize::try_from(FILE_BYTES_MAX).unwrap() + 1];
+    fs::write(project.path().join("a.md"), &large).unwrap();
+    let placed = folder.place(&tag(1, 0), "a.md", None, of("ours"));
+    assert_eq!(placed, Ok(Placed::Conflict { found: Some(Digest::of(&large)) }));
+    // And so is a folder.
+    fs::create_dir(project.path().join("c.md")).unwrap();
+    let placed = folder.place(&tag(1, 0), "c.md", None, of("ours"));
+    assert_eq!(placed, Ok(Placed::Conflict { found: None }));
+}
+
+#[test]
+fn staging_again_replaces_the_copy() {
+    let (project, folder) = project();
+    fs::write(project.path().join("a.md"), "old").unwrap();
+    folder.stage(&tag(1, 0), "a.md", None).unwrap();
+    folder.stage(&tag(1, 0), "a.md", Some(b"first")).unwrap();
+    folder.stage(&tag(1, 0), "a.md", Some(b"second")).unwrap();
+    assert_eq!(staged(project.path()), ["s1.c1.0"]);
+    // The copy must be the one that was settled.
+    let placed = folder.place(&tag(1, 0), "a.md", of("old"), of("first"));
+    assert!(matches!(placed, Err(FilesFault::Unavailable { .. })), "{placed:?}");
+    assert_eq!(fs::read(project.path().join("a.md")).unwrap(), b"old");
+    let placed = folder.place(&tag(1, 0), "a.md", of("old"), of("second"));
+    assert_eq!(placed, Ok(Placed::Done));
+    // Without a copy there is nothing to place.
+    let placed = folder.place(&tag(2, 0), "a.md", of("second"), of("third"));
+    assert!(matches!(placed, Err(FilesFault::Unavailable { .. })), "{placed:?}");
+}
+
+#[test]
+fn leftovers_are_ours_and_can_be_discarded() {
+    let (project, folder) = project();
+    folder.stage(&tag(10, 1), "b.md", None).unwrap();
+    folder.stage(&tag(2, 0), "a.md", Some(b"a")).unwrap();
+    let strangers = project.path().join(".toolgate/staged");
+    for name in ["README", "s1.c2", "s1.c2.0.tmp", "S1.c2.0", "s1.c02.0", ".s1.c2.0"] {
+        fs::write(strangers.join(name), "").unwrap();
+    }
+    assert_eq!(folder.leftovers(), Ok(vec![tag(2, 0), tag(10, 1)]));
+    for leftover in folder.leftovers().unwrap() {
+        folder.discard(&leftover).unwrap();
+        folder.discard(&leftover).unwrap();
+    }
+    assert_eq!(folder.leftovers(), Ok(vec![]));
+    assert_eq!(staged(project.path()).len(), 6);
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let (project, folder) = project();
+    let largest = vec![1; usize::try_from(FILE_BYTES_MAX).unwrap()];
+    folder.stage(&tag(1, 0), "large.bin", Some(&largest)).unwrap();
+    let new = Some(Digest::of(&largest));
+    assert_eq!(folder.place(&tag(1, 0), "large.bin", None, new), Ok(Placed::Done));
+    assert_eq!(folder.version("large.bin"), Ok(new));
+    let too_large = [largest, vec![1]].concat();
+    let refusal =
+        || FilesFault::TooLarge { path: "large.bin".to_owned(), bytes_max: FILE_BYTES_MAX };
+    assert_eq!(folder.stage(&tag(2, 0), "large.bin", Some(&too_large)), Err(refusal()));
+    fs::write(project.path().join("large.bin"), &too_large).unwrap();
+    assert_eq!(folder.read("large.bin"), Err(refusal()));
+    assert_eq!(staged(project.path()), [""; 0]);
+}
+
+#[test]
+fn a_project_that_is_not_there_is_refused() {
+    let parent = tempdir().unwrap();
+    let (missing, file) = (parent.path().join("missing"), parent.path().join("file"));
+    fs::write(&file, "").unwrap();
+    for project in [&missing, &file] {
+        let opened = Folder::open(project, parent.path().join("staged"));
+        assert!(matches!(opened, Err(FolderFault::Project { .. })));
+    }
+    let opened = Folder::open(parent.path(), file.join("staged"));
+    assert!(matches!(opened, Err(FolderFault::Staging { .. })));
+}

@@ -1,0 +1,224 @@
+//! Tricks with links and names: nothing outside the project and nothing of its law is reached.
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tempfile::{TempDir, tempdir};
+use toolgate_runtime::port::{Files, FilesFault, Placed};
+use toolgate_store::Folder;
+
+use crate::folder::{of, project, staged, tag};
+
+/// A project with a law, and a neighbour that must stay as it is.
+fn guarded() -> (TempDir, TempDir, Folder) {
+    let (project, folder) = project();
+    let neighbour = tempdir().unwrap();
+    fs::write(neighbour.path().join("secret"), "secret").unwrap();
+    fs::write(project.path().join("toolgate.yaml"), "law").unwrap();
+    fs::write(project.path().join(".toolgate/log.db"), "log").unwrap();
+    (project, neighbour, folder)
+}
+
+/// Neither reads nor writes reach a path.
+fn unreachable(folder: &Folder, path: &str) {
+    let read = folder.read(path);
+    assert!(matches!(read, Err(FilesFault::Outside { .. }) | Ok(None)), "{path}: {read:?}");
+    let staged = folder.stage(&tag(1, 0), path, Some(b"evil"));
+    assert!(staged.is_err(), "{path}");
+    let placed = folder.place(&tag(1, 0), path, None, of("evil"));
+    assert!(!matches!(placed, Ok(Placed::Done)), "{path}: {placed:?}");
+}
+
+fn untouched(project: &Path, neighbour: &Path) {
+    assert_eq!(fs::read(project.join("toolgate.yaml")).unwrap(), b"law");
+    assert_eq!(fs::read(project.join(".toolgate/log.db")).unwrap(), b"log");
+    assert_eq!(fs::read(neighbour.join("secret")).unwrap(), b"secret");
+    assert_eq!(names(neighbour), ["secret"]);
+    assert_eq!(names(&project.join(".toolgate")), ["log.db", "staged"]);
+    assert_eq!(staged(project), [""; 0]);
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let (project, neighbour, folder) = guarded();
+    let outside = neighbour.path().join("secret");
+    let paths = [
+        "../x",
+        "a/../../x",
+        "..",
+        ".",
+        "",
+        "/etc/passwd",
+        "./a",
+        "a//b",
+        "a/",
+        "a\\..\\..\\x",
+        "toolgate.yaml",
+        "Toolgate.YAML",
+        "toolgate.yml",
+        ".toolgate/log.db",
+        ".TOOLGATE/log.db",
+        ".toolgate",
+        "a\0b",
+        outside.to_str().unwrap(),
+    ];
+    for path in paths {
+        let outside = Err(FilesFault::Outside { path: path.to_owned() });
+        assert_eq!(folder.read(path), outside, "{path:?}");
+        unreachable(&folder, path);
+    }
+    untouched(project.path(), neighbour.path());
+}
+
+#[test]
+fn links_out_of_the_project_are_refused() {
+    let (project, neighbour, folder) = guarded();
+    let link = |to: &Path, name: &str| symlink(to, project.path().join(name)).unwrap();
+    link(Path::new("/etc"), "etc");
+    link(neighbour.path(), "neighbour");
+    link(&neighbour.path().join("secret"), "secret");
+    link(Path::new("../"), "up");
+    link(Path::new("neighbour"), "twice");
+    link(Path::new("loop"), "loop");
+    link(&neighbour.path().join("new"), "dangling");
+    let up = format!("up/{}/secret", neighbour.path().file_name().unwrap().to_str().unwrap());
+    for path in ["etc/passwd", "neighbour/secret", "neighbour/new", "secret", "twice/new", &up] {
+        unreachable(&folder, path);
+    }
+    for path in ["dangling", "dangling/x", "loop/x", "loop"] {
+        let staged = folder.stage(&tag(1, 0), path, Some(b"evil"));
+        let placed = folder.place(&tag(1, 0), path, None, of("evil"));
+        assert!(staged.is_err() || !matches!(placed, Ok(Placed::Done)), "{path}");
+        folder.discard(&tag(1, 0)).unwrap();
+    }
+    untouched(project.path(), neighbour.path());
+}
+
+#[test]
+fn links_to_the_law_are_refused() {
+    let (project, neighbour, folder) = guarded();
+    let link = |to: &str, name: &str| symlink(to, project.path().join(name)).unwrap();
+    fs::create_dir(project.path().join("sub")).unwrap();
+    link(".toolgate", "state");
+    link("toolgate.yaml", "config.md");
+    link(".", "here");
+    link("../.toolgate/staged", "sub/staged");
+    link("../toolgate.yaml", "sub/config");
+    link("state", "again");
+    fs::hard_link(project.path().join("toolgate.yaml"), project.path().join("hard.md")).unwrap();
+    let paths = [
+        "state/log.db",
+        "state/new.md",
+        "state/new/new.md",
+        "config.md",
+        "here/toolgate.yaml",
+        "here/.toolgate/log.db",
+        "here/.toolgate/new/x.md",
+        "sub/staged/s1.c1.0",
+        "sub/config",
+        "again/log.db",
+        "hard.md",
+    ];
+    for path in paths {
+        unreachable(&folder, path);
+    }
+    untouched(project.path(), neighbour.path());
+}
+
+#[test]
+fn a_law_that_is_itself_a_link_is_known_by_its_other_name() {
+    let project = tempdir().unwrap();
+    let at = |name: &str| project.path().join(name);
+    fs::create_dir_all(at("state/staged")).unwrap();
+    fs::create_dir(at("conf")).unwrap();
+    fs::write(at("state/log.db"), "log").unwrap();
+    fs::write(at("conf/law.yaml"), "law").unwrap();
+    symlink("state", at(".toolgate")).unwrap();
+    symlink("conf/law.yaml", at("toolgate.yaml")).unwrap();
+    let folder = Folder::open(project.path(), at("state/staged")).unwrap();
+    for path in ["state/log.db", "state/new.md", "state/staged/x", "conf/law.yaml"] {
+        unreachable(&folder, path);
+    }
+    folder.stage(&tag(1, 0), "conf/other.md", Some(b"fine")).unwrap();
+    assert_eq!(folder.place(&tag(1, 0), "conf/other.md", None, of("fine")), Ok(Placed::Done));
+    assert_eq!(fs::read(at("conf/law.yaml")).unwrap(), b"law");
+}
+
+#[test]
+fn links_inside_the_project_are_followed_to_read_and_into_folders() {
+    let (project, _neighbour, folder) = guarded();
+    fs::create_dir(project.path().join("real")).unwrap();
+    fs::write(project.path().join("real/a.md"), "a").unwrap();
+    symlink("real", project.path().join("linked")).unwrap();
+    symlink("real/a.md", project.path().join("a.md")).unwrap();
+    assert_eq!(folder.read("linked/a.md"), Ok(Some(b"a".to_vec())));
+    assert_eq!(folder.read("a.md"), Ok(Some(b"a".to_vec())));
+    folder.stage(&tag(1, 0), "linked/b/c.md", Some(b"c")).unwrap();
+    assert_eq!(folder.place(&tag(1, 0), "linked/b/c.md", None, of("c")), Ok(Placed::Done));
+    assert_eq!(fs::read(project.path().join("real/b/c.md")).unwrap(), b"c");
+    // A link is never written through, and never replaced.
+    assert!(folder.stage(&tag(2, 0), "a.md", Some(b"new")).is_err());
+    let placed = folder.place(&tag(2, 0), "a.md", of("a"), of("new"));
+    assert_eq!(placed, Ok(Placed::Conflict { found: None }));
+    assert!(project.path().join("a.md").is_symlink());
+}
+
+#[test]
+fn a_pipe_keeps_nobody_waiting() {
+    let (project, _neighbour, folder) = guarded();
+    let pipe = project.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(folder.read("pipe").is_err());
+    assert!(folder.stage(&tag(1, 0), "pipe", Some(b"x")).is_err());
+    let placed = folder.place(&tag(1, 0), "pipe", None, of("x"));
+    assert_eq!(placed, Ok(Placed::Conflict { found: None }));
+}
+
+#[test]
+fn swapping_a_folder_for_a_link_gains_nothing() {
+    let (project, neighbour, folder) = guarded();
+    let path = project.path().join("a");
+    let targets = [neighbour.path().to_owned(), project.path().join(".toolgate")];
+    let done = AtomicBool::new(false);
+    let mut placed = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for (round, target) in targets.iter().cycle().enumerate() {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Each of these may fail, because placing a file makes its folder again.
+                drop(fs::create_dir(&path));
+                drop(fs::rename(&path, project.path().join(format!("away{round}"))));
+                drop(symlink(target, &path));
+                drop(fs::remove_file(&path));
+            }
+        });
+        for round in 0..600 {
+            let (name, text) = (format!("a/{round}.md"), format!("round {round}"));
+            assert_ne!(folder.read("a/secret"), Ok(Some(b"secret".to_vec())));
+            assert_ne!(folder.read("a/log.db"), Ok(Some(b"log".to_vec())));
+            if folder.stage(&tag(round, 0), &name, Some(text.as_bytes())).is_ok()
+                && folder.place(&tag(round, 0), &name, None, of(&text)) == Ok(Placed::Done)
+            {
+                placed += 1;
+            }
+            folder.discard(&tag(round, 0)).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(placed > 0, "some rounds get through");
+    untouched(project.path(), neighbour.path());
+}

@@ -1,0 +1,95 @@
+//! Decides how tests write to a log: an author knows its stream and what it wrote.
+
+use std::path::Path;
+
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::names::SessionId;
+use toolgate_kernel::seal::{SignedHead, SigningKey};
+use toolgate_runtime::log::Tip;
+use toolgate_runtime::port::{Append, Batch, Row, Store, StoreFault};
+use toolgate_store::SqliteStore;
+
+pub(crate) fn key() -> SigningKey {
+    SigningKey::from_bytes(&[7; 32])
+}
+
+pub(crate) fn session(name: &str) -> StreamId {
+    StreamId::Session(SessionId::parse(name).unwrap())
+}
+
+pub(crate) fn inbox(name: &str) -> StreamId {
+    StreamId::Inbox(SessionId::parse(name).unwrap())
+}
+
+pub(crate) fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder.join("log.db")).unwrap()
+}
+
+/// Runs a test that waits.
+pub(crate) fn block_on<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test)
+}
+
+/// Writes records to the end of one stream.
+#[derive(Clone)]
+pub(crate) struct Author {
+    pub(crate) stream: StreamId,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) tip: Tip,
+}
+
+impl Author {
+    pub(crate) fn new(stream: StreamId, epoch: Option<u64>) -> Self {
+        Self { stream, epoch, tip: Tip::START }
+    }
+
+    /// The next records, chained and signed. The author goes on from there.
+    pub(crate) fn batch(&mut self, texts: &[&str]) -> Batch {
+        let after = self.tip.seq;
+        let mut rows = Vec::new();
+        for text in texts {
+            let (bytes, seq) = (text.as_bytes().to_vec(), self.tip.seq + 1);
+            self.tip = Tip { seq, hash: Digest::link(self.tip.hash, &bytes) };
+            rows.push(Row { seq, bytes, hash: self.tip.hash });
+        }
+        let (stream, epoch, head) = (self.stream.clone(), self.epoch, self.head());
+        Batch { stream, epoch, after, rows, head }
+    }
+
+    pub(crate) fn head(&self) -> SignedHead {
+        key().sign_head(self.stream.clone(), self.tip.seq, self.tip.hash)
+    }
+
+    /// Appends records; on a refusal the author stays where it was.
+    pub(crate) async fn write(
+        &mut self,
+        store: &dyn Store,
+        texts: &[&str],
+    ) -> Result<(), StoreFault> {
+        let before = self.tip;
+        let written = store.append(only(self.batch(texts))).await;
+        if written.is_err() {
+            self.tip = before;
+        }
+        written
+    }
+
+    /// Reads on to the end of the stream and checks the chain.
+    pub(crate) async fn follow(&mut self, store: &dyn Store) {
+        for row in store.read(&self.stream, self.tip.seq + 1, usize::MAX).await.unwrap() {
+            self.tip = self.tip.follow(&row).expect("the chain holds");
+        }
+    }
+}
+
+/// An append of one batch.
+pub(crate) fn only(batch: Batch) -> Append {
+    Append { batches: vec![batch], blobs: vec![] }
+}
+
+/// The texts of a stream, from the beginning.
+pub(crate) async fn texts(store: &dyn Store, stream: &StreamId) -> Vec<String> {
+    let rows = store.read(stream, 1, usize::MAX).await.unwrap();
+    rows.into_iter().map(|row| String::from_utf8(row.bytes).unwrap()).collect()
+}
