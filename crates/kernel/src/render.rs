@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::envelope::Envelope;
 use crate::fold::Told;
 
 /// How results are written for the model.
@@ -26,7 +27,7 @@ pub fn render(told: &Told, format: ResultFormat) -> String {
     }
     match format {
         ResultFormat::Envelope if told.message_only => {
-            crate::envelope::Envelope { data: Value::Null, ..envelope.clone() }.to_json()
+            Envelope { data: Value::Null, ..Envelope::clone(envelope) }.to_json()
         }
         ResultFormat::Envelope => envelope.to_json(),
         ResultFormat::Text if told.message_only => envelope.message.clone(),
@@ -53,12 +54,12 @@ fn plain(data: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::{Code, Envelope, Trouble};
+    use crate::envelope::{Code, Trouble};
     use serde_json::json;
 
     fn text(message: &str, data: Value) -> String {
         let envelope = Envelope::answer("t", message.to_owned(), data, Vec::new());
-        render(&Told { envelope, message_only: false }, ResultFormat::Text)
+        render(&Told { envelope: envelope.into(), message_only: false }, ResultFormat::Text)
     }
 
     #[test]
@@ -74,11 +75,11 @@ mod tests {
     #[test]
     fn what_is_kept_from_the_model_is_not_shown_and_errors_are_whole() {
         let envelope = Envelope::answer("t", "Stored.".into(), json!({"secret": 1}), Vec::new());
-        let told = Told { envelope, message_only: true };
+        let told = Told { envelope: envelope.into(), message_only: true };
         assert_eq!(render(&told, ResultFormat::Text), "Stored.");
         assert!(!render(&told, ResultFormat::Envelope).contains("secret"));
         let envelope = Envelope::trouble("t", vec![Trouble::new(Code::TOOL_FAILED, "no")]);
-        let told = Told { envelope, message_only: false };
+        let told = Told { envelope: envelope.into(), message_only: false };
         assert!(render(&told, ResultFormat::Text).contains("TOOL_FAILED"));
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::Sha256;
 
 use crate::digest::{Digest, hex, unhex};
+use crate::envelope::Envelope;
 use crate::event::StreamId;
 use crate::names::{CallId, SessionId, ToolName};
 
@@ -48,8 +49,8 @@ pub struct Settled<'a> {
     pub tool: &'a ToolName,
     /// Hash of the arguments.
     pub args_hash: &'a Digest,
-    /// The envelope as JSON, before the receipt was put in.
-    pub envelope: &'a [u8],
+    /// What the caller is told; its own receipt is left out.
+    pub envelope: &'a Envelope,
 }
 
 impl SigningKey {
@@ -104,12 +105,26 @@ impl SigningKey {
     /// The receipt of a settled call.
     pub fn receipt(&self, settled: &Settled<'_>) -> Receipt {
         let call = settled.call.0.to_be_bytes();
-        let parts: [&[u8]; 5] = [
+        let envelope = settled.envelope;
+        // Most answers are words alone; only what is there is written out.
+        let json = |empty: bool, write: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
+            if empty { Vec::new() } else { write().unwrap_or_default() }
+        };
+        let data = json(envelope.data.is_null(), &|| serde_json::to_vec(&envelope.data));
+        let warnings =
+            json(envelope.warnings.is_empty(), &|| serde_json::to_vec(&envelope.warnings));
+        let errors = json(envelope.errors.is_empty(), &|| serde_json::to_vec(&envelope.errors));
+        let parts: [&[u8]; 10] = [
             settled.session.as_str().as_bytes(),
             &call,
             settled.tool.as_str().as_bytes(),
             &settled.args_hash.0,
-            settled.envelope,
+            &[u8::from(envelope.ok)],
+            envelope.tool.as_bytes(),
+            envelope.message.as_bytes(),
+            &data,
+            &warnings,
+            &errors,
         ];
         let mac = self.mac(b"receipt", &parts);
         let mut short = [0; 12];
@@ -139,7 +154,11 @@ impl fmt::Debug for Receipt {
 
 impl Serialize for Receipt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let mut text = *b"rcpt_000000000000000000000000";
+        if let Some(digits) = text.get_mut(5..) {
+            hex(&self.0, digits);
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 
@@ -158,6 +177,7 @@ impl TryFrom<String> for Receipt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_receipt_vouches_for_every_byte() {
@@ -165,20 +185,28 @@ mod tests {
         let session = SessionId::parse("s1").unwrap();
         let tool = ToolName::parse("add").unwrap();
         let args_hash = Digest::of(b"{}");
-        let settled = |call, envelope| Settled {
-            session: &session,
-            call: CallId(call),
-            tool: &tool,
-            args_hash: &args_hash,
-            envelope,
+        let receipt = |key: &SigningKey, call, envelope: &Envelope| {
+            let (session, tool, args_hash) = (&session, &tool, &args_hash);
+            key.receipt(&Settled { session, call: CallId(call), tool, args_hash, envelope })
         };
-        let receipt = key.receipt(&settled(1, b"{\"ok\":true}"));
-        assert_eq!(receipt, key.receipt(&settled(1, b"{\"ok\":true}")));
-        assert_ne!(receipt, key.receipt(&settled(1, b"{\"ok\":tru}")));
-        assert_ne!(receipt, key.receipt(&settled(2, b"{\"ok\":true}")));
-        let other = SigningKey::from_bytes(&[8; 32]);
-        assert_ne!(receipt, other.receipt(&settled(1, b"{\"ok\":true}")));
-        assert_eq!(Receipt::try_from(receipt.to_string()), Ok(receipt));
+        let told = Envelope::answer("add", "42".into(), json!({"n": 42}), vec![]);
+        let proof = receipt(&key, 1, &told);
+        assert_eq!(proof, receipt(&key, 1, &Envelope { receipt: Some(proof), ..told.clone() }));
+        let changed = [
+            Envelope { ok: false, ..told.clone() },
+            Envelope { message: "43".into(), ..told.clone() },
+            Envelope { data: json!({"n": 43}), ..told.clone() },
+            Envelope { data: json!(null), ..told.clone() },
+            Envelope { warnings: vec!["w".into()], ..told.clone() },
+            Envelope { tool: "sub".into(), ..told.clone() },
+        ];
+        for envelope in &changed {
+            assert_ne!(proof, receipt(&key, 1, envelope), "{envelope:?}");
+        }
+        assert_ne!(proof, receipt(&key, 2, &told));
+        assert_ne!(proof, receipt(&SigningKey::from_bytes(&[8; 32]), 1, &told));
+        assert_eq!(Receipt::try_from(proof.to_string()), Ok(proof));
+        assert_eq!(serde_json::to_value(proof).unwrap(), proof.to_string());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Decides how a handler is run: with a deadline, a way to cancel it, and its panics caught.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -60,22 +63,34 @@ pub(crate) async fn execute(
     }
     // The call of `run` itself may panic too, so it happens inside the guarded future.
     let guarded = AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind();
-    let deadline = tokio::time::sleep(Duration::from_millis(call_ms_max));
-    tokio::select! {
-        biased;
-        answered = guarded => match answered {
-            Ok(result) => Executed::Answered(result),
-            Err(_) => Executed::CutOff(Trouble::new(
-                Code::TOOL_PANICKED,
-                "The tool broke down. Try other arguments or another tool.",
-            )),
-        },
-        () = cancel.cancelled() => Executed::CutOff(cancelled()),
-        () = deadline => Executed::CutOff(Trouble::new(
+    let guarded = async {
+        tokio::select! {
+            biased;
+            answered = guarded => Some(answered),
+            () = cancel.cancelled() => None,
+        }
+    };
+    match within(call_ms_max, guarded).await {
+        Some(Some(Ok(result))) => Executed::Answered(result),
+        Some(Some(Err(_))) => Executed::CutOff(Trouble::new(
+            Code::TOOL_PANICKED,
+            "The tool broke down. Try other arguments or another tool.",
+        )),
+        Some(None) => Executed::CutOff(cancelled()),
+        None => Executed::CutOff(Trouble::new(
             Code::TOOL_TIMED_OUT,
             format!("The tool did not answer within {call_ms_max} ms."),
         )),
     }
+}
+
+/// Waits for some work, at most so long. A timer is only set for what is not done at once.
+pub(crate) async fn within<T>(ms: u64, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+        return Some(done);
+    }
+    tokio::time::timeout(Duration::from_millis(ms), work).await.ok()
 }
 
 fn cancelled() -> Trouble {

@@ -67,17 +67,21 @@ pub struct Transaction {
     project_state: Option<State>,
 }
 
-/// What a handler can reach beside the state.
-#[derive(Clone)]
-pub(crate) struct Reach {
+/// What every handler of a driver can reach beside the state.
+pub(crate) struct Shared {
     pub(crate) agent: Arc<Agent>,
     pub(crate) files: Arc<dyn Files>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) provider: Option<Arc<dyn Provider>>,
     pub(crate) resources: Resources,
+    pub(crate) heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
+}
+
+/// What one call can reach beside the state.
+pub(crate) struct Reach {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) prompt: Arc<str>,
     pub(crate) deadline: Timestamp,
-    pub(crate) heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
 }
 
 /// What a call wants changed.
@@ -144,7 +148,7 @@ impl Transaction {
 
     /// The agent: its tools, phases and limits.
     pub fn agent(&self) -> &Agent {
-        &self.reach.agent
+        &self.reach.shared.agent
     }
 
     /// The system prompt in force.
@@ -154,17 +158,17 @@ impl Transaction {
 
     /// The model, where one drives this session.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
-        self.reach.provider.as_ref()
+        self.reach.shared.provider.as_ref()
     }
 
     /// Something the program put within reach, by its type.
     pub fn resource<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        self.reach.resources.get()
+        self.reach.shared.resources.get()
     }
 
     /// The moment now.
     pub fn now(&self) -> Timestamp {
-        self.reach.clock.now()
+        self.reach.shared.clock.now()
     }
 
     /// The moment this call must be over.
@@ -174,17 +178,17 @@ impl Transaction {
 
     /// What the run may spend.
     pub fn budget(&self) -> &Budget {
-        &self.reach.agent.budget
+        &self.reach.shared.agent.budget
     }
 
     /// Says that the call is alive. It does not move the deadline.
     pub fn beat(&self) {
-        (self.reach.heartbeat)(self.call.id());
+        (self.reach.shared.heartbeat)(self.call.id());
     }
 
     /// Publishes something beside the answer; it is kept in the log when the call succeeds.
     pub fn notice(&mut self, topic: &str, text: impl Into<String>) -> Result<(), Fault> {
-        let max = usize::try_from(self.reach.agent.limits.notices_max).unwrap_or(usize::MAX);
+        let max = usize::try_from(self.reach.shared.agent.limits.notices_max).unwrap_or(usize::MAX);
         if self.staged.notices.len() >= max {
             return Err(Fault::failed(format!("At most {max} notices per call.")));
         }
@@ -199,7 +203,7 @@ impl Transaction {
 
     /// Every name of a family with what is kept there, with this call's own changes.
     pub fn list(&self, family: &Family) -> Result<Vec<(String, Slot)>, Fault> {
-        let spec = self.reach.agent.toolset.family(family);
+        let spec = self.reach.shared.agent.toolset.family(family);
         let home = spec.ok_or_else(|| undeclared(&format!("family {family}")))?.home;
         let shelf = self.state(home)?.shelf(family.as_str());
         let entries = shelf.into_iter().flat_map(Shelf::iter);
@@ -241,7 +245,7 @@ impl Transaction {
     pub fn enter_phase(&mut self, to: &PhaseName, reason: &str) -> Result<(), Fault> {
         self.writable()?;
         let Some(from) = &self.session.phase else { return Err(undeclared("phase")) };
-        let agent = &self.reach.agent;
+        let agent = &self.reach.shared.agent;
         let open = agent.phase(from).map(|phase| phase.transitions.as_slice()).unwrap_or_default();
         if !open.contains(to) {
             let message = match agent.phase(to) {
@@ -261,7 +265,7 @@ impl Transaction {
         if let Some(staged) = self.staged.files.get(path) {
             return Ok(staged.clone());
         }
-        self.reach.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
+        self.reach.shared.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
     }
 
     /// Stages the content of a file; `None` removes it.
@@ -305,7 +309,7 @@ impl Transaction {
         if spec.guard == Guard::HumanOnly {
             return Err(Fault::failed(format!("Only a person may change {key}.")));
         }
-        let max = usize::try_from(self.reach.agent.limits.changes_max).unwrap_or(usize::MAX);
+        let max = usize::try_from(self.reach.shared.agent.limits.changes_max).unwrap_or(usize::MAX);
         if self.staged.session.len() + self.staged.project.len() >= max {
             return Err(Fault::failed(format!("At most {max} changes per call.")));
         }
@@ -334,7 +338,7 @@ impl Transaction {
     }
 
     fn family(&self, key: &Key) -> Result<&FamilySpec, Fault> {
-        let spec = self.reach.agent.toolset.family(key.family());
+        let spec = self.reach.shared.agent.toolset.family(key.family());
         spec.ok_or_else(|| undeclared(&format!("family of {key}")))
     }
 
@@ -367,7 +371,7 @@ impl Transaction {
     }
 
     fn check_size(&self, what: &str, bytes: usize) -> Result<(), Fault> {
-        let max = self.reach.agent.limits.value_bytes_max;
+        let max = self.reach.shared.agent.limits.value_bytes_max;
         if u64::try_from(bytes).unwrap_or(u64::MAX) > max {
             return Err(Fault::failed(format!(
                 "{what} would have {bytes} bytes; at most {max} fit."

@@ -182,9 +182,8 @@ impl Check<'_> {
         envelope: &Envelope,
     ) -> bool {
         let Some((tool, args_hash)) = admitted else { return false };
-        let bare = Envelope { receipt: None, ..envelope.clone() }.to_json();
-        let (tool, args_hash, envelope_json) = (&tool, &args_hash, bare.as_bytes());
-        let settled = Settled { session, call, tool, args_hash, envelope: envelope_json };
+        let (tool, args_hash) = (&tool, &args_hash);
+        let settled = Settled { session, call, tool, args_hash, envelope };
         envelope.receipt == Some(self.key.receipt(&settled))
     }
 

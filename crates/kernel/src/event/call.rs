@@ -1,5 +1,7 @@
 //! Decides what the log says of one call: as received, admitted, refused, settled.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -97,7 +99,7 @@ pub struct CallRefused {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denial: Option<Denial>,
     /// What the caller is told.
-    pub envelope: Envelope,
+    pub envelope: Arc<Envelope>,
 }
 
 /// How a call came to its end.
@@ -151,7 +153,7 @@ pub struct CallSettled {
     /// How.
     pub outcome: Outcome,
     /// What the caller is told.
-    pub envelope: Envelope,
+    pub envelope: Arc<Envelope>,
     /// Whether the data is kept from the model, which then sees the message alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub message_only: bool,

@@ -4,6 +4,8 @@ mod call;
 mod change;
 mod record;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +66,7 @@ pub enum Event {
         /// Its text.
         text: String,
         /// The calls it wants made, untrusted.
-        calls: Vec<RawCall>,
+        calls: Vec<Arc<RawCall>>,
         /// Why it stopped.
         finish: Finish,
         /// What it cost.
@@ -80,10 +82,10 @@ pub enum Event {
     /// A call came from a caller without a model loop.
     CallReceived {
         /// The call, untrusted.
-        call: RawCall,
+        call: Arc<RawCall>,
     },
     /// A call passed the gate.
-    CallAdmitted(CallAdmitted),
+    CallAdmitted(Arc<CallAdmitted>),
     /// A policy wants a person's word first.
     CallAsked {
         /// The call.

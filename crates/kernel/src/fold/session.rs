@@ -221,7 +221,7 @@ impl Session {
                 self.failures += 1;
             }
             Event::CallReceived { call } => {
-                self.receive(Arc::new(call.clone()), &record.actor, None);
+                self.receive(Arc::clone(call), &record.actor, None);
             }
             Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
             Event::CallAsked { call, policy, reason, args_hash, .. } => {
@@ -239,7 +239,8 @@ impl Session {
                 });
             }
             Event::CallRefused(CallRefused { call, envelope, .. }) => {
-                self.close(*call, || Told { envelope: envelope.clone(), message_only: false });
+                let envelope = Arc::clone(envelope);
+                self.close(*call, || Told { envelope, message_only: false });
             }
             Event::CallStarted { call, .. } => self.progress(*call, |progress| {
                 if let Progress::Admitted(admitted) = progress {
@@ -285,10 +286,10 @@ impl Session {
         self.phase = Some(phase);
     }
 
-    fn replied(&mut self, turn: u64, text: &str, calls: &[RawCall], actor: &Actor) {
+    fn replied(&mut self, turn: u64, text: &str, calls: &[Arc<RawCall>], actor: &Actor) {
         self.asking = false;
         self.failures = 0;
-        let calls: Arc<[Arc<RawCall>]> = calls.iter().cloned().map(Arc::new).collect();
+        let calls: Arc<[Arc<RawCall>]> = calls.into();
         for call in calls.iter() {
             self.receive(Arc::clone(call), actor, Some(turn));
         }
@@ -316,7 +317,7 @@ impl Session {
         }
     }
 
-    fn admitted(&mut self, admitted: &CallAdmitted, at: Timestamp) {
+    fn admitted(&mut self, admitted: &Arc<CallAdmitted>, at: Timestamp) {
         let (turn, iteration) = (self.turn, self.iteration);
         let tally = self.tallies.entry(admitted.tool.clone()).or_default();
         Arc::make_mut(tally).admit(turn, iteration, at);
@@ -326,7 +327,7 @@ impl Session {
             }
             _ => Some((admitted.tool.clone(), admitted.args_hash, 1)),
         };
-        let admitted = Arc::new(admitted.clone());
+        let admitted = Arc::clone(admitted);
         self.progress(admitted.call, |_| Progress::Admitted(admitted));
     }
 
@@ -352,7 +353,7 @@ impl Session {
         }
         self.change(&settled.changes);
         self.close(settled.call, || Told {
-            envelope: settled.envelope.clone(),
+            envelope: Arc::clone(&settled.envelope),
             message_only: settled.message_only,
         });
     }

@@ -25,7 +25,7 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     /// The envelope.
-    pub envelope: Envelope,
+    pub envelope: Arc<Envelope>,
     /// Whether the data is kept from the model.
     pub message_only: bool,
 }

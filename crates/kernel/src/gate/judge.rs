@@ -1,6 +1,7 @@
 //! Decides, with every policy that governs the tool, whether a call may run. Worst word wins.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use super::refusal::Refusal;
 use super::{Admitted, Call, prepare, resolve};
@@ -37,7 +38,7 @@ impl Judgement {
     /// What the log says of it.
     pub fn event(&self, raw: &RawCall) -> Event {
         match self {
-            Self::Admitted(admitted) => Event::CallAdmitted(admitted.event()),
+            Self::Admitted(admitted) => Event::CallAdmitted(Arc::new(admitted.event())),
             Self::Asked { call, policy, reason } => Event::CallAsked {
                 call: call.id,
                 tool: call.spec.name.clone(),

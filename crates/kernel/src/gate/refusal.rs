@@ -1,5 +1,7 @@
 //! Decides how a refused call is put into words and into the log.
 
+use std::sync::Arc;
+
 use crate::envelope::{Code, Envelope, Trouble};
 use crate::event::{CallRefused, Denial, DenialKind, RawCall, Stage};
 use crate::names::PolicyName;
@@ -63,7 +65,7 @@ impl Refusal {
             call: raw.id,
             stage: self.stage,
             denial: self.denial.clone(),
-            envelope: self.envelope(raw),
+            envelope: Arc::new(self.envelope(raw)),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Decides how a person is asked about a call, and what happens when nobody answers.
 
-use std::time::Duration;
-
 use toolgate_kernel::event::Event;
 use toolgate_kernel::fold::Progress;
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
 use super::{DriveFault, Driver};
+use crate::execute::within;
 use crate::port::Question;
 
 impl Driver {
@@ -31,10 +30,9 @@ impl Driver {
             policy: policy.clone(),
             reason: reason.to_string(),
         };
-        let wait = Duration::from_millis(self.crew.agent.limits.answer_ms_max);
-        let Ok(Some(response)) = tokio::time::timeout(wait, person.ask(&question)).await else {
-            return self.refuse(&open.raw, &pending);
-        };
+        let answer = within(self.crew.agent.limits.answer_ms_max, person.ask(&question)).await;
+        self.tick();
+        let Some(Some(response)) = answer else { return self.refuse(&open.raw, &pending) };
         let (args_hash, answer) = (*args_hash, response.answer);
         // Whoever answers and is no person is refused here, by the record itself.
         self.note(

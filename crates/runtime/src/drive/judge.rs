@@ -36,7 +36,7 @@ impl Driver {
             };
             self.note(&Actor::System, judgement.event(raw))?;
             if let Judgement::Admitted(admitted) = judgement {
-                self.ready.insert(raw.id, admitted);
+                self.ready.push(admitted);
             }
         }
         Ok(())

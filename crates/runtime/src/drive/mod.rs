@@ -7,9 +7,7 @@ mod open;
 mod run;
 mod settle;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
@@ -23,15 +21,17 @@ use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
+use toolgate_kernel::time::Timestamp;
 
 pub use open::OpenFault;
 
 use crate::crash_point;
-use crate::execute::Cancel;
+use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::port::{Append, Person, Provider, Row, StoreFault};
 use crate::runtime::{Committed, Runtime};
 use crate::toolbox::Toolbox;
+use crate::transaction::Shared;
 
 /// Why a session cannot be driven on. What was acknowledged is in the log; resume it.
 #[derive(Debug, thiserror::Error)]
@@ -99,9 +99,13 @@ pub struct Driver {
     base: Tip,
     pending: Pending,
     /// Calls that were admitted by this driver and have not begun.
-    ready: BTreeMap<CallId, Admitted>,
-    /// Envelopes of calls that came to their end, for callers without a model loop.
-    results: BTreeMap<CallId, Envelope>,
+    ready: Vec<Admitted>,
+    /// What callers without a model loop wait for.
+    results: Vec<(CallId, Arc<Envelope>)>,
+    /// The moment of the step that is being taken.
+    now: Timestamp,
+    /// What handlers can reach, whatever they are called with.
+    shared: Arc<Shared>,
     cancel: Cancel,
     prompt: (Option<PhaseName>, Arc<str>),
     stopped: bool,
@@ -157,15 +161,24 @@ impl Driver {
         }
         let id = CallId(self.view.next_call);
         let (name, args) = (name.to_owned(), args.to_owned());
-        let call = RawCall { id, name, args, alias: alias.map(str::to_owned) };
+        let call = Arc::new(RawCall { id, name, args, alias: alias.map(str::to_owned) });
+        self.tick();
         self.note(actor, Event::CallReceived { call })?;
         self.settle_open().await?;
-        self.results.remove(&id).ok_or(DriveFault::NoResult(id))
+        let at = self.results.iter().position(|(call, _)| *call == id);
+        let (_, envelope) = self.results.swap_remove(at.ok_or(DriveFault::NoResult(id))?);
+        Ok(Arc::unwrap_or_clone(envelope))
+    }
+
+    /// Looks at the clock: once per step, so that a step happens at one moment.
+    fn tick(&mut self) {
+        self.now = self.runtime.clock.now();
     }
 
     /// Brings every open call to its end: after a resume, those a crash interrupted.
     pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
         loop {
+            self.tick();
             let step = open_calls(&self.world(&self.runtime.project().0));
             match step {
                 Some(Step::Judge(raws)) => self.judge(&raws).await?,
@@ -178,7 +191,7 @@ impl Driver {
     }
 
     fn world<'a>(&'a self, project: &'a Project) -> World<'a> {
-        let now = self.runtime.clock.now();
+        let now = self.now;
         let toolset = &self.crew.agent.toolset;
         World { session: &self.view, project, toolset, now, counted: Counted::NotYet }
     }
@@ -192,7 +205,7 @@ impl Driver {
         self.alive()?;
         let record = Record {
             seq: self.view.seq + 1,
-            at: self.runtime.clock.now(),
+            at: self.now,
             actor: actor.clone(),
             epoch: self.epoch,
             saw: self.runtime.newly_seen(self.view.saw),
@@ -213,9 +226,9 @@ impl Driver {
     }
 
     /// Keeps what a caller without a model loop waits for.
-    fn result(&mut self, call: CallId, envelope: &Envelope) {
+    fn result(&mut self, call: CallId, envelope: &Arc<Envelope>) {
         if self.view.turns.back().is_none_or(|turn| !turn.told.contains_key(&call)) {
-            self.results.insert(call, envelope.clone());
+            self.results.push((call, Arc::clone(envelope)));
         }
     }
 
@@ -250,9 +263,7 @@ impl Driver {
         let append_ms_max = self.crew.agent.limits.append_ms_max;
         crash_point!("before_append");
         let append = self.write_down(Append { batches, blobs: pending.blobs });
-        tokio::time::timeout(Duration::from_millis(append_ms_max), append)
-            .await
-            .map_err(|_| DriveFault::AppendTimedOut(append_ms_max))??;
+        within(append_ms_max, append).await.ok_or(DriveFault::AppendTimedOut(append_ms_max))??;
         crash_point!("after_append");
         self.session = Arc::clone(&self.view);
         self.base = self.tip;

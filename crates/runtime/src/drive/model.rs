@@ -1,6 +1,6 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
@@ -9,6 +9,7 @@ use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{FAILURES_MAX, Plan, Step, next, system_prompt};
 
 use super::{DriveFault, Driver};
+use crate::execute::within;
 use crate::log::{Tip, read_from};
 use crate::port::{Provider, ProviderFault, Reply, Tap};
 
@@ -16,6 +17,7 @@ impl Driver {
     /// Drives the session to its end. It goes on where the log ends, so a resume is just this.
     pub async fn run(&mut self, input: &str, tap: Tap<'_>) -> Result<(Ending, String), DriveFault> {
         loop {
+            self.tick();
             self.runtime.catch_up().await?;
             self.hear().await?;
             if self.cancel.is_cancelled() && self.view.ended.is_none() && self.view.open.is_empty()
@@ -49,6 +51,7 @@ impl Driver {
         if self.crew.agent.phase(phase).is_none() {
             return Err(DriveFault::NoPhase(phase.clone()));
         }
+        self.tick();
         let Some(from) = self.view.phase.clone() else { return Err(DriveFault::Stopped) };
         if from == *phase {
             return Ok(());
@@ -65,6 +68,7 @@ impl Driver {
         changes: Vec<toolgate_kernel::event::Change>,
         reason: &str,
     ) -> Result<(), DriveFault> {
+        self.tick();
         self.note(actor, Event::StateChanged { changes, reason: reason.to_owned() })?;
         self.flush().await
     }
@@ -95,7 +99,9 @@ impl Driver {
         let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
         let (turn, fingerprint) = (plan.turn, plan.fingerprint);
         self.note(&Actor::System, Event::PlanSent { turn, model, plan: fingerprint, tools })?;
-        match self.reply(provider.as_ref(), &plan, tap).await {
+        let reply = self.reply(provider.as_ref(), &plan, tap).await;
+        self.tick();
+        match reply {
             Ok(reply) => {
                 let event = self.replied(turn, reply);
                 self.note(&actor, event)
@@ -122,10 +128,9 @@ impl Driver {
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
         let ms = self.crew.agent.limits.reply_ms_max;
-        let reply =
-            tokio::time::timeout(Duration::from_millis(ms), provider.reply(plan, tap)).await;
+        let reply = within(ms, provider.reply(plan, tap)).await;
         let reply = reply
-            .map_err(|_| ProviderFault::Passing(format!("no reply within {ms} ms")))
+            .ok_or_else(|| ProviderFault::Passing(format!("no reply within {ms} ms")))
             .flatten()?;
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {
@@ -139,11 +144,9 @@ impl Driver {
     /// The reply with our own call ids; the provider's are kept beside them.
     fn replied(&self, turn: u64, reply: Reply) -> Event {
         let first = self.view.next_call;
-        let calls = reply.calls.into_iter().zip(first..).map(|(call, id)| RawCall {
-            id: CallId(id),
-            name: call.name,
-            args: call.args,
-            alias: call.alias,
+        let calls = reply.calls.into_iter().zip(first..).map(|(call, id)| {
+            let (id, name, args) = (CallId(id), call.name, call.args);
+            Arc::new(RawCall { id, name, args, alias: call.alias })
         });
         Event::ModelReplied {
             turn,

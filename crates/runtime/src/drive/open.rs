@@ -13,6 +13,7 @@ use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from};
 use crate::port::{FilesFault, Placed, StoreFault};
 use crate::runtime::Runtime;
+use crate::transaction::Shared;
 
 /// Why a session cannot be opened or resumed.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +107,15 @@ impl Driver {
         let apply = |record, _: &_| session.apply(&record);
         let tip = read_from(runtime.store.as_ref(), &stream, Tip::START, apply).await?;
         let session = Arc::new(session);
+        let now = runtime.clock.now();
+        let shared = Arc::new(Shared {
+            agent: Arc::clone(&crew.agent),
+            files: Arc::clone(&runtime.files),
+            clock: Arc::clone(&runtime.clock),
+            provider: crew.provider.clone(),
+            resources: runtime.resources.clone(),
+            heartbeat: Arc::clone(&crew.heartbeat),
+        });
         Ok(Self {
             view: Arc::clone(&session),
             session,
@@ -115,8 +125,10 @@ impl Driver {
             tip,
             base: tip,
             pending: Pending::default(),
-            ready: BTreeMap::new(),
-            results: BTreeMap::new(),
+            ready: Vec::new(),
+            results: Vec::new(),
+            now,
+            shared,
             cancel: Cancel::default(),
             prompt: (None, "".into()),
             stopped: false,

@@ -69,9 +69,11 @@ impl Driver {
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
         self.run_together(leading).await?;
         for id in rest {
+            self.tick();
             if let Some(begun) = self.begin(*id).await? {
                 let (tx, executed) = perform(begun, self.call_ms_max(), &self.cancel).await;
                 crash_point!("after_effect");
+                self.tick();
                 self.settle(tx, executed).await?;
             }
         }
@@ -87,12 +89,15 @@ impl Driver {
         if let [_] = begun.as_slice() {
             for one in begun {
                 let (tx, executed) = perform(one, call_ms_max, &cancel).await;
+                self.tick();
                 self.settle(tx, executed).await?;
             }
             return Ok(());
         }
         let running = begun.into_iter().map(|one| perform(one, call_ms_max, &cancel));
-        for (tx, executed) in join_all(running).await {
+        let ended = join_all(running).await;
+        self.tick();
+        for (tx, executed) in ended {
             self.settle(tx, executed).await?;
         }
         Ok(())
@@ -104,7 +109,8 @@ impl Driver {
 
     /// Begins a call, or settles it without running: refused by now, out of time, lost before.
     async fn begin(&mut self, id: CallId) -> Result<Option<Begun>, DriveFault> {
-        let admitted = match self.ready.remove(&id) {
+        let at = self.ready.iter().position(|admitted| admitted.call().id() == id);
+        let admitted = match at.map(|at| self.ready.swap_remove(at)) {
             Some(admitted) => Ok(Some(admitted)),
             None => {
                 let (project, _) = self.runtime.project();
@@ -136,7 +142,7 @@ impl Driver {
     /// The run's own end, when it has come: no call begins after it.
     fn over(&self) -> Option<Trouble> {
         let limits = &self.crew.agent.limits;
-        if self.runtime.clock.now().ms_since(self.view.opened_at) > limits.run_ms_max {
+        if self.now.ms_since(self.view.opened_at) > limits.run_ms_max {
             let message = "The run's time is over. Nothing more is run.";
             return Some(Trouble::new(Code::RUN_DEADLINE_EXCEEDED, message));
         }
@@ -148,7 +154,7 @@ impl Driver {
     fn call_ms_max(&self) -> u64 {
         let limits = &self.crew.agent.limits;
         let end = self.view.opened_at.plus_ms(limits.run_ms_max);
-        limits.call_ms_max.min(end.ms_since(self.runtime.clock.now()).max(1))
+        limits.call_ms_max.min(end.ms_since(self.now).max(1))
     }
 
     fn reach(&mut self) -> Reach {
@@ -158,14 +164,9 @@ impl Driver {
             self.prompt = (self.view.phase.clone(), text);
         }
         Reach {
-            agent: Arc::clone(&self.crew.agent),
-            files: Arc::clone(&self.runtime.files),
-            clock: Arc::clone(&self.runtime.clock),
-            provider: self.crew.provider.clone(),
-            resources: self.runtime.resources.clone(),
+            shared: Arc::clone(&self.shared),
             prompt: Arc::clone(&self.prompt.1),
-            deadline: self.runtime.clock.now().plus_ms(self.call_ms_max()),
-            heartbeat: Arc::clone(&self.crew.heartbeat),
+            deadline: self.now.plus_ms(self.call_ms_max()),
         }
     }
 

@@ -124,9 +124,11 @@ impl Driver {
             return Ended { outcome, ..Ended::failed(vec![trouble]) };
         }
         let limits = &self.crew.agent.limits;
-        // A short answer cannot be too long; only a long one is worth measuring.
         let ended = Ended::done(output);
-        let text = serde_json::to_string(&ended.data).unwrap_or_default();
+        let mut text = String::new();
+        if !ended.data.is_null() {
+            text = serde_json::to_string(&ended.data).unwrap_or_default();
+        }
         let bytes = u64::try_from(text.len() + ended.message.len()).unwrap_or(u64::MAX);
         if bytes <= limits.result_bytes_max {
             return ended;
@@ -160,13 +162,12 @@ impl Driver {
             errors: ended.errors,
             receipt: None,
         };
-        let json = envelope.to_json();
         envelope.receipt = Some(self.runtime.key.receipt(&Settled {
             session: &self.session.id,
             call,
             tool: &tool,
             args_hash: &args_hash,
-            envelope: json.as_bytes(),
+            envelope: &envelope,
         }));
         let kept = ended.kept.map(|(kept, bytes)| {
             self.pending.blobs.push((kept.hash, bytes));
@@ -175,7 +176,7 @@ impl Driver {
         CallSettled {
             call,
             outcome: ended.outcome,
-            envelope,
+            envelope: Arc::new(envelope),
             message_only: ended.message_only,
             changes: Vec::new(),
             files: Vec::new(),

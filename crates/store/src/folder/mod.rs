@@ -2,6 +2,7 @@
 
 mod jail;
 mod staging;
+mod walk;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,17 +12,17 @@ use cap_std::fs::Dir;
 use toolgate_kernel::digest::Digest;
 use toolgate_runtime::port::{Files, FilesFault, Placed, StageTag};
 
-use jail::{Absent, Jail, Spot, Standing};
-use staging::Staging;
+use jail::{Found, Jail};
+use staging::{Moved, Staging};
 
 /// Largest file that is read or written, in bytes.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A project folder.
 ///
-/// Two things can happen between looking at a file and replacing it: nothing that was created
-/// meanwhile is overwritten, but a change within those microseconds to a file that was there
-/// before is not noticed.
+/// A file that was created or changed while a new content is put in place is not overwritten. No
+/// portable call compares and renames at once, so a change in the very instant of the rename to a
+/// file that was there before can still be lost.
 pub struct Folder {
     jail: Jail,
     staging: Staging,
@@ -62,45 +63,56 @@ impl Folder {
         Ok(Self { jail: Jail::new(root), staging })
     }
 
-    /// Puts a new content where the old one still stands.
+    /// Puts a new content where nothing or the old one still stands.
     fn replace(
         &self,
         tag: &StageTag,
         path: &str,
-        old: Option<Digest>,
+        found: Found,
         new: Digest,
     ) -> Result<Placed, FilesFault> {
         let unavailable = |error: io::Error| unavailable(path, &error);
-        if self.staging.content(tag).map_err(unavailable)?.map(|bytes| Digest::of(&bytes))
-            != Some(new)
-        {
+        let copy = self.staging.content(tag).map_err(unavailable)?;
+        if copy.map(|copy| Digest::of(&copy)) != Some(new) {
             let reason = "its staged copy is gone or damaged; write the file again".to_owned();
             return Err(FilesFault::Unavailable { path: path.to_owned(), reason });
         }
-        let Some(spot) = self.jail.spot(path, Absent::Make)? else {
-            return Err(FilesFault::Outside { path: path.to_owned() });
+        let (spot, placed) = match found {
+            Found::File { spot, stamp, .. } => {
+                let placed = self.staging.place_over(tag, &spot, stamp);
+                (spot, placed)
+            }
+            Found::Nothing(Some(spot)) | Found::Other(spot) => {
+                let placed = self.staging.place_new(tag, &spot);
+                (spot, placed)
+            }
+            Found::Nothing(None) => {
+                let spot = self.jail.make(path)?;
+                let placed = self.staging.place_new(tag, &spot);
+                (spot, placed)
+            }
         };
-        let placed = match old {
-            None => self.staging.place_new(tag, &spot).map_err(unavailable)?,
-            Some(_) => self.staging.place_over(tag, &spot).map(|()| true).map_err(unavailable)?,
-        };
-        if !placed {
-            return Ok(Placed::Conflict { found: self.jail.standing(path)?.version() });
+        if placed.map_err(unavailable)? == Moved::Late {
+            return Ok(Placed::Conflict { found: self.jail.look(path)?.version() });
         }
         jail::sync(&spot.folder).map_err(unavailable)?;
-        self.staging.forget(tag).map_err(unavailable)?;
-        Ok(Placed::Done)
+        self.forget(tag, path)
     }
 
     /// Removes a file.
-    fn remove(&self, tag: &StageTag, path: &str) -> Result<Placed, FilesFault> {
-        let unavailable = |error: io::Error| unavailable(path, &error);
-        if let Some(Spot { folder, name }) = self.jail.spot(path, Absent::Stop)? {
-            folder.remove_file(&name).map_err(unavailable)?;
-            jail::sync(&folder).map_err(unavailable)?;
+    fn remove(&self, tag: &StageTag, path: &str, found: &Found) -> Result<Placed, FilesFault> {
+        if let Found::File { spot, .. } = found {
+            let removed = spot.folder.remove_file(&spot.name);
+            removed
+                .and_then(|()| jail::sync(&spot.folder))
+                .map_err(|error| unavailable(path, &error))?;
         }
-        self.staging.forget(tag).map_err(unavailable)?;
-        Ok(Placed::Done)
+        self.forget(tag, path)
+    }
+
+    fn forget(&self, tag: &StageTag, path: &str) -> Result<Placed, FilesFault> {
+        let forgotten = self.staging.forget(tag);
+        forgotten.map(|()| Placed::Done).map_err(|error| unavailable(path, &error))
     }
 }
 
@@ -127,22 +139,21 @@ impl Files for Folder {
         old: Option<Digest>,
         new: Option<Digest>,
     ) -> Result<Placed, FilesFault> {
-        let found = match self.jail.standing(path)? {
-            Standing::Nothing => None,
-            Standing::File(version) => Some(version),
-            // Somebody put a folder or a link there; that is theirs to sort out.
-            Standing::Other => return Ok(Placed::Conflict { found: None }),
-        };
-        if found == new {
-            self.staging.forget(tag).map_err(|error| unavailable(path, &error))?;
-            return Ok(Placed::Done);
+        let found = self.jail.look(path)?;
+        let version = found.version();
+        // A folder or a link in its place is for whoever put it there to sort out.
+        if matches!(found, Found::Other(_)) {
+            return Ok(Placed::Conflict { found: None });
         }
-        if found != old {
-            return Ok(Placed::Conflict { found });
+        if version == new {
+            return self.forget(tag, path);
+        }
+        if version != old {
+            return Ok(Placed::Conflict { found: version });
         }
         match new {
-            Some(new) => self.replace(tag, path, old, new),
-            None => self.remove(tag, path),
+            Some(new) => self.replace(tag, path, found, new),
+            None => self.remove(tag, path, &found),
         }
     }
 

@@ -9,7 +9,16 @@ use toolgate_kernel::names::{CallId, SessionId};
 use toolgate_runtime::port::StageTag;
 
 use super::FILE_BYTES_MAX;
-use super::jail::{Spot, sync};
+use super::walk::{Spot, Stamp, stamp, sync};
+
+/// Whether a staged copy got to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// It did.
+    Done,
+    /// Somebody else was quicker; nothing was moved.
+    Late,
+}
 
 /// The folder of staged copies. No tool reaches it, so its names are our own.
 pub(super) struct Staging {
@@ -74,37 +83,44 @@ impl Staging {
         Ok(Some(bytes))
     }
 
-    /// Links a staged copy to a name that nobody has; `false` when somebody has it.
-    pub(super) fn place_new(&self, tag: &StageTag, spot: &Spot) -> io::Result<bool> {
+    /// Links a staged copy to a name that nobody has.
+    pub(super) fn place_new(&self, tag: &StageTag, spot: &Spot) -> io::Result<Moved> {
         match self.folder.hard_link(name(tag), &spot.folder, &spot.name) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Ok(()) => Ok(Moved::Done),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Moved::Late),
             // Some file systems have no links. Renaming overwrites, but only by a hair's breadth.
-            Err(_) => self.folder.rename(name(tag), &spot.folder, &spot.name).map(|()| true),
+            Err(_) => self.folder.rename(name(tag), &spot.folder, &spot.name).map(|()| Moved::Done),
         }
     }
 
     /// Moves a staged copy over a file, and keeps who may read, write and run it.
-    pub(super) fn place_over(&self, tag: &StageTag, spot: &Spot) -> io::Result<()> {
-        let old = spot.folder.symlink_metadata(&spot.name)?.permissions();
+    pub(super) fn place_over(&self, tag: &StageTag, spot: &Spot, seen: Stamp) -> io::Result<Moved> {
+        let now = spot.folder.symlink_metadata(&spot.name)?;
+        if stamp(&now) != seen {
+            return Ok(Moved::Late);
+        }
+        let rights = now.permissions();
         #[cfg(unix)]
-        let old = {
+        let rights = {
             use cap_std::fs::PermissionsExt;
-            cap_std::fs::Permissions::from_mode(old.mode() & 0o777)
+            cap_std::fs::Permissions::from_mode(rights.mode() & 0o777)
         };
-        self.folder.set_permissions(name(tag), old)?;
-        self.folder.rename(name(tag), &spot.folder, &spot.name)
+        self.folder.set_permissions(name(tag), rights)?;
+        self.folder.rename(name(tag), &spot.folder, &spot.name).map(|()| Moved::Done)
     }
 
-    /// Removes a staged copy, if there is one.
+    /// Removes a staged copy, if there is one, so that it does not come back.
     pub(super) fn forget(&self, tag: &StageTag) -> io::Result<()> {
+        let mut removed = false;
         for name in [name(tag), gone(tag)] {
             match self.folder.remove_file(name) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
+                Ok(()) => removed = true,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        // A copy that came back after a power cut would be placed once more, over later work.
+        if removed { sync(&self.folder) } else { Ok(()) }
     }
 
     /// The tags of all staged copies, in order.

@@ -133,7 +133,11 @@ pub(super) fn severity(error: &Error) -> Severity {
     if failure.code == ErrorCode::OutOfMemory {
         return passing("there is no memory left; close other programs, then resume");
     }
-    if failure.code == ErrorCode::ConstraintViolation || failure.code == ErrorCode::TooBig {
+    if failure.code == ErrorCode::TooBig {
+        let reason = "a record or content is larger than SQLite takes; store less".to_owned();
+        return Severity::Content(StoreFault::Unavailable(reason));
+    }
+    if failure.code == ErrorCode::ConstraintViolation {
         return Severity::Content(StoreFault::Damaged(error.to_string()));
     }
     if is_damage(failure) {

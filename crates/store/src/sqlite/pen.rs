@@ -146,6 +146,8 @@ impl<'c> Pen<'c> {
             Some(id) => id,
             None => self.enter.insert([batch.stream.to_string()])?,
         };
+        // One row per statement: many per statement were measured and cost more, because SQLite
+        // then keeps a journal to take half a statement back.
         for row in &batch.rows {
             self.record.execute((
                 id,

@@ -107,6 +107,31 @@ fn a_session_goes_on_where_its_log_ends() {
 }
 
 #[test]
+fn resuming_places_what_was_settled_and_forgets_the_rest() {
+    let project = tempfile::tempdir().unwrap();
+    let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));
+    let (file, copies) = (project.path().join("a.md"), project.path().join(".toolgate/staged"));
+    block_on(async {
+        let runtime = runtime(project.path());
+        let mut driver = Driver::open(runtime, crew(), id.clone(), &me, "A try").await.unwrap();
+        for text in ["first", "second"] {
+            driver.call(&me, "jot", &args("a.md", text), None).await.unwrap();
+        }
+        let last = driver.session().next_call - 1;
+        drop(driver);
+        // As if the process had ended after the settlement, and another call before its own.
+        std::fs::write(&file, "first").unwrap();
+        std::fs::write(copies.join(format!("s1.c{last}.0")), "second").unwrap();
+        std::fs::write(copies.join("s1.c99.0"), "half a").unwrap();
+        std::fs::write(copies.join("s2.c1.0"), "of another session").unwrap();
+        Driver::resume(self::runtime(project.path()), crew(), id).await.unwrap();
+    });
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "second");
+    let left: Vec<_> = std::fs::read_dir(copies).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["s2.c1.0"]);
+}
+
+#[test]
 fn a_second_driver_in_another_store_stops_the_first() {
     let project = tempfile::tempdir().unwrap();
     let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));

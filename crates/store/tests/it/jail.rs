@@ -190,7 +190,7 @@ fn a_pipe_keeps_nobody_waiting() {
 fn swapping_a_folder_for_a_link_gains_nothing() {
     let (project, neighbour, folder) = guarded();
     let path = project.path().join("a");
-    let targets = [neighbour.path().to_owned(), project.path().join(".toolgate")];
+    let targets = [neighbour.path(), Path::new(".toolgate")];
     let done = AtomicBool::new(false);
     let mut placed = 0;
     thread::scope(|scope| {
@@ -206,10 +206,11 @@ fn swapping_a_folder_for_a_link_gains_nothing() {
                 drop(fs::remove_file(&path));
             }
         });
-        for round in 0..600 {
+        for round in 0..400 {
             let (name, text) = (format!("a/{round}.md"), format!("round {round}"));
-            assert_ne!(folder.read("a/secret"), Ok(Some(b"secret".to_vec())));
-            assert_ne!(folder.read("a/log.db"), Ok(Some(b"log".to_vec())));
+            for path in ["a/secret", "a/log.db"].repeat(20) {
+                assert!(!matches!(folder.read(path), Ok(Some(_))), "{path}");
+            }
             if folder.stage(&tag(round, 0), &name, Some(text.as_bytes())).is_ok()
                 && folder.place(&tag(round, 0), &name, None, of(&text)) == Ok(Placed::Done)
             {

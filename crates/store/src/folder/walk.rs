@@ -1,0 +1,123 @@
+//! Decides how folders are entered: one at a time, and never through a link or into the law.
+
+use std::io::{self, ErrorKind};
+use std::path::{Component, Path};
+use std::time::SystemTime;
+
+use cap_std::fs::{Dir, File, Metadata};
+
+/// The names of the law, whose files and folders are known by more than their names.
+const LAW: &[&str] = &[".toolgate", "toolgate.yaml", "toolgate.yml"];
+
+/// A name in an open folder.
+pub(super) struct Spot {
+    pub(super) folder: Dir,
+    pub(super) name: String,
+}
+
+/// Disk and number of a file or folder; the same for all its names. Unix only.
+pub(super) type Identity = Option<(u64, u64)>;
+
+/// What tells a file from itself before a change.
+pub(super) type Stamp = (Identity, u64, Option<SystemTime>);
+
+#[cfg(unix)]
+pub(super) fn identity(found: &Metadata) -> Identity {
+    use cap_std::fs::MetadataExt;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+pub(super) fn identity(_: &Metadata) -> Identity {
+    None
+}
+
+pub(super) fn stamp(found: &Metadata) -> Stamp {
+    let modified = found.modified().ok().map(cap_std::time::SystemTime::into_std);
+    (identity(found), found.len(), modified)
+}
+
+/// A way through the project, on which the law is known whatever other names it has: through
+/// links, or in another case.
+pub(super) struct Walk {
+    law: Vec<Identity>,
+    folder: Dir,
+}
+
+impl Walk {
+    /// Starts at the top of the project.
+    pub(super) fn from(root: &Dir) -> io::Result<Self> {
+        let found = LAW.iter().filter_map(|name| root.metadata(name).ok());
+        let law = found.map(|found| identity(&found)).filter(Option::is_some).collect();
+        Ok(Self { law, folder: root.try_clone()? })
+    }
+
+    /// Goes along a real path, which has no links.
+    pub(super) fn along(&mut self, real: &Path) -> io::Result<()> {
+        for part in real.components() {
+            if let Component::Normal(name) = part {
+                self.step(Path::new(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder, durably, and enters it; one that somebody else just made is as good.
+    pub(super) fn make(&mut self, name: &str) -> io::Result<()> {
+        match self.folder.create_dir(name) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => sync(&self.folder)?,
+        }
+        self.step(Path::new(name))
+    }
+
+    /// The spot of a name where the walk has come to.
+    pub(super) fn spot(self, name: &str) -> Spot {
+        Spot { folder: self.folder, name: name.to_owned() }
+    }
+
+    /// Enters a folder, and makes sure that it is what stands under that name: a link may have
+    /// been put there a moment ago.
+    fn step(&mut self, name: &Path) -> io::Result<()> {
+        let next = self.folder.open_dir(name)?;
+        let seen = self.folder.symlink_metadata(name)?;
+        let entered = identity(&next.dir_metadata()?);
+        if !seen.is_dir() || identity(&seen) != entered || self.law.contains(&entered) {
+            return Err(elsewhere());
+        }
+        self.folder = next;
+        Ok(())
+    }
+}
+
+impl Spot {
+    /// Opens a plain file, and nothing that a link put in its place.
+    pub(super) fn open(&self, root: &Dir) -> io::Result<File> {
+        // A pipe would wait for somebody to write into it; this looks before it opens.
+        let seen = self.folder.symlink_metadata(&self.name)?;
+        if !seen.is_file() {
+            return Err(io::Error::other("is not a plain file"));
+        }
+        let file = self.folder.open(&self.name)?;
+        let opened = identity(&file.metadata()?);
+        if opened != identity(&seen) || Walk::from(root)?.law.contains(&opened) {
+            return Err(elsewhere());
+        }
+        Ok(file)
+    }
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync(folder: &Dir) -> io::Result<()> {
+    if cfg!(unix) { folder.open(".")?.sync_all() } else { Ok(()) }
+}
+
+/// Like the error of cap-std for a path that leads out: a denial without a number of the system.
+fn elsewhere() -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, "leads elsewhere")
+}
+
+/// Whether an error says that a path leads out of the project or into its law.
+pub(super) fn leads_elsewhere(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+}
