@@ -3,6 +3,7 @@
 //! Read it along the path of a call: [`drive`] (judge, begin, settle), [`transaction`] for what
 //! a handler may reach, [`port`] for what is needed from outside.
 
+mod checkpoint;
 pub mod crash;
 pub mod drive;
 mod execute;

@@ -12,6 +12,7 @@ use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
 
+use crate::checkpoint;
 use crate::log::{ReadFault, Tip, batch, read_from};
 use crate::port::{Append, Batch, Clock, Files, NoFiles, Store, StoreFault};
 use crate::transaction::Resources;
@@ -122,6 +123,9 @@ impl Runtime {
 
     /// Reads what other processes appended to the project.
     pub async fn catch_up(&self) -> Result<Arc<Project>, ReadFault> {
+        if self.project().1 == Tip::START {
+            self.load().await?;
+        }
         let (_, tip) = self.project();
         let mut news = Vec::new();
         let end = read_from(self.store.as_ref(), &StreamId::Project, tip, |record, row| {
@@ -138,6 +142,20 @@ impl Runtime {
         }
         debug_assert!(mirror.tip.seq >= end.seq);
         Ok(Arc::clone(&mirror.project))
+    }
+
+    /// Begins with the project as it was kept, and keeps it anew when much was read since.
+    async fn load(&self) -> Result<(), ReadFault> {
+        let (store, stream) = (self.store.as_ref(), StreamId::Project);
+        let kept = checkpoint::load(store, &self.key, &stream).await?;
+        let (mut project, from) = kept.unwrap_or_else(|| (Project::default(), Tip::START));
+        let tip = read_from(store, &stream, from, |record, _| project.apply(&record)).await?;
+        checkpoint::save(store, &self.key, &stream, &project, (from, tip)).await?;
+        let mut mirror = self.mirror();
+        if mirror.tip.seq < tip.seq {
+            *mirror = Mirror { project: Arc::new(project), tip };
+        }
+        Ok(())
     }
 
     /// Prepares records for the end of the project stream. Hold `project_turn` meanwhile.

@@ -6,11 +6,13 @@ use serde::Serialize;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, StreamId};
+use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
 
+use crate::checkpoint;
 use crate::log::Tip;
-use crate::port::{Row, Store, StoreFault};
+use crate::port::{Checkpoint, Row, Store, StoreFault};
 
 /// What was found in a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -76,6 +78,11 @@ impl Check<'_> {
             self.problem(stream, head.seq, "the head is not signed with this key");
         }
         let mut session = SessionCheck::default();
+        let kept = store.checkpoint(stream).await?;
+        let mut replay = Replay::of(stream);
+        if kept.as_ref().is_some_and(|kept| !checkpoint::holds(self.key, kept)) {
+            self.problem(stream, 0, "the checkpoint is not signed with this key");
+        }
         let mut tip = Tip::START;
         let mut expected = 1;
         loop {
@@ -90,6 +97,12 @@ impl Check<'_> {
                 tip = Tip { seq: row.seq, hash: row.hash };
                 expected = row.seq + 1;
                 self.record(stream, row, &mut session);
+                if let Some(kept) = kept.as_ref().filter(|kept| kept.seq >= row.seq) {
+                    replay.apply(row);
+                    if kept.seq == row.seq && (kept.hash != row.hash || !replay.agrees(kept)) {
+                        self.problem(stream, row.seq, "the checkpoint is of another history");
+                    }
+                }
             }
             if rows.len() < PAGE_ROWS {
                 break;
@@ -215,6 +228,52 @@ impl Check<'_> {
         let problem = Problem { stream: stream.to_string(), seq, what };
         if !self.report.problems.contains(&problem) {
             self.report.problems.push(problem);
+        }
+    }
+}
+
+/// The fold of a stream, for comparing with its checkpoint.
+enum Replay {
+    Project(Project),
+    Session(Box<Session>),
+    None,
+}
+
+impl Replay {
+    fn of(stream: &StreamId) -> Self {
+        match stream {
+            StreamId::Project => Self::Project(Project::default()),
+            StreamId::Session(id) => Self::Session(Box::new(Session::new(id.clone()))),
+            StreamId::Inbox(_) => Self::None,
+        }
+    }
+
+    /// Follows one record. What does not fit is reported elsewhere.
+    fn apply(&mut self, row: &Row) {
+        match self {
+            Self::Project(project) => {
+                if let Ok(record) = Record::<ProjectEvent>::decode(&row.bytes)
+                    && record.seq == project.seq + 1
+                {
+                    project.apply(&record);
+                }
+            }
+            Self::Session(session) => {
+                if let Ok(record) = Record::<Event>::decode(&row.bytes)
+                    && record.seq == session.seq + 1
+                {
+                    session.apply(&record);
+                }
+            }
+            Self::None => {}
+        }
+    }
+
+    fn agrees(&self, kept: &Checkpoint) -> bool {
+        match self {
+            Self::Project(project) => checkpoint::agrees(kept, project),
+            Self::Session(session) => checkpoint::agrees(kept, session.as_ref()),
+            Self::None => true,
         }
     }
 }

@@ -101,6 +101,16 @@ impl Stage {
         self
     }
 
+    /// The first session's driver, for tests that make their own calls.
+    pub async fn open_session(&self) -> Result<Driver> {
+        self.driver(&session_id(1)?).await
+    }
+
+    /// The first session's stream.
+    pub fn stream(&self) -> StreamId {
+        session_id(1).map_or(StreamId::Project, StreamId::Session)
+    }
+
     /// What was acknowledged and is not in the log.
     pub async fn lost_acks(&self) -> Result<Vec<String>> {
         let acks = self.acks.lock().map_err(|_| anyhow!("poisoned"))?.clone();

@@ -1,6 +1,7 @@
 //! Decides what all sessions share: state under keys, and which sessions there are.
 
 use imbl::OrdSet;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::State;
@@ -10,7 +11,7 @@ use crate::json::canonical;
 use crate::names::SessionId;
 
 /// The fold of the project stream.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Project {
     /// Place of the last record that was applied.
     pub seq: u64,

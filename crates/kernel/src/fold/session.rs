@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{State, Tally, Told, Turn};
@@ -21,7 +22,7 @@ use crate::time::Timestamp;
 pub const READS_MAX: usize = 10_000;
 
 /// The fold of a session stream. Past transcripts leave it; they are in the log.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
@@ -78,7 +79,7 @@ pub struct Session {
 }
 
 /// A time spent in a phase.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stay {
     /// The phase.
     pub phase: PhaseName,
@@ -91,7 +92,7 @@ pub struct Stay {
 }
 
 /// What a read saw.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// The content's version.
     pub version: Option<Digest>,
@@ -102,7 +103,7 @@ pub struct Seen {
 }
 
 /// A call on its way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// The call as written.
     pub raw: Arc<RawCall>,
@@ -117,7 +118,7 @@ pub struct OpenCall {
 }
 
 /// How far a call has come.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Progress {
     /// It was received and not judged.
     Received,

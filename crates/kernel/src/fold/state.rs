@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::digest::Digest;
@@ -212,6 +214,19 @@ impl State {
             }
         }
         Some(state)
+    }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.export().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let exported = Value::deserialize(deserializer)?;
+        Self::import(&exported).ok_or_else(|| D::Error::custom("is no exported state"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decides what is remembered of a tool's use, for policies that count.
 
 use imbl::Vector;
+use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
@@ -8,7 +9,7 @@ use crate::time::Timestamp;
 pub const RATE_CALLS_MAX: usize = 1_000;
 
 /// How often a tool was admitted and succeeded, since the session began or was reset.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Calls admitted.
     pub admitted: u64,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
 use crate::event::RawCall;
 use crate::names::CallId;
 
 /// One model reply and the results of its calls.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// Its number within the session.
     pub number: u64,
@@ -22,7 +23,7 @@ pub struct Turn {
 }
 
 /// What the model is told of one call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The envelope.
     pub envelope: Arc<Envelope>,

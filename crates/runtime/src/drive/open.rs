@@ -9,6 +9,7 @@ use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{CallId, PhaseName, SessionId};
 
 use super::{Crew, DriveFault, Driver, Pending};
+use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from};
 use crate::port::{FilesFault, Placed, StoreFault};
@@ -103,9 +104,11 @@ impl Driver {
     async fn claim(runtime: Arc<Runtime>, crew: Crew, id: SessionId) -> Result<Self, OpenFault> {
         let stream = StreamId::Session(id.clone());
         let epoch = runtime.store.claim(&stream).await?;
-        let mut session = Session::new(id);
-        let apply = |record, _: &_| session.apply(&record);
-        let tip = read_from(runtime.store.as_ref(), &stream, Tip::START, apply).await?;
+        let (store, key) = (runtime.store.as_ref(), &runtime.key);
+        let kept = checkpoint::load(store, key, &stream).await?;
+        let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
+        let tip = read_from(store, &stream, from, |record, _| session.apply(&record)).await?;
+        checkpoint::save(store, key, &stream, &session, (from, tip)).await?;
         let session = Arc::new(session);
         let now = runtime.clock.now();
         let shared = Arc::new(Shared {

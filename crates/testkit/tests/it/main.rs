@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod checkpoints;
 mod failures;
 mod scenarios;
 mod tampering;

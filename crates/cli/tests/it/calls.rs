@@ -1,0 +1,88 @@
+//! `call`: one tool call through the whole gate, from a shell.
+
+use serde_json::Value;
+
+use crate::support::Desk;
+
+fn call(desk: &Desk, args: &[&str]) -> (i32, Value) {
+    let mut all = vec!["call"];
+    all.extend(args);
+    all.push("--json");
+    let ran = desk.run(&all);
+    (ran.code, serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err)))
+}
+
+#[test]
+fn a_call_is_judged_run_and_remembered() {
+    let desk = Desk::new();
+    let (code, envelope) =
+        call(&desk, &["planning_setup_plan", r#"{"objective":"x","initial_steps":["a"]}"#]);
+    assert_eq!((code, &envelope["ok"]), (0, &Value::Bool(true)));
+    assert!(envelope["receipt"].as_str().unwrap().starts_with("rcpt_"));
+    // Another process, the same session: the plan is there.
+    let (code, envelope) = call(&desk, &["planning_read_plan"]);
+    assert_eq!((code, &envelope["data"]["objective"]), (0, &Value::from("x")));
+    let (_, envelope) = call(&desk, &["planning_read_plan", "--session", "other"]);
+    assert_eq!(envelope["ok"], false);
+}
+
+#[test]
+fn a_phase_that_does_not_grant_a_tool_refuses_it() {
+    let desk = Desk::new();
+    let plan = r#"{"objective":"x"}"#;
+    let (code, envelope) = call(&desk, &["planning_setup_plan", plan, "--phase", "REVIEW"]);
+    assert_eq!(code, 1);
+    assert_eq!(envelope["errors"][0]["code"], "TOOL_NOT_GRANTED");
+    assert_eq!(envelope["errors"][0]["allowed"], serde_json::json!(["planning_read_plan"]));
+    // Without a phase the session stays where it was moved to.
+    assert_eq!(call(&desk, &["planning_setup_plan", plan]).0, 1);
+    assert_eq!(call(&desk, &["planning_setup_plan", plan, "--phase", "WORK"]).0, 0);
+}
+
+#[test]
+fn bad_arguments_are_told_what_is_right() {
+    let desk = Desk::new();
+    for (args, code) in [
+        ("not json", "ARGUMENTS_JSON_PARSE_ERROR"),
+        ("{}", "ARGUMENTS_INVALID"),
+        (r#"{"objective":"x","colour":"red"}"#, "ARGUMENTS_INVALID"),
+    ] {
+        let (exit, envelope) = call(&desk, &["planning_setup_plan", args]);
+        assert_eq!((exit, &envelope["errors"][0]["code"]), (1, &Value::from(code)), "{args}");
+    }
+    let ran = desk.run(&["call", "planing_read_plan"]);
+    assert!(ran.out.contains("Did you mean planning_read_plan?"), "{}", ran.out);
+}
+
+#[test]
+fn nobody_at_the_terminal_means_that_a_question_stays_open() {
+    let desk = Desk::new();
+    desk.write(
+        "toolgate.yaml",
+        "packs: [planning]\npolicies:\n  - name: careful\n    rule: {tools: [planning_setup_plan], \
+         ask: 'true', message: A plan is serious.}\n",
+    );
+    let (code, envelope) = call(&desk, &["planning_setup_plan", r#"{"objective":"x"}"#]);
+    assert_eq!((code, &envelope["errors"][0]["code"]), (1, &Value::from("APPROVAL_PENDING")));
+}
+
+#[test]
+fn two_processes_do_not_write_over_each_other() {
+    let desk = Desk::new();
+    call(&desk, &["planning_setup_plan", r#"{"objective":"x"}"#]);
+    let mut children: Vec<_> = (0..6)
+        .map(|at| {
+            let args = format!(r#"{{"steps":["step {at}"]}}"#);
+            let mut command = desk.command();
+            command.args(["call", "planning_add_step", &args, "--json"]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let added = children.iter_mut().filter_map(|child| child.wait().ok()).filter(|s| s.success());
+    let added = added.count();
+    let (_, envelope) = call(&desk, &["planning_read_plan"]);
+    assert_eq!(envelope["data"]["steps"].as_array().unwrap().len(), added);
+    assert!(added >= 1);
+    assert!(desk.ok(&["verify"]).contains("are as written"));
+}

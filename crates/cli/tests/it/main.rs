@@ -1,0 +1,21 @@
+//! The binary as people use it: commands in, output, files and exit codes out.
+
+#![cfg(test)]
+
+mod calls;
+mod readme;
+mod runs;
+mod schemas;
+mod support;
+
+/// Every file beside this one is part of the suite.
+#[test]
+fn no_test_file_is_forgotten() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let listed = include_str!("main.rs");
+    for entry in std::fs::read_dir(here).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        assert!(module == "main" || listed.contains(&format!("mod {module};")), "{name}");
+    }
+}

@@ -1,0 +1,124 @@
+//! `run`, `sessions` and `verify` on the shipped demo.
+
+use crate::support::Desk;
+
+#[test]
+fn the_demo_shows_the_gate_at_work_and_ends_well() {
+    let desk = Desk::new();
+    let ran = desk.run(&["run", "a picnic for eight"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for word in ["POLICY_DENIED", "TOOL_UNKNOWN", "ARGUMENTS_INVALID", "✓ Completed", "a picnic"]
+    {
+        assert!(ran.out.contains(word), "{word}:\n{}", ran.out);
+    }
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    assert!(ran.err.contains("No model is configured"), "{}", ran.err);
+    assert!(desk.ok(&["verify"]).contains("are as written"));
+    let list = desk.ok(&["sessions", "list"]);
+    assert!(list.contains("completed") && list.contains("a picnic for eight"), "{list}");
+    let id = list.split_whitespace().next().unwrap();
+    assert!(desk.ok(&["sessions", "show", id]).contains("✓ planning_setup_plan"));
+}
+
+#[test]
+fn events_come_as_json_lines_and_nothing_else() {
+    let desk = Desk::new();
+    let ran = desk.run(&["run", "x", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mut seq = 2;
+    for line in ran.out.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        seq += 1;
+        assert_eq!(record["seq"], seq, "{line}");
+    }
+    assert!(seq > 10);
+}
+
+#[test]
+fn an_unfinished_session_goes_on_and_another_wish_needs_new() {
+    let desk = Desk::new();
+    desk.write("cut.yaml", "replies:\n  - calls: [{tool: planning_read_plan}]\n");
+    // The script ends early, so the run ends as failed, and is over.
+    let ran = desk.run(&["run", "x", "--model", "script:cut.yaml"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert_eq!(desk.run(&["run", "y"]).code, 0);
+    assert_eq!(desk.run(&["run"]).code, 2);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words_with_its_own_exit_code() {
+    let desk = Desk::new();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["verify"], 2, "there is no log"),
+        (&["sessions", "list"], 2, "there is no log"),
+        (&["run", "x", "--model", "gpt"], 2, "script:FILE"),
+        (&["run", "x", "--model", "script:none.yaml"], 2, "none.yaml cannot be read"),
+        (&["call", "planning_read_plan", "--phase", "NOWHERE"], 2, "the phases are WORK, REVIEW"),
+        (&["call", "planning_read_plan", "--session", "Bad Name"], 2, "is not legal"),
+        (&["--project", "missing", "verify"], 2, "is not a folder"),
+        (&["frobnicate"], 2, "unrecognized"),
+    ];
+    for (args, code, words) in cases {
+        let ran = desk.run(args);
+        assert_eq!(ran.code, *code, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_bad_configuration_refuses_to_start_and_writes_nothing() {
+    for (yaml, words) in [
+        ("phases: {A: {tools: {groups: [plannning]}}}", "did you mean planning?"),
+        ("phases: {A: {transitions: [B]}}", "no phase is named \"B\""),
+        ("phasez: {}", "phasez"),
+        ("limits: {call_ms_max: 0}", "call_ms_max is 0"),
+        ("name: a\nname: b", "duplicate"),
+        ("policies: [{rule: {tools: [planning_read_plan], deny: \"args.\", message: x}}]", "deny"),
+        (
+            "policies: [{rule: {tools: [planning_read_plan], deny: \"true\", message: x, not_match: [{args: {}}]}}]",
+            "example 1",
+        ),
+    ] {
+        let desk = Desk::new();
+        desk.write("toolgate.yaml", yaml);
+        let ran = desk.run(&["run", "x"]);
+        assert_eq!(ran.code, 2, "{yaml}: {}", ran.out);
+        assert!(ran.err.to_lowercase().contains(&words.to_lowercase()), "{yaml}: {}", ran.err);
+        assert!(!desk.project().join(".toolgate").exists(), "{yaml}");
+    }
+}
+
+#[test]
+fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
+    let desk = Desk::new();
+    desk.ok(&["run", "x"]);
+    let log = desk.project().join(".toolgate/log.db");
+    let connection = rusqlite::Connection::open(&log).unwrap();
+    let changed = "UPDATE records SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Plan init', 'Plan INIT') AS BLOB)";
+    assert!(connection.execute(changed, []).unwrap() > 0);
+    drop(connection);
+    let ran = desk.run(&["verify"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.out.contains("is not the one that was written"), "{}", ran.out);
+    // A damaged log is not driven on.
+    assert_eq!(desk.run(&["sessions", "list"]).code, 74);
+
+    let desk = Desk::new();
+    desk.ok(&["run", "x"]);
+    std::fs::write(desk.home().join(".config/toolgate/log.key"), [1; 32]).unwrap();
+    let ran = desk.run(&["verify"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("not signed with this key"), "{}", ran.out);
+}
+
+#[test]
+fn the_key_is_outside_the_project_and_for_this_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new();
+    desk.ok(&["run", "x"]);
+    let key = desk.home().join(".config/toolgate/log.key");
+    let key = std::fs::metadata(key).unwrap();
+    assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
+    let log = std::fs::metadata(desk.project().join(".toolgate/log.db")).unwrap();
+    assert_eq!(log.permissions().mode() & 0o777, 0o600);
+}

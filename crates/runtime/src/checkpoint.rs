@@ -1,0 +1,73 @@
+//! Decides when a fold may be taken as it was kept, so that reading need not start at the beginning.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::seal::SigningKey;
+
+use crate::log::Tip;
+use crate::port::{Checkpoint, Store, StoreFault};
+
+/// Records that are read anew before a checkpoint is worth its room.
+const RECORDS_MIN: u64 = 1_000;
+
+/// A fold with the program that folded it; another program may fold otherwise.
+#[derive(Serialize, Deserialize)]
+struct Body<F> {
+    program: String,
+    fold: F,
+}
+
+fn program() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// The fold as it was kept, when it is ours, unchanged, and of this very history.
+///
+/// Anything else is not a fault: the log is the truth, and it is read from its beginning.
+pub(crate) async fn load<F: DeserializeOwned>(
+    store: &dyn Store,
+    key: &SigningKey,
+    stream: &StreamId,
+) -> Result<Option<(F, Tip)>, StoreFault> {
+    let Some(kept) = store.checkpoint(stream).await? else { return Ok(None) };
+    if !holds(key, &kept) {
+        return Ok(None);
+    }
+    let rows = store.read(stream, kept.seq, 1).await?;
+    if rows.first().is_none_or(|row| row.seq != kept.seq || row.hash != kept.hash) {
+        return Ok(None);
+    }
+    let body: Option<Body<F>> = serde_json::from_slice(&kept.body).ok();
+    let fold = body.filter(|body| body.program == program()).map(|body| body.fold);
+    Ok(fold.map(|fold| (fold, Tip { seq: kept.seq, hash: kept.hash })))
+}
+
+/// Whether a checkpoint was kept by whoever has the key.
+pub(crate) fn holds(key: &SigningKey, kept: &Checkpoint) -> bool {
+    key.sign_checkpoint(&kept.stream, kept.seq, &kept.hash, &kept.body) == kept.mac
+}
+
+/// Whether a checkpoint says what its place in the log says. One of another program is not asked.
+pub(crate) fn agrees<F: Serialize>(kept: &Checkpoint, fold: &F) -> bool {
+    let body: Option<Body<serde_json::Value>> = serde_json::from_slice(&kept.body).ok();
+    let Some(body) = body else { return false };
+    body.program != program() || serde_json::to_value(fold).is_ok_and(|fold| fold == body.fold)
+}
+
+/// Keeps a fold, when enough was read since the last time.
+pub(crate) async fn save<F: Serialize>(
+    store: &dyn Store,
+    key: &SigningKey,
+    stream: &StreamId,
+    fold: &F,
+    (from, to): (Tip, Tip),
+) -> Result<(), StoreFault> {
+    if to.seq.saturating_sub(from.seq) < RECORDS_MIN {
+        return Ok(());
+    }
+    let Ok(body) = serde_json::to_vec(&Body { program: program(), fold }) else { return Ok(()) };
+    let (stream, seq, hash) = (stream.clone(), to.seq, to.hash);
+    let mac = key.sign_checkpoint(&stream, seq, &hash, &body);
+    store.save_checkpoint(Checkpoint { stream, seq, hash, body, mac }).await
+}
