@@ -84,7 +84,7 @@ struct Meta {
     priority: i64,
 }
 
-struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -114,7 +114,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             ensure!(envelope.message == answer, "round {round}: {envelope:?}");
             let before = cpu();
             for _ in 0..CALLS {
-                std::hint::black_box(driver.call(&actor, name, std::hint::black_box(&args), None).await?);
+                std::hint::black_box(
+                    driver.call(&actor, name, std::hint::black_box(&args), None).await?,
+                );
             }
             best = best.min(cpu() - before);
             Ok(())
@@ -125,6 +127,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 async fn open(rules: u32) -> Result<Driver> {
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key);
+    let id = SessionId::parse("bench")?;
+    let crew = crew(rules)?;
+    Driver::open(Arc::new(runtime), crew, id, &Actor::System, "bench").await.context("open")
+}
+
+/// The two tools of the comparison under the three built-in policies.
+pub(crate) fn crew(rules: u32) -> Result<Crew> {
     let tools = vec![
         tool(SpecDraft::new("add", "Add two numbers.").effect(Effect::Staged), |_, p: Add| {
             Ok(Output::message((p.a + p.b).to_string()))
@@ -143,11 +154,7 @@ async fn open(rules: u32) -> Result<Driver> {
     let pack = Pack::new(Section::new(SectionName::parse("bench")?), tools);
     let mut draft = AgentDraft::new("bench", vec![pack.section.clone()]);
     draft.policies = policies(rules)?;
-    let crew = Crew::new(Arc::new(Agent::build(draft)?), Toolbox::of(&[pack]));
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key);
-    let id = SessionId::parse("bench")?;
-    Driver::open(Arc::new(runtime), crew, id, &Actor::System, "bench").await.context("open")
+    Ok(Crew::new(Arc::new(Agent::build(draft)?), Toolbox::of(&[pack])))
 }
 
 /// The three built-in policies, and as many CEL rules as asked for.

@@ -6,6 +6,7 @@
 mod dispatch;
 mod meter;
 mod snapshot;
+mod store;
 
 use clap::{Parser, Subcommand};
 
@@ -22,11 +23,14 @@ enum What {
     Dispatch(dispatch::Options),
     /// One snapshot of session and project, at growing sizes.
     Snapshot,
+    /// Durable events per second on SQLite, from many sessions at once.
+    Store(store::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     match Options::parse().what {
         What::Dispatch(options) => dispatch::run(&options),
         What::Snapshot => snapshot::run(),
+        What::Store(options) => store::run(&options),
     }
 }

@@ -20,7 +20,8 @@ pub(crate) fn run() -> Result<()> {
         let mut project = Project::default();
         for at in 0..keys {
             let key = Key::parse(&format!("note:{at}"))?;
-            let change = Change::Put { key, value: json!({ "text": "some words", "at": at }), v: 1 };
+            let change =
+                Change::Put { key, value: json!({ "text": "some words", "at": at }), v: 1 };
             session.state.apply(&change)?;
             project.state.apply(&change)?;
         }

@@ -1,23 +1,24 @@
 //! Decides what a person sees: plain lines that fit eighty columns, nothing secret.
 
 // The console is where output belongs; everything else hands its words to this file.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stderr)]
+
+use std::io::Write;
 
 use serde::Serialize;
 use toolgate_kernel::event::{CallRefused, Event, Outcome};
-use toolgate_kernel::fold::Session;
 
 /// Columns that a line may take.
 const COLUMNS: usize = 80;
 
-/// Prints a line.
+/// Prints a line. Whoever stops reading does not stop the work.
 pub(crate) fn say(line: &str) {
-    println!("{line}");
+    drop(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
 /// Prints one JSON value on one line.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(value)?);
+    say(&serde_json::to_string(value)?);
     Ok(())
 }
 
@@ -40,22 +41,25 @@ pub(crate) fn hint(line: &str) {
 }
 
 /// One line per call: done, failed or refused, and why.
-pub(crate) fn call_line(event: &Event, before: &Session) -> Option<String> {
-    let (mark, call, envelope) = if let Event::CallSettled(settled) = event {
+pub(crate) fn call_line(event: &Event) -> Option<String> {
+    let (mark, envelope) = if let Event::CallSettled(settled) = event {
         let mark = match settled.outcome {
             Outcome::Done if settled.envelope.ok => "✓",
             Outcome::Done | Outcome::Failed => "✗",
             Outcome::Unknown => "?",
         };
-        (mark, settled.call, &settled.envelope)
-    } else if let Event::CallRefused(CallRefused { call, envelope, .. }) = event {
-        ("⊘", *call, envelope)
+        (mark, &settled.envelope)
+    } else if let Event::CallRefused(CallRefused { envelope, .. }) = event {
+        ("⊘", envelope)
     } else {
         return None;
     };
-    let name = before.open.get(&call).map_or(envelope.tool.as_str(), |open| open.raw.name.as_str());
     let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
-    Some(fit(&format!("  {mark} {} — {code}{}", visible(name), visible(&envelope.message))))
+    Some(fit(&format!(
+        "  {mark} {} — {code}{}",
+        visible(&envelope.tool),
+        visible(&envelope.message)
+    )))
 }
 
 /// Cuts a line so that it fits.

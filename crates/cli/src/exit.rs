@@ -42,7 +42,15 @@ pub(crate) fn of(error: &anyhow::Error) -> Exit {
             )
             || matches!(
                 cause.downcast_ref::<OpenFault>(),
-                Some(OpenFault::Store(_) | OpenFault::Read(_))
+                Some(
+                    OpenFault::Store(_)
+                        | OpenFault::Read(_)
+                        | OpenFault::Drive(
+                            DriveFault::Store(_)
+                                | DriveFault::Read(_)
+                                | DriveFault::AppendTimedOut(_)
+                        )
+                )
             )
             || cause.is::<toolgate_store::OpenFault>()
     });

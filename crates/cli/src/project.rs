@@ -42,14 +42,31 @@ impl Place {
         if create == Create::No && !log.exists() {
             bail!("there is no log in {} yet; `toolgate run` begins one", self.folder.display());
         }
+        let key = SigningKey::from_bytes(&self.key()?);
         let staged = home.join("staged");
-        std::fs::create_dir_all(&staged)
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder
+            .recursive(true)
+            .create(&staged)
             .with_context(|| format!("{} cannot be made", staged.display()))?;
-        let key = SigningKey::from_bytes(&key_bytes()?);
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&log)?);
         let files = Arc::new(Folder::open(&self.folder, &staged)?);
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key.clone());
         Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, key })
+    }
+
+    /// The key, which must not lie where an agent's tools can reach.
+    fn key(&self) -> Result<[u8; 32]> {
+        let bytes = key_bytes()?;
+        let (key, folder) = (key_path()?.canonicalize()?, self.folder.canonicalize()?);
+        ensure!(
+            !key.starts_with(&folder),
+            "the key {} lies inside the project; set XDG_CONFIG_HOME to a folder outside it",
+            key.display()
+        );
+        Ok(bytes)
     }
 
     /// The agent with its handlers.
@@ -98,6 +115,7 @@ fn packs(text: &AgentText) -> Result<Vec<Pack>> {
 /// The key that signs the log: 32 random bytes outside every project, for this user alone.
 fn key_bytes() -> Result<[u8; 32]> {
     let path = key_path()?;
+    check_mode(&path)?;
     match std::fs::read(&path) {
         Ok(bytes) => <[u8; 32]>::try_from(bytes.as_slice())
             .ok()
@@ -105,6 +123,21 @@ fn key_bytes() -> Result<[u8; 32]> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_key(&path),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
+}
+
+/// A key that others can read is no key.
+fn check_mode(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    if let Ok(found) = std::fs::metadata(path) {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
+        ensure!(
+            mode & 0o077 == 0,
+            "{} can be read by others; run: chmod 600 {}",
+            path.display(),
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 fn key_path() -> Result<PathBuf> {

@@ -169,6 +169,7 @@ impl Agent {
             return Err(AgentRefusal::NoPhase);
         }
         let masks = Masks { toolset: &toolset, draft: &draft };
+        masks.check_policies()?;
         let mut phases: Vec<(Phase, BTreeSet<usize>)> = Vec::new();
         for phase in &draft.phases {
             if phases.iter().any(|(other, _)| other.name == phase.name) {
@@ -281,6 +282,26 @@ impl Masks<'_> {
         names.iter().map(find).collect()
     }
 
+    /// A policy that names what does not exist would govern nothing, and nobody would know.
+    fn check_policies(&self) -> Result<(), AgentRefusal> {
+        let enabled = self.draft.sections.iter().filter(|section| section.enabled);
+        let own = enabled.flat_map(|section| &section.policies);
+        for policy in own.chain(&self.draft.policies) {
+            let place = format!("policy {}", policy.name());
+            let names = policy.names();
+            for tool in names.tools {
+                self.tools(std::slice::from_ref(tool), &place)?;
+            }
+            for family in names.families {
+                if self.toolset.family(family).is_none() {
+                    let known = self.toolset.families().map(|family| family.name.as_str());
+                    return Err(unknown(&place, "state family", family.as_str(), known));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_transitions(&self, phase: &Phase) -> Result<(), AgentRefusal> {
         let known = || self.draft.phases.iter().map(|phase| phase.name.as_str());
         for to in &phase.transitions {
@@ -320,11 +341,15 @@ fn fingerprint(
     let phases: Vec<_> = phases
         .iter()
         .map(|(phase, granted)| {
-            json!([phase.name, granted, phase.transitions, phase.rules, phase.guide])
+            json!([phase.name, phase.about, granted, phase.transitions, phase.rules, phase.guide])
         })
         .collect();
+    let families: Vec<_> = toolset
+        .families()
+        .map(|family| json!([family.name, family.home, family.guard, family.layout]))
+        .collect();
     Digest::of_json(&json!({
-        "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
+        "families": families, "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
         "instructions": draft.instructions, "texts": toolset.texts(),
     }))
 }

@@ -40,8 +40,6 @@ pub struct Limits {
     pub value_bytes_max: u64,
     /// Notices one call may publish.
     pub notices_max: u64,
-    /// Committed events an observer may lag behind before it loses some.
-    pub observer_events_max: u64,
 }
 
 impl Default for Limits {
@@ -63,7 +61,6 @@ impl Default for Limits {
             changes_max: 1_000,
             value_bytes_max: 4 << 20,
             notices_max: 100,
-            observer_events_max: 1_024,
         }
     }
 }
@@ -104,7 +101,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 17] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 16] {
         const BYTES: u64 = 64 << 20;
         const MS: u64 = 30 * 24 * 3_600_000;
         const COUNT: u64 = 1_000_000;
@@ -126,7 +123,6 @@ impl Limits {
             ("changes_max", self.changes_max, COUNT),
             ("value_bytes_max", self.value_bytes_max, BYTES),
             ("notices_max", self.notices_max, 10_000),
-            ("observer_events_max", self.observer_events_max, COUNT),
         ]
     }
 }

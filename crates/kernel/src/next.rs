@@ -141,7 +141,7 @@ fn plan(agent: &Agent, world: &World<'_>) -> Plan {
 fn turn_face(turn: &Turn) -> serde_json::Value {
     let calls: Vec<_> = turn.calls.iter().map(|call| json!([call.name, call.args])).collect();
     let told: Vec<_> = turn.told.values().map(|told| told.envelope.to_json()).collect();
-    json!([turn.text, calls, told])
+    json!([turn.notes, turn.text, calls, told])
 }
 
 /// The system prompt: instructions, sections' texts, then the phase with its guide and rules.

@@ -232,6 +232,11 @@ impl Toolset {
         self.families.get(family)
     }
 
+    /// Every family of keys, in order.
+    pub fn families(&self) -> impl Iterator<Item = &FamilySpec> {
+        self.families.values()
+    }
+
     /// A family by its name as text.
     pub(crate) fn family_named(&self, name: &str) -> Option<&FamilySpec> {
         self.families.get(name)

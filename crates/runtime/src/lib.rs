@@ -19,6 +19,6 @@ mod versions;
 pub use drive::{Crew, DriveFault, Driver, OpenFault};
 pub use execute::Cancel;
 pub use memory::MemoryStore;
-pub use runtime::{Committed, Runtime, SayFault};
+pub use runtime::{Committed, OBSERVER_EVENTS_MAX, Runtime, SayFault};
 pub use toolbox::{Nothing, Pack, Toolbox, tool, waiting_tool};
 pub use transaction::{Resources, Transaction};

@@ -8,7 +8,6 @@ use toolgate_kernel::event::{
     AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
 use toolgate_kernel::fold::Project;
-use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
 
@@ -64,14 +63,16 @@ pub enum SayFault {
     Busy,
 }
 
+/// Committed events an observer may lag behind before it loses some. It belongs to the program,
+/// not to an agent, so no configuration sets it.
+pub const OBSERVER_EVENTS_MAX: usize = 1_024;
+
 /// Times an append to a shared stream is tried again when others were first.
 const SHARED_TRIES: usize = 20;
 
 impl Runtime {
     /// A runtime over a log. Nothing is read before it is needed.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, key: SigningKey) -> Self {
-        let bound = Limits::default().observer_events_max;
-        let observer_events = usize::try_from(bound).unwrap_or(1).max(1);
         Self {
             store,
             clock,
@@ -81,7 +82,7 @@ impl Runtime {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             mirror: Mutex::new(Mirror { project: Arc::new(Project::default()), tip: Tip::START }),
             project_turn: tokio::sync::Mutex::new(()),
-            watchers: broadcast::Sender::new(observer_events),
+            watchers: broadcast::Sender::new(OBSERVER_EVENTS_MAX),
         }
     }
 
@@ -150,7 +151,7 @@ impl Runtime {
         let kept = checkpoint::load(store, &self.key, &stream).await?;
         let (mut project, from) = kept.unwrap_or_else(|| (Project::default(), Tip::START));
         let tip = read_from(store, &stream, from, |record, _| project.apply(&record)).await?;
-        checkpoint::save(store, &self.key, &stream, &project, (from, tip)).await?;
+        drop(checkpoint::save(store, &self.key, &stream, &project, (from, tip)).await);
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
             *mirror = Mirror { project: Arc::new(project), tip };

@@ -108,6 +108,9 @@ impl Check<'_> {
                 break;
             }
         }
+        if kept.as_ref().is_some_and(|kept| kept.seq > head.seq) {
+            self.problem(stream, head.seq, "the checkpoint has seen later records");
+        }
         if tip.seq < head.seq {
             self.problem(stream, tip.seq + 1, "the records from here on are cut off");
         } else if tip.seq > head.seq {

@@ -147,15 +147,16 @@ async fn watch(
     options: &Options,
 ) -> Result<(Ending, String)> {
     let mut events = runtime.observe();
-    let mut before = Session::clone(&driver.session());
-    let mut show = |events: &mut tokio::sync::broadcast::Receiver<Committed>| -> Result<()> {
+    let show = |events: &mut tokio::sync::broadcast::Receiver<Committed>| -> Result<()> {
         loop {
             match events.try_recv() {
-                Ok(Committed::Session(_, record)) => {
-                    print(&record, &before, options)?;
-                    before.apply(&record);
+                Ok(Committed::Session(_, record)) => print(&record, options)?,
+                Ok(Committed::Project(_)) => {}
+                Err(TryRecvError::Lagged(lost)) => {
+                    console::hint(&format!(
+                        "{lost} events went by too fast to show; they are in the log."
+                    ));
                 }
-                Ok(Committed::Project(_)) | Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return Ok(()),
             }
         }
@@ -174,7 +175,7 @@ async fn watch(
     Ok(ended?)
 }
 
-fn print(record: &Record<Event>, before: &Session, options: &Options) -> Result<()> {
+fn print(record: &Record<Event>, options: &Options) -> Result<()> {
     if options.json {
         return console::json(record);
     }
@@ -186,7 +187,7 @@ fn print(record: &Record<Event>, before: &Session, options: &Options) -> Result<
     {
         console::say(&console::fit(&console::visible(text)));
     }
-    if let Some(line) = console::call_line(&record.event, before) {
+    if let Some(line) = console::call_line(&record.event) {
         console::say(&line);
     }
     Ok(())

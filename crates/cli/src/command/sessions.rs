@@ -169,7 +169,6 @@ fn state_word(glance: &Glance) -> &'static str {
             Ending::DeadlineExceeded
             | Ending::BudgetExceeded
             | Ending::TurnsExceeded
-            | Ending::Repeating
             | Ending::ModelFailed,
         ) => "failed",
     }
@@ -178,10 +177,8 @@ fn state_word(glance: &Glance) -> &'static str {
 async fn show(store: &dyn Store, id: &str, json: bool) -> Result<Exit> {
     let id = SessionId::parse(id)?;
     let mut lines = Vec::new();
-    let mut before = Session::new(id.clone());
     let (session, _) = session(store, &id, |record| {
-        lines.extend(console::call_line(&record.event, &before));
-        before.apply(&record);
+        lines.extend(console::call_line(&record.event));
     })
     .await?;
     let glance = glance(&session);

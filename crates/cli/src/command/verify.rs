@@ -35,8 +35,6 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         0 => console::say(&format!("✓ {records} records in {streams} streams are as written.")),
         n => console::say(&format!("{n} problems in {records} records of {streams} streams.")),
     }
-    console::say(
-        "Whoever has the key, or restores an older copy of the whole log, could still forge one.",
-    );
+    console::say("Whoever has the key, or puts back an older copy, could still forge a log.");
     Ok(exit)
 }

@@ -105,10 +105,26 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
 
     let desk = Desk::new();
     desk.ok(&["run", "x"]);
-    std::fs::write(desk.home().join(".config/toolgate/log.key"), [1; 32]).unwrap();
+    let key = desk.home().join(".config/toolgate/log.key");
+    std::fs::write(&key, [1; 32]).unwrap();
     let ran = desk.run(&["verify"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("not signed with this key"), "{}", ran.out);
+}
+
+#[test]
+fn a_key_that_tools_or_others_could_reach_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new();
+    let inside = desk.command().env("XDG_CONFIG_HOME", desk.project()).args(["run", "x"]).output();
+    let inside = inside.unwrap();
+    assert_eq!(inside.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&inside.stderr).contains("lies inside the project"));
+    desk.ok(&["run", "x"]);
+    let key = desk.home().join(".config/toolgate/log.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = desk.run(&["verify"]);
+    assert!(ran.code == 2 && ran.err.contains("chmod 600"), "{}", ran.err);
 }
 
 #[test]
@@ -119,6 +135,8 @@ fn the_key_is_outside_the_project_and_for_this_user_alone() {
     let key = desk.home().join(".config/toolgate/log.key");
     let key = std::fs::metadata(key).unwrap();
     assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
+    let staged = std::fs::metadata(desk.project().join(".toolgate")).unwrap();
+    assert_eq!(staged.permissions().mode() & 0o777, 0o700);
     let log = std::fs::metadata(desk.project().join(".toolgate/log.db")).unwrap();
     assert_eq!(log.permissions().mode() & 0o777, 0o600);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
 
@@ -96,11 +96,17 @@ pub struct PhaseText {
     /// The phases that may follow.
     pub transitions: Vec<PhaseName>,
     /// The tools it grants; all of them when left out, none when empty.
+    #[serde(deserialize_with = "given")]
     pub tools: Option<GrantText>,
     /// Rules the model is told.
     pub rules: Vec<String>,
     /// Guidance the model is told.
     pub guide: String,
+}
+
+/// A key that is written with nothing after it was meant to hold something back, not to give all.
+fn given<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<GrantText>, D::Error> {
+    Ok(Some(Option::<GrantText>::deserialize(reader)?.unwrap_or_default()))
 }
 
 /// A grant as it is written down.

@@ -43,6 +43,9 @@ pub struct CallAdmitted {
     pub args: Option<Value>,
     /// Hash of the arguments in canonical form.
     pub args_hash: Digest,
+    /// Whether a person said yes to these very arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approved: bool,
     /// What it touches, with the versions that were judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touches: Vec<Touched>,

@@ -210,8 +210,6 @@ pub enum Ending {
     BudgetExceeded,
     /// More turns than allowed.
     TurnsExceeded,
-    /// The same call again and again.
-    Repeating,
     /// The model failed for good.
     ModelFailed,
 }

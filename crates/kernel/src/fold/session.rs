@@ -62,6 +62,8 @@ pub struct Session {
     pub reads: OrdMap<Key, Seen>,
     /// The last call and how often it came in a row.
     pub repeated: Option<(ToolName, Digest, u64)>,
+    /// Calls that succeeded: while it stands still, what was judged stays judged.
+    pub successes: u64,
     /// Tokens used by everything in this session.
     pub usage: Usage,
     /// What is kept under keys.
@@ -169,6 +171,7 @@ impl Session {
             tallies: OrdMap::new(),
             reads: OrdMap::new(),
             repeated: None,
+            successes: 0,
             usage: Usage::default(),
             state: State::default(),
             feedback: Vector::new(),
@@ -201,7 +204,6 @@ impl Session {
                 self.prompt = Some(*prompt);
                 self.input = input.as_str().into();
                 self.turns = Vector::new();
-                self.feedback = Vector::new();
                 self.repeated = None;
                 if let Some(stay) = self.stays.back_mut() {
                     stay.loops += 1;
@@ -294,8 +296,8 @@ impl Session {
         for call in calls.iter() {
             self.receive(Arc::clone(call), actor, Some(turn));
         }
-        let told = OrdMap::new();
-        self.turns.push_back(Arc::new(Turn { number: turn, text: text.into(), calls, told }));
+        let (notes, text, told) = (std::mem::take(&mut self.feedback), text.into(), OrdMap::new());
+        self.turns.push_back(Arc::new(Turn { number: turn, notes, text, calls, told }));
     }
 
     fn receive(&mut self, raw: Arc<RawCall>, actor: &Actor, turn: Option<u64>) {
@@ -334,6 +336,7 @@ impl Session {
 
     fn settled(&mut self, settled: &CallSettled) {
         if settled.outcome == Outcome::Done {
+            self.successes += 1;
             if let Some(tally) =
                 self.tool_of(settled.call).and_then(|tool| self.tallies.get_mut(&tool))
             {

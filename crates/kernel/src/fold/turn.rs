@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
@@ -14,6 +14,8 @@ use crate::names::CallId;
 pub struct Turn {
     /// Its number within the session.
     pub number: u64,
+    /// Words from outside that the request of this turn showed, and no later one.
+    pub notes: Vector<Arc<str>>,
     /// What the model said.
     pub text: Arc<str>,
     /// The calls it wanted, in order.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::refusal::Refusal;
-use super::{Admitted, Call, prepare, resolve};
+use super::{Admitted, Call, Circumstances, prepare, resolve};
 use crate::agent::Agent;
 use crate::digest::Tag;
 use crate::envelope::{Code, Trouble};
@@ -71,39 +71,42 @@ pub fn admit(agent: &Agent, world: &World<'_>, call: Call, touched: Vec<Touched>
         Err(refusal) => Judgement::Refused(refusal),
         Ok(Some((policy, reason))) if !approved => Judgement::Asked { call, policy, reason },
         Ok(_) => {
-            // Resolving demanded a phase, so there is one; the shown one is the stricter guess.
-            let phase = world.session.phase.clone().unwrap_or_else(|| call.shown_in.clone());
-            Judgement::Admitted(Admitted { phase, call, touched })
+            let judged_in = Circumstances::of(agent, world);
+            Judgement::Admitted(Admitted { call, touched, approved, judged_in })
         }
     }
 }
 
-/// Judges an admitted call again when the world moved since: another phase, other versions.
+/// Judges an admitted call again when the world moved since it was admitted: another phase or
+/// configuration, a call that succeeded, other versions of what it touches.
 ///
-/// What a person approved stays approved; what is denied now is denied.
+/// What a person approved stays approved; what is denied now is denied, and what would have to
+/// be asked now waits for a new call.
 pub fn confirm(
     agent: &Agent,
     world: &World<'_>,
     admitted: Admitted,
     touched: Vec<Touched>,
 ) -> Result<Admitted, Refusal> {
-    let phase = world.session.phase.as_ref().filter(|phase| **phase != admitted.phase);
-    if phase.is_none() && touched == admitted.touched {
+    let judged_in = Circumstances::of(agent, world);
+    if judged_in == admitted.judged_in && touched == admitted.touched {
         return Ok(admitted);
     }
-    let call = admitted.call;
-    if let Some(phase) = phase.filter(|phase| !agent.grants(phase, call.place)) {
+    let Admitted { call, approved, .. } = admitted;
+    let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
+    if !agent.grants(phase, call.place) {
         let available = resolve::available(agent, phase, &call.shown_in);
         return Err(resolve::not_granted(call.spec.name.as_str(), phase, available));
     }
     let world = World { counted: Counted::Already, ..*world };
-    word(agent, &world, &call, &touched)?;
-    let phase = phase.cloned().unwrap_or(admitted.phase);
-    Ok(Admitted { call, touched, phase })
+    match word(agent, &world, &call, &touched)? {
+        Some((_, reason)) if !approved => Err(Refusal::pending(&reason)),
+        _ => Ok(Admitted { call, touched, approved, judged_in }),
+    }
 }
 
-/// Takes up an admitted call from the log, to run it after a crash. It is confirmed like any
-/// other before it runs.
+/// Takes up an admitted call from the log, to run it after a crash. It is judged again before
+/// it runs, whatever the log says.
 ///
 /// `None` means that it may have reached the world already: its outcome is unknown.
 pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Admitted>, Refusal> {
@@ -121,8 +124,12 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
         let message = "The tool changed since this call was admitted. Make the call again.";
         return Err(Refusal::new(Stage::Judge, Trouble::new(Code::COMMIT_CONFLICT, message)));
     }
-    let phase = call.shown_in.clone();
-    Ok(Some(Admitted { touched: logged.touches.clone(), call, phase }))
+    // No circumstances are like these, so the call is judged again.
+    let never = u64::MAX;
+    let judged_in =
+        Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
+    let (touched, approved) = (logged.touches.clone(), logged.approved);
+    Ok(Some(Admitted { call, touched, approved, judged_in }))
 }
 
 /// All policies' word: an error refuses, `Some` asks, `None` allows.

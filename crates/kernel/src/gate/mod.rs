@@ -5,7 +5,7 @@
 //! ```compile_fail
 //! use toolgate_kernel::gate::Admitted;
 //! fn forge() -> Admitted {
-//!     Admitted { call: todo!(), touched: vec![], phase: todo!() }
+//!     Admitted { call: todo!(), touched: vec![], approved: true, judged_in: todo!() }
 //! }
 //! ```
 //!
@@ -35,7 +35,7 @@ use crate::actor::Actor;
 use crate::agent::Agent;
 use crate::digest::Digest;
 use crate::event::{CallAdmitted, RawCall};
-use crate::fold::{OpenCall, Session};
+use crate::fold::{OpenCall, Session, World};
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName};
 use crate::tool::ToolSpec;
@@ -99,7 +99,29 @@ impl Call {
 pub struct Admitted {
     call: Call,
     touched: Vec<Touched>,
-    phase: PhaseName,
+    /// Whether a person said yes to these very arguments.
+    approved: bool,
+    judged_in: Circumstances,
+}
+
+/// What a judgement stood on. When it is the same at the start of the run, so is the judgement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Circumstances {
+    config: Digest,
+    phase: Option<PhaseName>,
+    successes: u64,
+    project: u64,
+}
+
+impl Circumstances {
+    fn of(agent: &Agent, world: &World<'_>) -> Self {
+        Self {
+            config: agent.fingerprint,
+            phase: world.session.phase.clone(),
+            successes: world.session.successes,
+            project: world.project.seq,
+        }
+    }
 }
 
 impl Admitted {
@@ -123,6 +145,7 @@ impl Admitted {
             effect: call.spec.effect,
             args: call.rewritten.then(|| Value::Object(call.args.clone())),
             args_hash: call.args_hash,
+            approved: self.approved,
             touches: self.touched.clone(),
             warnings: call.warnings.clone(),
         }

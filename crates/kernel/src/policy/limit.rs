@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Policy, Verdict};
+use super::{Names, Policy, Verdict};
 use crate::fold::{Counted, RATE_CALLS_MAX, Tally, World};
 use crate::gate::Call;
 use crate::key::Touched;
@@ -130,6 +130,10 @@ impl Policy for CountLimit {
         Verdict::Deny(format!("At most {max} calls of {tools} per {stretch}; all are used."))
     }
 
+    fn names(&self) -> Names<'_> {
+        Names { tools: self.tools.iter().collect(), families: Vec::new() }
+    }
+
     fn describe(&self) -> Value {
         json!({ "limit": { "tools": self.tools, "per": self.per, "max": self.max } })
     }
@@ -151,6 +155,10 @@ impl Policy for RateLimit {
         }
         let (max, tools, ms) = (self.max, list(&self.tools), self.window_ms);
         Verdict::Deny(format!("At most {max} calls of {tools} within {ms} ms; wait a little."))
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { tools: self.tools.iter().collect(), families: Vec::new() }
     }
 
     fn describe(&self) -> Value {

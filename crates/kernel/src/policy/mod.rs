@@ -20,7 +20,7 @@ pub use sequential::SequentialDependency;
 use crate::fold::World;
 use crate::gate::Call;
 use crate::key::Touched;
-use crate::names::PolicyName;
+use crate::names::{Family, PolicyName, ToolName};
 use crate::tool::ToolSpec;
 
 /// A judge of calls. What it needs to remember is in the folds, so a rollback cannot confuse it.
@@ -34,6 +34,9 @@ pub trait Policy: Send + Sync {
     /// Its word on one call. `touched` is the call's footprint with the versions found.
     fn judge(&self, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict;
 
+    /// The tools and families of keys it names; a name that does not exist is a mistake.
+    fn names(&self) -> Names<'_>;
+
     /// What it enforces, for the configuration's fingerprint and for `explain`.
     fn describe(&self) -> Value;
 }
@@ -42,6 +45,15 @@ impl fmt::Debug for dyn Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Policy({})", self.name())
     }
+}
+
+/// What a policy names.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    /// Tools.
+    pub tools: Vec<&'a ToolName>,
+    /// Families of keys.
+    pub families: Vec<&'a Family>,
 }
 
 /// A policy's word. The worst of all wins.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Policy, Verdict};
+use super::{Names, Policy, Verdict};
 use crate::fold::World;
 use crate::gate::Call;
 use crate::key::{Access, Key, Touched};
@@ -115,6 +115,10 @@ impl Policy for ReadBeforeWrite {
                 Verdict::Deny(format!("{} must be read before overwriting.", named(&touched.key)))
             }
         }
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { tools: Vec::new(), families: self.families.iter().collect() }
     }
 
     fn describe(&self) -> Value {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::expression::{Expression, ExpressionFault, Scope};
 use super::scope::{CallScope, ExampleScope, RULE_ROOTS};
-use super::{Policy, Verdict};
+use super::{Names, Policy, Verdict};
 use crate::fold::World;
 use crate::gate::Call;
 use crate::key::Touched;
@@ -156,6 +156,10 @@ impl Policy for Rule {
 
     fn judge(&self, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict {
         self.verdict(&CallScope::new(call, touched, world))
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { tools: self.tools.iter().collect(), families: Vec::new() }
     }
 
     fn describe(&self) -> Value {

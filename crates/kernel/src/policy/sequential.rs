@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Policy, Verdict};
+use super::{Names, Policy, Verdict};
 use crate::fold::World;
 use crate::gate::Call;
 use crate::key::Touched;
@@ -43,6 +43,11 @@ impl Policy for SequentialDependency {
             return Verdict::Allow;
         }
         Verdict::Deny(format!("Tool '{}' requires: {}", call.spec().name, missing.join(", ")))
+    }
+
+    fn names(&self) -> Names<'_> {
+        let tools = self.needs.iter().flat_map(|(tool, needs)| std::iter::once(tool).chain(needs));
+        Names { tools: tools.collect(), families: Vec::new() }
     }
 
     fn describe(&self) -> Value {

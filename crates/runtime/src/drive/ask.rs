@@ -34,10 +34,11 @@ impl Driver {
         self.tick();
         let Some(Some(response)) = answer else { return self.refuse(&open.raw, &pending) };
         let (args_hash, answer) = (*args_hash, response.answer);
-        // Whoever answers and is no person is refused here, by the record itself.
-        self.note(
-            &response.who,
-            Event::Answered { call: id, args_hash, answer, note: response.note },
-        )
+        let answered = Event::Answered { call: id, args_hash, answer, note: response.note };
+        // Whoever answers and is no person is refused by the kernel: nobody has answered.
+        match self.note(&response.who, answered) {
+            Err(DriveFault::Author(_)) => self.refuse(&open.raw, &pending),
+            noted => noted,
+        }
     }
 }

@@ -18,6 +18,7 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::gate::Admitted;
+use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
@@ -57,6 +58,9 @@ pub enum DriveFault {
     /// The session is over.
     #[error("the session has ended; open a new one")]
     Ended,
+    /// A change of something that is not kept with the session.
+    #[error("{0} is not kept with the session")]
+    NotHere(Key),
     /// A person asked for a phase that does not exist.
     #[error("there is no phase {0}")]
     NoPhase(PhaseName),

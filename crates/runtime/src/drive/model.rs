@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Ending, Event, Finish, InboxEvent, RawCall, StreamId};
+use toolgate_kernel::event::{Change, Ending, Event, Finish, InboxEvent, RawCall, StreamId};
+use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{FAILURES_MAX, Plan, Step, next, system_prompt};
+use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
@@ -40,8 +42,8 @@ impl Driver {
         }
     }
 
-    /// Moves the session to another phase on a person's word. The configuration's transitions
-    /// bind the model, not the person; the phase must exist.
+    /// Moves the session to another phase from outside. The configuration's transitions bind the
+    /// model, not whoever operates the session; the phase must exist.
     pub async fn move_to(
         &mut self,
         actor: &Actor,
@@ -65,9 +67,16 @@ impl Driver {
     pub async fn change(
         &mut self,
         actor: &Actor,
-        changes: Vec<toolgate_kernel::event::Change>,
+        changes: Vec<Change>,
         reason: &str,
     ) -> Result<(), DriveFault> {
+        let toolset = &self.crew.agent.toolset;
+        let here = |key: &&Key| {
+            toolset.family(key.family()).is_some_and(|family| family.home == Home::Session)
+        };
+        if let Some(key) = changes.iter().filter_map(Change::key).find(|key| !here(key)) {
+            return Err(DriveFault::NotHere(key.clone()));
+        }
         self.tick();
         self.note(actor, Event::StateChanged { changes, reason: reason.to_owned() })?;
         self.flush().await

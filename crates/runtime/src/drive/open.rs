@@ -1,6 +1,6 @@
 //! Decides how a session begins, and how it goes on after whatever ended its driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
@@ -108,7 +108,8 @@ impl Driver {
         let kept = checkpoint::load(store, key, &stream).await?;
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
         let tip = read_from(store, &stream, from, |record, _| session.apply(&record)).await?;
-        checkpoint::save(store, key, &stream, &session, (from, tip)).await?;
+        // The log is the truth; a checkpoint that cannot be kept costs time, nothing else.
+        drop(checkpoint::save(store, key, &stream, &session, (from, tip)).await);
         let session = Arc::new(session);
         let now = runtime.clock.now();
         let shared = Arc::new(Shared {
@@ -154,9 +155,12 @@ impl Driver {
             return Ok(());
         }
         let mut settled: BTreeMap<CallId, _> = BTreeMap::new();
+        let mut reported: BTreeSet<(CallId, String)> = BTreeSet::new();
         let stream = StreamId::Session(self.session.id.clone());
         read_from(self.runtime.store.as_ref(), &stream, Tip::START, |record, _| {
-            if let Event::CallSettled(event) = record.event
+            if let Event::FileConflicted { call, path, .. } = record.event {
+                reported.insert((call, path));
+            } else if let Event::CallSettled(event) = record.event
                 && event.outcome == Outcome::Done
             {
                 settled.insert(event.call, event.files);
@@ -172,6 +176,10 @@ impl Driver {
                 files.place(&tag, &change.path, change.old, change.new)?
             {
                 let (call, path) = (tag.call, change.path.clone());
+                // The copy stays for a person to look at; saying it once is enough.
+                if !reported.insert((call, path.clone())) {
+                    continue;
+                }
                 self.note(&Actor::System, Event::FileConflicted { call, path, found })?;
             }
         }

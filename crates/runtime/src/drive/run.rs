@@ -35,6 +35,11 @@ impl Transaction {
         driver: &mut Driver,
         admitted: Admitted,
     ) -> Result<Result<Self, Refusal>, DriveFault> {
+        // Only what this driver's log says was admitted may begin, whoever holds the admission.
+        let logged = driver.admitted(admitted.call().id());
+        if logged.is_none_or(|logged| logged.args_hash != admitted.call().args_hash()) {
+            return Ok(Err(Refusal::unreachable("the log has no such admission")));
+        }
         let (project, _) = driver.runtime.project();
         let agent = Arc::clone(&driver.crew.agent);
         let files = driver.runtime.files.as_ref();
@@ -123,7 +128,7 @@ impl Driver {
             Ok(None) => return self.settle_unknown(id).map(|()| None),
             Err(refusal) => return self.settle_refused(id, &refusal).map(|()| None),
         };
-        if let Some(trouble) = self.over() {
+        if let Some(trouble) = self.over(id) {
             return self.settle_failed(id, vec![trouble]).map(|()| None);
         }
         let tool = self.crew.tools.get(&admitted.call().spec().name).cloned();
@@ -139,8 +144,10 @@ impl Driver {
         }
     }
 
-    /// The run's own end, when it has come: no call begins after it.
-    fn over(&self) -> Option<Trouble> {
+    /// The run's own end, when it has come: no call of the model begins after it. A caller
+    /// without a model loop is no run; its session may be old.
+    fn over(&self, id: CallId) -> Option<Trouble> {
+        self.view.open.get(&id)?.turn?;
         let limits = &self.crew.agent.limits;
         if self.now.ms_since(self.view.opened_at) > limits.run_ms_max {
             let message = "The run's time is over. Nothing more is run.";
@@ -153,6 +160,9 @@ impl Driver {
     /// What one call may take: its own limit, or what is left of the run.
     fn call_ms_max(&self) -> u64 {
         let limits = &self.crew.agent.limits;
+        if self.view.iteration == 0 {
+            return limits.call_ms_max;
+        }
         let end = self.view.opened_at.plus_ms(limits.run_ms_max);
         limits.call_ms_max.min(end.ms_since(self.now).max(1))
     }

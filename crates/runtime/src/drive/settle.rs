@@ -225,6 +225,11 @@ impl Driver {
             give_way(tx, ended, &key);
         }
         if let Err(fault) = self.stage_files(tx) {
+            // What was staged before the fault is forgotten too; what cannot be removed now is
+            // removed by the next resume.
+            for at in 0..tx.staged.files.len() {
+                drop(self.runtime.files.discard(&self.tag(tx, at)));
+            }
             tx.staged = Staged::default();
             *ended = Ended::failed(vec![Trouble::new(Code::TOOL_FAILED, fault.to_string())]);
         }

@@ -14,7 +14,6 @@ use toolgate_kernel::path::project_path;
 use toolgate_runtime::port::FilesFault;
 
 use super::staging::Staging;
-pub(super) use super::walk::sync;
 use super::walk::{Spot, Stamp, Walk, identity, leads_elsewhere, stamp};
 use super::{FILE_BYTES_MAX, unavailable};
 

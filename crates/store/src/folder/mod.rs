@@ -77,35 +77,32 @@ impl Folder {
             let reason = "its staged copy is gone or damaged; write the file again".to_owned();
             return Err(FilesFault::Unavailable { path: path.to_owned(), reason });
         }
-        let (spot, placed) = match found {
-            Found::File { spot, stamp, .. } => {
-                let placed = self.staging.place_over(tag, &spot, stamp);
-                (spot, placed)
-            }
-            Found::Nothing(Some(spot)) | Found::Other(spot) => {
-                let placed = self.staging.place_new(tag, &spot);
-                (spot, placed)
-            }
-            Found::Nothing(None) => {
-                let spot = self.jail.make(path)?;
-                let placed = self.staging.place_new(tag, &spot);
-                (spot, placed)
-            }
+        let (spot, seen) = match found {
+            Found::File { spot, stamp, .. } => (spot, Some(stamp)),
+            Found::Nothing(Some(spot)) | Found::Other(spot) => (spot, None),
+            Found::Nothing(None) => (self.jail.make(path)?, None),
         };
-        if placed.map_err(unavailable)? == Moved::Late {
+        let moved = match seen {
+            Some(stamp) => self.staging.place_over(tag, &spot, stamp),
+            None => self.staging.place_new(tag, &spot),
+        };
+        if moved.map_err(unavailable)? == Moved::Late {
             return Ok(Placed::Conflict { found: self.jail.look(path)?.version() });
         }
-        jail::sync(&spot.folder).map_err(unavailable)?;
+        walk::sync(&spot.folder).map_err(unavailable)?;
         self.forget(tag, path)
     }
 
     /// Removes a file.
     fn remove(&self, tag: &StageTag, path: &str, found: &Found) -> Result<Placed, FilesFault> {
-        if let Found::File { spot, .. } = found {
-            let removed = spot.folder.remove_file(&spot.name);
-            removed
-                .and_then(|()| jail::sync(&spot.folder))
-                .map_err(|error| unavailable(path, &error))?;
+        let unavailable = |error: io::Error| unavailable(path, &error);
+        if let Found::File { spot, stamp, .. } = found {
+            let now = spot.folder.symlink_metadata(&spot.name).map_err(unavailable)?;
+            if walk::stamp(&now) != *stamp {
+                return Ok(Placed::Conflict { found: self.jail.look(path)?.version() });
+            }
+            spot.folder.remove_file(&spot.name).map_err(unavailable)?;
+            walk::sync(&spot.folder).map_err(unavailable)?;
         }
         self.forget(tag, path)
     }
