@@ -10,6 +10,9 @@ mod store;
 
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(name = "toolgate-bench", about = "Measures toolgate. Prints one JSON line per figure.")]
 struct Options {

@@ -8,6 +8,9 @@ mod project;
 
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Every tool call a model makes passes one gate.
 #[derive(Parser)]
 #[command(

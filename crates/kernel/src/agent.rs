@@ -170,6 +170,7 @@ impl Agent {
         }
         let masks = Masks { toolset: &toolset, draft: &draft };
         masks.check_policies()?;
+        masks.check_groups()?;
         let mut phases: Vec<(Phase, BTreeSet<usize>)> = Vec::new();
         for phase in &draft.phases {
             if phases.iter().any(|(other, _)| other.name == phase.name) {
@@ -298,6 +299,14 @@ impl Masks<'_> {
                     return Err(unknown(&place, "state family", family.as_str(), known));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A group that no phase uses yet is checked all the same.
+    fn check_groups(&self) -> Result<(), AgentRefusal> {
+        for (name, tools) in &self.draft.groups {
+            self.tools(tools, &format!("group {name}"))?;
         }
         Ok(())
     }

@@ -73,11 +73,7 @@ impl Meter {
 
     /// All sources together.
     pub fn sum(&self) -> Usage {
-        self.totals.values().fold(Usage::default(), |sum, usage| Usage {
-            input_tokens: sum.input_tokens.saturating_add(usage.input_tokens),
-            output_tokens: sum.output_tokens.saturating_add(usage.output_tokens),
-            cached_tokens: sum.cached_tokens.saturating_add(usage.cached_tokens),
-        })
+        self.totals.values().fold(Usage::default(), |sum, usage| sum.plus(usage))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -62,15 +62,19 @@ pub(crate) async fn execute(
         return Executed::CutOff(cancelled());
     }
     // The call of `run` itself may panic too, so it happens inside the guarded future.
-    let guarded = AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind();
-    let guarded = async {
+    let mut guarded = pin!(AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind());
+    let stoppable = pin!(async {
+        // Most tools answer at once; nobody need listen for a cancellation then.
+        if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(guarded.as_mut().poll(cx))).await {
+            return Some(done);
+        }
         tokio::select! {
             biased;
             answered = guarded => Some(answered),
             () = cancel.cancelled() => None,
         }
-    };
-    match within(call_ms_max, guarded).await {
+    });
+    match within(call_ms_max, stoppable).await {
         Some(Some(Ok(result))) => Executed::Answered(result),
         Some(Some(Err(_))) => Executed::CutOff(Trouble::new(
             Code::TOOL_PANICKED,
@@ -85,8 +89,9 @@ pub(crate) async fn execute(
 }
 
 /// Waits for some work, at most so long. A timer is only set for what is not done at once.
-pub(crate) async fn within<T>(ms: u64, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
+///
+/// The work is pinned by the caller, because moving a large future costs more than polling it.
+pub(crate) async fn within<T>(ms: u64, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
         return Some(done);
     }

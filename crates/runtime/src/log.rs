@@ -25,8 +25,11 @@ impl Tip {
     pub fn add<E: Authored + Serialize>(
         &mut self,
         record: &Record<E>,
+        scratch: &mut Vec<u8>,
     ) -> Result<Row, AuthorRefusal> {
-        let bytes = record.encode()?;
+        scratch.clear();
+        record.encode_into(scratch)?;
+        let bytes = scratch.as_slice().to_vec();
         debug_assert_eq!(record.seq, self.seq + 1);
         *self = Self { seq: record.seq, hash: Digest::link(self.hash, &bytes) };
         Ok(Row { seq: self.seq, bytes, hash: self.hash })

@@ -167,10 +167,11 @@ impl Runtime {
     ) -> Result<ProjectBatch, AuthorRefusal> {
         let (project, before) = self.project();
         let (mut tip, mut rows, mut records) = (before, Vec::new(), Vec::new());
+        let mut scratch = Vec::new();
         for event in events {
             let (seq, at) = (tip.seq + 1, self.clock.now());
             let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
-            rows.push(tip.add(&record)?);
+            rows.push(tip.add(&record, &mut scratch)?);
             records.push(record);
         }
         let batch = batch(&self.key, StreamId::Project, None, before.seq, rows, tip);
@@ -212,7 +213,7 @@ impl Runtime {
             let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
             let event = InboxEvent::Spoken { said: said.clone() };
             let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
-            let rows = vec![tip.add(&record)?];
+            let rows = vec![tip.add(&record, &mut Vec::new())?];
             let batch = batch(&self.key, stream.clone(), None, after, rows, tip);
             match self.store.append(Append { batches: vec![batch], blobs: vec![] }).await {
                 Ok(()) => return Ok(seq),

@@ -203,6 +203,17 @@ pub struct Usage {
     pub cached_tokens: u64,
 }
 
+impl Usage {
+    /// Both together. What a provider says is not trusted, so a sum stops at the largest number.
+    pub fn plus(&self, more: &Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(more.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(more.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(more.cached_tokens),
+        }
+    }
+}
+
 /// A person's word on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

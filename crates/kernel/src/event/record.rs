@@ -165,12 +165,18 @@ impl<E: Authored> Record<E> {
 impl<E: Authored + Serialize> Record<E> {
     /// The bytes that are stored and chained.
     pub fn encode(&self) -> Result<Vec<u8>, AuthorRefusal> {
-        self.check_author()?;
-        let mut bytes = Vec::with_capacity(512);
-        // Writing our own plain types into memory has no way to fail.
-        let written = serde_json::to_writer(&mut bytes, self);
-        debug_assert!(written.is_ok());
+        let mut bytes = Vec::new();
+        self.encode_into(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Appends the bytes that are stored and chained.
+    pub fn encode_into(&self, bytes: &mut Vec<u8>) -> Result<(), AuthorRefusal> {
+        self.check_author()?;
+        // Writing our own plain types into memory has no way to fail.
+        let written = serde_json::to_writer(bytes, self);
+        debug_assert!(written.is_ok());
+        Ok(())
     }
 }
 

@@ -215,9 +215,7 @@ impl Session {
             }
             Event::ModelReplied { turn, text, calls, usage, .. } => {
                 self.replied(*turn, text, calls, &record.actor);
-                self.usage.input_tokens += usage.input_tokens;
-                self.usage.output_tokens += usage.output_tokens;
-                self.usage.cached_tokens += usage.cached_tokens;
+                self.usage = self.usage.plus(usage);
             }
             Event::ModelFailed { .. } => {
                 self.asking = false;

@@ -14,7 +14,7 @@ use crate::event::Stage;
 use crate::fold::OpenCall;
 use crate::key::{Access, Key};
 use crate::path::project_path;
-use crate::tool::{Fit, ToolSpec};
+use crate::tool::{Fit, Misfit, ToolSpec};
 
 pub(super) fn validate(
     resolved: Resolved,
@@ -27,14 +27,19 @@ pub(super) fn validate(
     }
     let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
     let mut args = Value::Object(parsed.args);
-    let fit = spec.input_shape.fit(&mut args, &mut warnings).map_err(|misfits| Refusal {
+    let misfitting = |misfits: Vec<Misfit>| Refusal {
         stage: Stage::Validate,
         denial: None,
         errors: misfits.into_iter().map(Trouble::from).collect(),
-    })?;
+    };
+    let fit = spec.input_shape.fit(&mut args, &mut warnings).map_err(misfitting)?;
     let mut moved = Fit::AsWritten;
     if let Value::Object(args) = &mut args {
         moved = normalise_paths(&spec, args)?;
+    }
+    if moved == Fit::Changed {
+        // The tool gets the path in its one form, so it is that form which must fit the type.
+        spec.input_shape.fit(&mut args, &mut warnings).map_err(misfitting)?;
     }
     let args_hash = Digest::of_json(&args);
     let Value::Object(args) = args else { return Err(invalid("Send one JSON object.")) };

@@ -1,9 +1,11 @@
 //! Decides what a tool is: its name, its types, its effect, and what it touches.
 
 mod misfit;
+mod pattern;
 mod schema;
 mod shape;
 mod spec;
+mod union;
 
 pub use misfit::{Misfit, Problem};
 pub use schema::SchemaRefusal;

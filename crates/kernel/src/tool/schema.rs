@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use regex::RegexBuilder;
 use serde_json::{Map, Value};
 
-use super::shape::{Field, Node, Others, Shape};
+use super::pattern::Pattern;
+use super::shape::{Field, Node, Others, Shape, is_a};
+use super::union::Matching;
 
 /// Why a schema cannot be used. Whoever wrote the tool reads this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +35,12 @@ pub enum SchemaRefusal {
         /// What it points to.
         target: String,
     },
+    /// A definition that is itself, with nothing in between: no value has an end.
+    #[error("{target:?} is defined by nothing but itself")]
+    Circle {
+        /// The definition.
+        target: String,
+    },
     /// Nested deeper than any real type.
     #[error("the schema is nested deeper than {SCHEMA_DEPTH_MAX}")]
     TooDeep,
@@ -43,12 +50,16 @@ pub enum SchemaRefusal {
         /// The path that was given.
         path: String,
     },
+    /// A path was declared that no text field of the record holds.
+    #[error("no text field {field:?} to hold a path")]
+    NotAPath {
+        /// The field that was given.
+        field: String,
+    },
 }
 
 /// Deepest nesting of a schema.
 const SCHEMA_DEPTH_MAX: usize = 32;
-/// Largest compiled pattern.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Keywords that describe and do not constrain.
 const NOTES: &[&str] = &[
@@ -81,8 +92,40 @@ pub(super) fn compile(schema: &Value) -> Result<Shape, SchemaRefusal> {
     let definitions = sources
         .into_iter()
         .map(|source| compiler.node(source, "$defs", 0))
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
+    for (target, at) in &compiler.names {
+        if leads_to(&definitions, *at, *at, &mut Vec::new()) {
+            return Err(SchemaRefusal::Circle { target: target.clone() });
+        }
+    }
     Ok(Shape { root: compiler.node(schema, "schema", 0)?, definitions })
+}
+
+/// Whether walking a definition comes to another one without stepping into the value.
+fn leads_to(definitions: &[Node], from: usize, to: usize, seen: &mut Vec<usize>) -> bool {
+    let mut nodes: Vec<&Node> = definitions.get(from).into_iter().collect();
+    while let Some(node) = nodes.pop() {
+        match node {
+            Node::Definition(next) if *next == to => return true,
+            Node::Definition(next) if !seen.contains(next) => {
+                seen.push(*next);
+                nodes.extend(definitions.get(*next));
+            }
+            Node::Nullable(inner) | Node::Typed { inner, .. } => nodes.push(inner),
+            Node::Union { branches, .. } => nodes.extend(branches),
+            Node::Definition(_)
+            | Node::Any
+            | Node::Null
+            | Node::Bool
+            | Node::Integer { .. }
+            | Node::Number { .. }
+            | Node::Text { .. }
+            | Node::OneOf(_)
+            | Node::List { .. }
+            | Node::Object { .. } => {}
+        }
+    }
+    false
 }
 
 struct Compiler {
@@ -111,31 +154,45 @@ impl Compiler {
             keys.only(&["allOf"])?;
             return self.node(single, place, depth + 1);
         }
-        for union in ["anyOf", "oneOf"] {
+        for (union, matching) in [("anyOf", Matching::Any), ("oneOf", Matching::One)] {
             if let Some(branches) = map.get(union).and_then(Value::as_array) {
                 keys.only(&[union, "type"])?;
-                return self.union(branches, place, depth);
+                let inner = self.union(branches, matching, place, depth)?;
+                return Ok(match keys.types()? {
+                    None => inner,
+                    Some(types) => Node::Typed { types, inner: Box::new(inner) },
+                });
             }
         }
         if let Some(value) = map.get("const") {
             keys.only(&["const", "type"])?;
-            return Ok(Node::OneOf(vec![value.clone()]));
+            return keys.one_of(std::slice::from_ref(value));
         }
         if let Some(values) = map.get("enum").and_then(Value::as_array) {
             keys.only(&["enum", "type"])?;
-            return Ok(Node::OneOf(values.clone()));
+            return keys.one_of(values);
         }
         self.typed(&keys, depth)
     }
 
-    fn union(&self, branches: &[Value], place: &str, depth: usize) -> Result<Node, SchemaRefusal> {
+    fn union(
+        &self,
+        branches: &[Value],
+        matching: Matching,
+        place: &str,
+        depth: usize,
+    ) -> Result<Node, SchemaRefusal> {
         let mut nodes = branches
             .iter()
             .map(|branch| self.node(branch, place, depth + 1))
             .collect::<Result<Vec<_>, _>>()?;
-        let before = nodes.len();
+        let nulls = nodes.iter().filter(|node| matches!(node, Node::Null)).count();
+        // What must be one of several kinds and may be two of them has to be tried.
+        let apart = matching == Matching::Any || plainly_apart(&nodes);
+        if nodes.len() > 1 && !apart {
+            return Ok(Node::Union { branches: nodes, matching });
+        }
         nodes.retain(|node| !matches!(node, Node::Null));
-        let nullable = nodes.len() < before;
         let constants = nodes.iter().all(|node| matches!(node, Node::OneOf(_)));
         let node = match nodes.len() {
             0 => return Ok(Node::Null),
@@ -146,33 +203,30 @@ impl Compiler {
                     .flat_map(|node| if let Node::OneOf(values) = node { values } else { vec![] })
                     .collect(),
             ),
-            _ => Node::Union(nodes),
+            _ => Node::Union { branches: nodes, matching },
         };
-        Ok(if nullable { Node::Nullable(Box::new(node)) } else { node })
+        Ok(if nulls > 0 { Node::Nullable(Box::new(node)) } else { node })
     }
 
     fn typed(&self, keys: &Keywords<'_>, depth: usize) -> Result<Node, SchemaRefusal> {
-        let types: Vec<&str> = match keys.map.get("type") {
-            None if keys.map.contains_key("properties") => vec!["object"],
+        let types = match keys.types()? {
+            Some(types) => types,
+            None if keys.map.contains_key("properties") => vec!["object".to_owned()],
             None => {
                 keys.only(&[])?;
                 return Ok(Node::Any);
             }
-            Some(Value::String(one)) => vec![one],
-            Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-            Some(_) => return Err(keys.bad("type")),
         };
-        let nullable = types.contains(&"null");
+        let nullable = types.iter().any(|name| name == "null");
         let mut nodes = types
             .iter()
-            .filter(|name| **name != "null")
+            .filter(|name| *name != "null")
             .map(|name| self.of_type(name, keys, depth))
             .collect::<Result<Vec<_>, _>>()?;
         let node = match nodes.len() {
-            0 if nullable => return Ok(Node::Null),
-            0 => return Err(keys.bad("type")),
+            0 => return Ok(Node::Null),
             1 => nodes.remove(0),
-            _ => Node::Union(nodes),
+            _ => Node::Union { branches: nodes, matching: Matching::Any },
         };
         Ok(if nullable { Node::Nullable(Box::new(node)) } else { node })
     }
@@ -187,10 +241,16 @@ impl Compiler {
             "boolean" => keys.only(&["type"]).map(|()| Node::Bool),
             "integer" => {
                 keys.only(&["type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])?;
-                let above = keys.integer("exclusiveMinimum")?.map(|bound| bound + 1);
-                let below = keys.integer("exclusiveMaximum")?.map(|bound| bound - 1);
-                let min = keys.integer("minimum")?.max(above);
-                let max = keys.integer("maximum")?.into_iter().chain(below).min();
+                let (least, most) = keys.width();
+                let above = keys
+                    .integer("exclusiveMinimum", f64::floor)?
+                    .map(|bound| bound.saturating_add(1));
+                let below = keys
+                    .integer("exclusiveMaximum", f64::ceil)?
+                    .map(|bound| bound.saturating_sub(1));
+                let min = keys.integer("minimum", f64::ceil)?.max(above).max(least);
+                let max = keys.integer("maximum", f64::floor)?;
+                let max = max.into_iter().chain(below).chain(most).min();
                 Ok(Node::Integer { min, max })
             }
             "number" => {
@@ -280,14 +340,63 @@ impl Keywords<'_> {
         }
     }
 
-    fn integer(&self, keyword: &'static str) -> Result<Option<i128>, SchemaRefusal> {
+    /// The types a schema names; absent when it names none.
+    fn types(&self) -> Result<Option<Vec<String>>, SchemaRefusal> {
+        const KNOWN: &[&str] =
+            &["null", "boolean", "integer", "number", "string", "array", "object"];
+        let names: Vec<&Value> = match self.map.get("type") {
+            None => return Ok(None),
+            Some(Value::Array(several)) => several.iter().collect(),
+            Some(one) => vec![one],
+        };
+        let types: Option<Vec<String>> = names
+            .iter()
+            .map(|name| name.as_str().filter(|name| KNOWN.contains(name)).map(str::to_owned))
+            .collect();
+        types.filter(|types| !types.is_empty()).map(Some).ok_or_else(|| self.bad("type"))
+    }
+
+    /// A choice of values. One that is not of the type beside it can never be sent.
+    fn one_of(&self, values: &[Value]) -> Result<Node, SchemaRefusal> {
+        let mut values = values.to_vec();
+        if let Some(types) = self.types()? {
+            values.retain(|value| types.iter().any(|name| is_a(name, value)));
+        }
+        if values.is_empty() { Err(self.bad("type")) } else { Ok(Node::OneOf(values)) }
+    }
+
+    /// The bounds of a whole number of a certain width, which its format names.
+    fn width(&self) -> (Option<i128>, Option<i128>) {
+        let (least, most): (i128, i128) =
+            match self.map.get("format").and_then(Value::as_str).unwrap_or_default() {
+                "int8" => (i8::MIN.into(), i8::MAX.into()),
+                "int16" => (i16::MIN.into(), i16::MAX.into()),
+                "int32" => (i32::MIN.into(), i32::MAX.into()),
+                "int64" => (i64::MIN.into(), i64::MAX.into()),
+                "uint8" => (0, u8::MAX.into()),
+                "uint16" => (0, u16::MAX.into()),
+                "uint32" => (0, u32::MAX.into()),
+                "uint64" => (0, u64::MAX.into()),
+                _ => return (None, None),
+            };
+        (Some(least), Some(most))
+    }
+
+    /// A bound of a whole number. One with a fraction is brought to the whole number `towards`.
+    fn integer(
+        &self,
+        keyword: &'static str,
+        towards: fn(f64) -> f64,
+    ) -> Result<Option<i128>, SchemaRefusal> {
         let Some(value) = self.map.get(keyword) else { return Ok(None) };
         let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
-        // Types wider than JSON numbers give their bounds as floats; those bounds never bite.
-        if whole.is_none() && value.is_f64() {
-            return Ok(None);
-        }
-        whole.map(Some).ok_or_else(|| self.bad(keyword))
+        let float = || {
+            let bound = towards(value.as_f64()?);
+            // The bounds of a type wider than any number we take are as good as none.
+            let beyond = if bound < 0.0 { i128::MIN } else { i128::MAX };
+            Some(format!("{bound:.0}").parse().unwrap_or(beyond))
+        };
+        whole.or_else(float).map(Some).ok_or_else(|| self.bad(keyword))
     }
 
     fn float(&self, keyword: &'static str) -> Result<Option<f64>, SchemaRefusal> {
@@ -304,13 +413,36 @@ impl Keywords<'_> {
         }
     }
 
-    fn pattern(&self, value: &Value) -> Result<regex::Regex, SchemaRefusal> {
-        let source = value.as_str().ok_or_else(|| self.bad("pattern"))?;
-        RegexBuilder::new(source)
-            .size_limit(PATTERN_BYTES_MAX)
-            .build()
-            .map_err(|_| self.bad("pattern"))
+    fn pattern(&self, value: &Value) -> Result<Pattern, SchemaRefusal> {
+        value.as_str().and_then(Pattern::compile).ok_or_else(|| self.bad("pattern"))
     }
+}
+
+/// Whether it is plain that no value can be two of these kinds: at most one null, and beside it
+/// either one kind that has no null or choices that share nothing.
+fn plainly_apart(nodes: &[Node]) -> bool {
+    let (mut nulls, mut plain, mut values) = (0, 0, Vec::new());
+    for node in nodes {
+        match node {
+            Node::Null => nulls += 1,
+            Node::OneOf(choice) => values.extend(choice),
+            Node::Bool
+            | Node::Integer { .. }
+            | Node::Number { .. }
+            | Node::Text { .. }
+            | Node::List { .. }
+            | Node::Object { .. } => plain += 1,
+            Node::Any
+            | Node::Nullable(_)
+            | Node::Union { .. }
+            | Node::Typed { .. }
+            | Node::Definition(_) => return false,
+        }
+    }
+    let distinct = values.iter().enumerate().all(|(at, value)| {
+        !value.is_null() && !values.iter().take(at).any(|before| before == value)
+    });
+    nulls <= 1 && (values.is_empty() && plain <= 1 || plain == 0 && distinct)
 }
 
 /// The field at a path such as `title`, `meta.author` or `steps[].title`.
@@ -338,7 +470,8 @@ pub(super) fn field_mut<'a>(
         | Node::Text { .. }
         | Node::OneOf(_)
         | Node::List { .. }
-        | Node::Union(_) => return None,
+        | Node::Typed { .. }
+        | Node::Union { .. } => return None,
     };
     let field = fields.iter_mut().find(|field| field.name == name)?;
     let Some(rest) = rest else { return Some(field) };

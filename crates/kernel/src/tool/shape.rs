@@ -1,10 +1,11 @@
 //! Decides whether a value fits its schema, after declared aliases and the safe coercions.
 
-use regex::Regex;
 use serde_json::{Map, Number, Value};
 
 use super::misfit::{Misfit, Path, Problem};
+use super::pattern::Pattern;
 use super::schema::{SchemaRefusal, compile};
+use super::union::Matching;
 use crate::names::nearest;
 
 /// A schema compiled for walking: fields in declared order, unknown keys refused at every depth.
@@ -19,14 +20,39 @@ pub(super) enum Node {
     Any,
     Null,
     Bool,
-    Integer { min: Option<i128>, max: Option<i128> },
-    Number { min: Option<f64>, max: Option<f64> },
-    Text { min: Option<u64>, max: Option<u64>, pattern: Option<Regex> },
+    Integer {
+        min: Option<i128>,
+        max: Option<i128>,
+    },
+    Number {
+        min: Option<f64>,
+        max: Option<f64>,
+    },
+    Text {
+        min: Option<u64>,
+        max: Option<u64>,
+        pattern: Option<Pattern>,
+    },
     OneOf(Vec<Value>),
-    List { item: Box<Node>, min: Option<u64>, max: Option<u64> },
-    Object { fields: Vec<Field>, others: Others },
+    List {
+        item: Box<Node>,
+        min: Option<u64>,
+        max: Option<u64>,
+    },
+    Object {
+        fields: Vec<Field>,
+        others: Others,
+    },
     Nullable(Box<Node>),
-    Union(Vec<Node>),
+    Union {
+        branches: Vec<Node>,
+        matching: Matching,
+    },
+    /// A union or choice beside which the schema also names the type.
+    Typed {
+        types: Vec<String>,
+        inner: Box<Node>,
+    },
     Definition(usize),
 }
 
@@ -48,6 +74,8 @@ pub(super) enum Others {
 const MISFITS_MAX: usize = 10;
 /// Allowed values listed in one message.
 const ALLOWED_MAX: usize = 50;
+/// Steps of one walk. Kinds that look alike at every depth would take two to the power of it.
+const STEPS_MAX: u32 = 1_000_000;
 
 impl Shape {
     /// Compiles a schema; a keyword that could not be enforced is refused, not ignored.
@@ -65,9 +93,22 @@ impl Shape {
         Ok(())
     }
 
+    /// Refuses a path argument that is no text field of its own: it would never be looked at.
+    pub(super) fn check_path(&self, field: &str) -> Result<(), SchemaRefusal> {
+        let is_text = |node: &Node| matches!(node, Node::Text { .. });
+        let holds_path = |known: &Field| {
+            let optional = matches!(&known.node, Node::Nullable(inner) if is_text(inner));
+            known.name == field && (optional || is_text(&known.node))
+        };
+        if matches!(&self.root, Node::Object { fields, .. } if fields.iter().any(holds_path)) {
+            return Ok(());
+        }
+        Err(SchemaRefusal::NotAPath { field: field.to_owned() })
+    }
+
     /// Makes the value fit, or says what does not. Warnings tell what was ignored on the way.
     pub fn fit(&self, value: &mut Value, warnings: &mut Vec<String>) -> Result<Fit, Vec<Misfit>> {
-        let mut walk = Walk { shape: self, fit: Fit::AsWritten, misfits: Vec::new(), warnings };
+        let mut walk = Walk::new(self, warnings, STEPS_MAX);
         walk.node(&self.root, value, &Path::Root);
         if walk.misfits.is_empty() { Ok(walk.fit) } else { Err(walk.misfits) }
     }
@@ -87,15 +128,27 @@ pub enum Fit {
     Changed,
 }
 
-struct Walk<'a, 'w> {
-    shape: &'a Shape,
-    fit: Fit,
-    misfits: Vec<Misfit>,
-    warnings: &'w mut Vec<String>,
+pub(super) struct Walk<'a, 'w> {
+    pub(super) shape: &'a Shape,
+    pub(super) fit: Fit,
+    pub(super) misfits: Vec<Misfit>,
+    pub(super) warnings: &'w mut Vec<String>,
+    pub(super) steps_left: u32,
+}
+
+impl<'a, 'w> Walk<'a, 'w> {
+    pub(super) fn new(shape: &'a Shape, warnings: &'w mut Vec<String>, steps_left: u32) -> Self {
+        Self { shape, fit: Fit::AsWritten, misfits: Vec::new(), warnings, steps_left }
+    }
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, node: &Node, value: &mut Value, path: &Path<'_>) {
+    pub(super) fn node(&mut self, node: &Node, value: &mut Value, path: &Path<'_>) {
+        let Some(left) = self.steps_left.checked_sub(1) else {
+            let message = "can be read in too many ways; send something simpler".to_owned();
+            return self.misfit(path, Problem::OutOfRange, message, Vec::new());
+        };
+        self.steps_left = left;
         match node {
             Node::Any => {}
             Node::Null => {
@@ -113,7 +166,8 @@ impl Walk<'_, '_> {
             Node::List { item, min, max } => self.list(item, *min, *max, value, path),
             Node::Object { fields, others } => self.object(fields, others, value, path),
             Node::Nullable(inner) => self.nullable(inner, value, path),
-            Node::Union(branches) => self.union(branches, value, path),
+            Node::Union { branches, matching } => self.union(branches, *matching, value, path),
+            Node::Typed { types, inner } => self.typed(types, inner, value, path),
             Node::Definition(at) => {
                 let shape = self.shape;
                 if let Some(definition) = shape.definitions.get(*at) {
@@ -123,7 +177,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn coerce(&mut self, value: &mut Value, into: Value) {
+    pub(super) fn coerce(&mut self, value: &mut Value, into: Value) {
         *value = into;
         self.fit = Fit::Changed;
     }
@@ -178,7 +232,7 @@ impl Walk<'_, '_> {
         &mut self,
         min: Option<u64>,
         max: Option<u64>,
-        pattern: Option<&Regex>,
+        pattern: Option<&Pattern>,
         value: &Value,
         path: &Path<'_>,
     ) {
@@ -196,7 +250,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn one_of(&mut self, allowed: &[Value], value: &Value, path: &Path<'_>) {
+    pub(super) fn one_of(&mut self, allowed: &[Value], value: &Value, path: &Path<'_>) {
         if allowed.contains(value) {
             return;
         }
@@ -276,33 +330,38 @@ impl Walk<'_, '_> {
             return;
         }
         // A blank text stands for nothing only where text itself is not wanted.
-        if !matches!(inner, Node::Text { .. } | Node::Any)
-            && value.as_str().is_some_and(|text| text.trim().is_empty())
-        {
+        let blank = value.as_str().is_some_and(|text| text.trim().is_empty());
+        if blank && !self.wants_text(inner, value) {
             return self.coerce(value, Value::Null);
         }
         self.node(inner, value, path);
     }
 
-    fn union(&mut self, branches: &[Node], value: &mut Value, path: &Path<'_>) {
-        let mut nearest: Option<Vec<Misfit>> = None;
-        for branch in branches {
-            let mut attempt = value.clone();
-            let before = std::mem::take(&mut self.misfits);
-            self.node(branch, &mut attempt, path);
-            let found = std::mem::replace(&mut self.misfits, before);
-            if found.is_empty() {
-                *value = attempt;
-                return;
+    /// Whether this very text is one of the things wanted here.
+    fn wants_text(&self, node: &Node, text: &Value) -> bool {
+        match node {
+            Node::Any | Node::Text { .. } => true,
+            Node::OneOf(allowed) => allowed.contains(text),
+            Node::Nullable(inner) | Node::Typed { inner, .. } => self.wants_text(inner, text),
+            Node::Union { branches, .. } => branches.iter().any(|node| self.wants_text(node, text)),
+            Node::Definition(at) => {
+                self.shape.definitions.get(*at).is_some_and(|node| self.wants_text(node, text))
             }
-            // A branch whose tag fits is what was meant; its complaints help most.
-            let tag_fits = !found.iter().any(|misfit| misfit.problem == Problem::NotAllowed);
-            if nearest.is_none() || tag_fits {
-                nearest = Some(found);
-            }
+            Node::Null
+            | Node::Bool
+            | Node::Integer { .. }
+            | Node::Number { .. }
+            | Node::List { .. }
+            | Node::Object { .. } => false,
         }
-        self.misfits.extend(nearest.unwrap_or_default());
-        self.misfits.truncate(MISFITS_MAX);
+    }
+
+    fn typed(&mut self, types: &[String], inner: &Node, value: &mut Value, path: &Path<'_>) {
+        let before = self.misfits.len();
+        self.node(inner, value, path);
+        if self.misfits.len() == before && !types.iter().any(|name| is_a(name, value)) {
+            self.wrong(path, &format!("of type {}", types.join(" or ")), value);
+        }
     }
 
     fn unknown(&mut self, fields: &[Field], name: &str, path: &Path<'_>) {
@@ -335,10 +394,35 @@ impl Walk<'_, '_> {
         self.misfit(path, Problem::OutOfRange, message, Vec::new());
     }
 
-    fn misfit(&mut self, path: &Path<'_>, problem: Problem, message: String, allowed: Vec<String>) {
+    pub(super) fn misfit(
+        &mut self,
+        path: &Path<'_>,
+        problem: Problem,
+        message: String,
+        allowed: Vec<String>,
+    ) {
         if self.misfits.len() < MISFITS_MAX {
             self.misfits.push(Misfit { path: path.to_string(), problem, message, allowed });
         }
+    }
+
+    pub(super) fn complain(&mut self, misfits: Vec<Misfit>) {
+        self.misfits.extend(misfits);
+        self.misfits.truncate(MISFITS_MAX);
+    }
+}
+
+/// Whether a value is of a type that a schema names.
+pub(super) fn is_a(type_name: &str, value: &Value) -> bool {
+    match type_name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
     }
 }
 

@@ -288,6 +288,9 @@ impl SpecDraft {
         for (path, alias) in &self.argument_aliases {
             input_shape.alias(path, alias).map_err(unusable)?;
         }
+        for PathArgument { field, .. } in &self.paths {
+            input_shape.check_path(field).map_err(unusable)?;
+        }
         check_examples(&name, &self.examples, &input_shape, &output_shape)?;
         let version = Digest::of_json(&json!({
             "name": name, "about": about, "input": input, "output": output,
@@ -372,17 +375,25 @@ fn published(mut schema: Value) -> Value {
     schema
 }
 
+/// Says of every record in a schema that other fields are refused. Only schemas are walked: a
+/// field may be named like a keyword, and a default may look like a schema.
 fn close_objects(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            if map.get("properties").is_some_and(Value::is_object)
-                && !map.contains_key("additionalProperties")
-            {
-                map.insert("additionalProperties".to_owned(), Value::Bool(false));
+    let Some(map) = schema.as_object_mut() else { return };
+    if map.get("properties").is_some_and(Value::is_object)
+        && !map.contains_key("additionalProperties")
+    {
+        map.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+    for (keyword, inner) in map.iter_mut() {
+        match (keyword.as_str(), inner) {
+            ("properties" | "$defs" | "definitions", Value::Object(schemas)) => {
+                schemas.values_mut().for_each(close_objects);
             }
-            map.values_mut().for_each(close_objects);
+            ("anyOf" | "oneOf" | "allOf", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(close_objects);
+            }
+            ("items" | "additionalProperties", schema) => close_objects(schema),
+            _ => {}
         }
-        Value::Array(items) => items.iter_mut().for_each(close_objects),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -1,5 +1,7 @@
 //! Decides how a person is asked about a call, and what happens when nobody answers.
 
+use std::pin::pin;
+
 use toolgate_kernel::event::Event;
 use toolgate_kernel::fold::Progress;
 use toolgate_kernel::gate::{Refusal, prepare};
@@ -30,7 +32,8 @@ impl Driver {
             policy: policy.clone(),
             reason: reason.to_string(),
         };
-        let answer = within(self.crew.agent.limits.answer_ms_max, person.ask(&question)).await;
+        let answer = pin!(person.ask(&question));
+        let answer = within(self.crew.agent.limits.answer_ms_max, answer).await;
         self.tick();
         let Some(Some(response)) = answer else { return self.refuse(&open.raw, &pending) };
         let (args_hash, answer) = (*args_hash, response.answer);

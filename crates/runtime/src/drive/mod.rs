@@ -7,6 +7,7 @@ mod open;
 mod run;
 mod settle;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
@@ -113,6 +114,8 @@ pub struct Driver {
     cancel: Cancel,
     prompt: (Option<PhaseName>, Arc<str>),
     stopped: bool,
+    /// Where records are encoded before they are stored at their own length.
+    scratch: Vec<u8>,
     /// What a seeded bug has not written yet.
     late: Option<Append>,
 }
@@ -215,7 +218,7 @@ impl Driver {
             saw: self.runtime.newly_seen(self.view.saw),
             event,
         };
-        let row = self.tip.add(&record)?;
+        let row = self.tip.add(&record, &mut self.scratch)?;
         Arc::make_mut(&mut self.view).apply(&record);
         if let Event::CallSettled(CallSettled { call, envelope, .. })
         | Event::CallRefused(CallRefused { call, envelope, .. }) = &record.event
@@ -266,8 +269,11 @@ impl Driver {
         let batches = std::iter::once(own).chain(others).collect();
         let append_ms_max = self.crew.agent.limits.append_ms_max;
         crash_point!("before_append");
-        let append = self.write_down(Append { batches, blobs: pending.blobs });
-        within(append_ms_max, append).await.ok_or(DriveFault::AppendTimedOut(append_ms_max))??;
+        let answered = {
+            let append = pin!(self.write_down(Append { batches, blobs: pending.blobs }));
+            within(append_ms_max, append).await
+        };
+        answered.ok_or(DriveFault::AppendTimedOut(append_ms_max))??;
         crash_point!("after_append");
         self.session = Arc::clone(&self.view);
         self.base = self.tip;

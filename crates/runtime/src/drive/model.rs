@@ -1,5 +1,6 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
@@ -137,7 +138,7 @@ impl Driver {
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
         let ms = self.crew.agent.limits.reply_ms_max;
-        let reply = within(ms, provider.reply(plan, tap)).await;
+        let reply = within(ms, pin!(provider.reply(plan, tap))).await;
         let reply = reply
             .ok_or_else(|| ProviderFault::Passing(format!("no reply within {ms} ms")))
             .flatten()?;

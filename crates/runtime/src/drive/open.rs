@@ -136,6 +136,7 @@ impl Driver {
             cancel: Cancel::default(),
             prompt: (None, "".into()),
             stopped: false,
+            scratch: Vec::new(),
             late: None,
         })
     }

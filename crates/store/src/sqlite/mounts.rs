@@ -60,8 +60,8 @@ mod tests {
 
     const MOUNTS: &str = "\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
-30 22 0:26 / /home rw - nfs4 server:/home rw
-31 30 254:1 / /home/me/fast\\040disk rw shared:7 - ext4 /dev/vdb rw
+30 22 0:26 / /srv rw - nfs4 server:/srv rw
+31 30 254:1 / /srv/me/fast\\040disk rw shared:7 - ext4 /dev/vdb rw
 32 22 0:27 / /mnt/share rw - ext4 /dev/vdc rw
 33 22 0:28 / /mnt/share rw - cifs //server/share rw
 ";
@@ -70,9 +70,9 @@ mod tests {
     fn the_nearest_mount_decides() {
         let kind = |folder: &str| kind_of(MOUNTS, Path::new(folder));
         assert_eq!(kind("/var/lib"), Some("ext4"));
-        assert_eq!(kind("/home/me/book"), Some("nfs4"));
-        assert_eq!(kind("/homework"), Some("ext4"));
-        assert_eq!(kind("/home/me/fast disk/book"), Some("ext4"));
+        assert_eq!(kind("/srv/me/book"), Some("nfs4"));
+        assert_eq!(kind("/srvice"), Some("ext4"));
+        assert_eq!(kind("/srv/me/fast disk/book"), Some("ext4"));
         assert_eq!(kind("/mnt/share/x"), Some("cifs"));
         assert_eq!(network_kind(Path::new("/proc/self/x")), None);
     }

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod checkpoints;
+mod docs;
 mod failures;
 mod scenarios;
 mod tampering;

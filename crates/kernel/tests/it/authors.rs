@@ -1,0 +1,152 @@
+//! Who may write what: every kind of event by every kind of actor, written and forged.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::{Authored, DecodeRefusal, Event, InboxEvent, ProjectEvent, Record};
+use toolgate_kernel::time::Timestamp;
+
+const ACTORS: &[&str] = &["human:ada", "agent:writer", "model:script", "client:mcp", "system"];
+
+const DIGEST: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// One of each kind a session can hold, as it stands in the log.
+fn session_events() -> Vec<Value> {
+    let envelope = json!({"ok": true, "tool": "t"});
+    let call = json!({"id": "c1", "name": "t", "args": "{}"});
+    let usage = json!({"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0});
+    vec![
+        json!({"kind": "opened", "session": "s1", "title": ""}),
+        json!({"kind": "config_bound", "config": DIGEST, "program": "1", "phase": "main"}),
+        json!({"kind": "iteration_opened", "iteration": 1, "prompt": DIGEST, "input": ""}),
+        json!({"kind": "plan_sent", "turn": 1, "model": "m", "plan": DIGEST, "tools": ["t"]}),
+        json!({"kind": "model_replied", "turn": 1, "text": "", "calls": [call], "finish": "calls",
+               "usage": usage}),
+        json!({"kind": "model_failed", "turn": 1, "reason": "gone"}),
+        json!({"kind": "call_received", "call": call}),
+        json!({"kind": "call_admitted", "call": "c1", "tool": "t", "version": "0123456789abcdef",
+               "effect": "read", "args_hash": DIGEST}),
+        json!({"kind": "call_asked", "call": "c1", "tool": "t", "args_hash": DIGEST,
+               "policy": "p", "reason": "because"}),
+        json!({"kind": "call_refused", "call": "c1", "stage": "judge", "envelope": envelope}),
+        json!({"kind": "call_started", "call": "c1", "key": "s1/c1"}),
+        json!({"kind": "call_settled", "call": "c1", "outcome": "done", "envelope": envelope}),
+        json!({"kind": "file_conflicted", "call": "c1", "path": "a.md"}),
+        json!({"kind": "state_changed", "changes": [{"op": "clear"}], "reason": "anew"}),
+        json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "done", "call": "c1"}),
+        json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "asked"}),
+        json!({"kind": "answered", "call": "c1", "args_hash": DIGEST, "answer": "approve",
+               "note": ""}),
+        json!({"kind": "heard", "inbox": 1, "hash": DIGEST,
+               "said": {"what": "stop", "reason": ""}}),
+        json!({"kind": "ended", "ending": "completed", "note": ""}),
+    ]
+}
+
+fn project_events() -> Vec<Value> {
+    vec![
+        json!({"kind": "project_opened"}),
+        json!({"kind": "session_opened", "session": "s1"}),
+        json!({"kind": "project_changed", "changes": [], "session": "s1", "call": "c1",
+               "reason": "t"}),
+        // Without a call nobody's tool did it, so a person must have.
+        json!({"kind": "project_changed", "changes": [], "reason": "by hand"}),
+        json!({"kind": "project_changed", "changes": [], "session": "s1", "reason": "by hand"}),
+    ]
+}
+
+fn inbox_events() -> Vec<Value> {
+    vec![
+        json!({"kind": "spoken", "said": {"what": "feedback", "text": "shorter"}}),
+        json!({"kind": "spoken", "said": {"what": "stop", "reason": "enough"}}),
+    ]
+}
+
+/// Whether only a person may write this: the list itself, apart from the code that keeps it.
+fn needs_a_person(event: &Value) -> bool {
+    match event["kind"].as_str().unwrap() {
+        "answered" | "state_changed" => true,
+        "project_changed" => event.get("call").is_none(),
+        _ => false,
+    }
+}
+
+/// Writes the event as each actor, then forges its bytes in each actor's name.
+fn check<E: Authored + Serialize + DeserializeOwned>(events: &[Value]) {
+    for event in events {
+        for name in ACTORS {
+            let actor = Actor::try_from((*name).to_owned()).unwrap();
+            let legal = actor.is_human() || !needs_a_person(event);
+            let typed: E = serde_json::from_value(event.clone()).unwrap();
+            let record =
+                Record { seq: 1, at: Timestamp(0), actor, epoch: 1, saw: None, event: typed };
+            assert_eq!(record.check_author().is_ok(), legal, "{name}: {event}");
+            assert_eq!(record.encode().is_ok(), legal, "{name} writes {event}");
+            let forged = json!({"seq": 1, "at": 0, "actor": name, "epoch": 1, "event": event});
+            let read = Record::<E>::decode(forged.to_string().as_bytes());
+            match read {
+                Ok(_) => assert!(legal, "{name} forges {event}"),
+                Err(DecodeRefusal::Author(refusal)) => {
+                    assert!(!legal, "{name}: {event}");
+                    assert!(refusal.to_string().contains(name), "{refusal}");
+                }
+                Err(DecodeRefusal::Unreadable(error)) => panic!("{event}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_only_a_person_may_write_nobody_else_writes_or_forges() {
+    check::<Event>(&session_events());
+    check::<ProjectEvent>(&project_events());
+    check::<InboxEvent>(&inbox_events());
+}
+
+/// The kinds a type has, read from its schema, so that a new one cannot be left out here.
+fn kinds<E: schemars::JsonSchema>() -> BTreeSet<String> {
+    let schema = schemars::schema_for!(E).to_value();
+    let variants = schema["oneOf"].as_array().unwrap();
+    variants
+        .iter()
+        .map(|variant| variant["properties"]["kind"]["const"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn named(events: &[Value]) -> BTreeSet<String> {
+    events.iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_kind_of_event_is_in_the_table() {
+    assert_eq!(named(&session_events()), kinds::<Event>());
+    assert_eq!(named(&project_events()), kinds::<ProjectEvent>());
+    assert_eq!(named(&inbox_events()), kinds::<InboxEvent>());
+}
+
+/// The name an event has in code is the name it has in the log.
+#[test]
+fn an_event_knows_its_own_kind() {
+    for event in session_events() {
+        let typed: Event = serde_json::from_value(event.clone()).unwrap();
+        assert_eq!(typed.kind(), event["kind"].as_str().unwrap());
+    }
+}
+
+/// Somebody who is nobody, or calls himself something else, has no record at all.
+#[test]
+fn a_record_without_a_known_actor_is_unreadable() {
+    for actor in
+        [json!(null), json!(""), json!("human"), json!("human:"), json!("root:x"), json!(7)]
+    {
+        let event = json!({"kind": "model_failed", "turn": 1, "reason": ""});
+        let bytes = json!({"seq": 1, "at": 0, "actor": actor, "epoch": 1, "event": event});
+        let read = Record::<Event>::decode(bytes.to_string().as_bytes());
+        assert!(matches!(read, Err(DecodeRefusal::Unreadable(_))), "{actor}");
+    }
+    let nobody = json!({"seq": 1, "at": 0, "epoch": 1, "event": {"kind": "project_opened"}});
+    assert!(Record::<ProjectEvent>::decode(nobody.to_string().as_bytes()).is_err());
+}
