@@ -55,7 +55,7 @@ fn gate(tool: &str, args: &str) -> Option<(Call, CallAdmitted)> {
         args: args.to_owned(),
         alias: None,
     };
-    session.apply(&record(session.seq + 1, Event::CallReceived { call: call.clone() }));
+    session.apply(&record(session.seq + 1, Event::CallReceived { call: call.clone().into() }));
     let open: &OpenCall = session.open.get(&call.id).expect("the fold keeps what it received");
     let prepared = match prepare(&AGENT, &session, open) {
         Ok(prepared) => prepared,

@@ -1,6 +1,7 @@
 //! The only fakes of the project, the scenario runner, and what the crash loop needs.
 
 pub mod clock;
+pub mod corpus;
 pub mod crash;
 pub mod ledger;
 pub mod person;

@@ -155,7 +155,7 @@ fn bounds_written_with_a_fraction_hold() {
     // The bounds of a type wider than any number we take never bite.
     check(
         &json!({"type": "integer", "minimum": 0, "maximum": 3.4e38}),
-        vec![(json!(u64::MAX), As), (json!(-1), out("0 to"))],
+        vec![(json!(u64::MAX), As), (json!(-1), out("at least 0"))],
     );
 }
 
@@ -531,7 +531,7 @@ fn a_rust_type_is_enforced_as_it_is_declared() {
             ),
             (
                 json!({"title": "A", "steps": [], "seats": {"a": -1}, "offset": 0}),
-                misfit("seats.a", Problem::OutOfRange, "0 to 18446744073709551615", &[]),
+                misfit("seats.a", Problem::OutOfRange, "at least 0", &[]),
             ),
             (json!({"title": "A", "steps": [], "seats": {}, "offset": i64::MIN}), As),
             (json!({"title": "A", "steps": [], "seats": {"a": u64::MAX}, "offset": i64::MAX}), As),
