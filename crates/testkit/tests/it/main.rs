@@ -3,6 +3,13 @@
 #![cfg(test)]
 
 mod checkpoints;
+mod corpus;
+mod corpus_args;
+mod corpus_bench;
+mod corpus_found;
+mod corpus_names;
+mod corpus_phases;
+mod corpus_rules;
 mod docs;
 mod failures;
 mod scenarios;
