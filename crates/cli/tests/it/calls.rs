@@ -82,7 +82,12 @@ fn two_processes_do_not_write_over_each_other() {
     let added = children.iter_mut().filter_map(|child| child.wait().ok()).filter(|s| s.success());
     let added = added.count();
     let (_, envelope) = call(&desk, &["planning_read_plan"]);
-    assert_eq!(envelope["data"]["steps"].as_array().unwrap().len(), added);
-    assert!(added >= 1);
+    let steps = envelope["data"]["steps"].as_array().unwrap();
+    // Whoever was fenced may find its call settled by the one that took over: at least what was
+    // acknowledged is there, and nothing is there twice.
+    assert!((added..=6).contains(&steps.len()) && added >= 1, "{added} of {steps:?}");
+    let titles: std::collections::BTreeSet<&str> =
+        steps.iter().map(|step| step["title"].as_str().unwrap()).collect();
+    assert_eq!(titles.len(), steps.len(), "{steps:?}");
     assert!(desk.ok(&["verify"]).contains("are as written"));
 }

@@ -211,9 +211,9 @@ impl Walk<'_, '_> {
         let number = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
         let Some(number) = number else { return };
         if min.is_some_and(|min| number < min) || max.is_some_and(|max| number > max) {
-            // A bound that only the type has says nothing to whoever reads the message.
-            let max = max.filter(|max| *max < i128::from(i64::MAX));
-            let min = min.filter(|min| *min > i128::from(i64::MIN));
+            // A bound that only the type has says nothing, unless it is the one that was crossed.
+            let max = max.filter(|max| number > *max || *max < i128::from(i64::MAX));
+            let min = min.filter(|min| number < *min || *min > i128::from(i64::MIN));
             self.range(path, min, max, value);
         }
     }

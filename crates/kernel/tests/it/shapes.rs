@@ -575,6 +575,12 @@ fn the_width_of_a_rust_number_is_kept() {
         let fits = shape.fit(&mut value, &mut Vec::new()).is_ok();
         assert_eq!(fits, serde_json::from_value::<Wide>(value.clone()).is_ok(), "{value}");
     }
+    // The bound that was crossed is told, also when only the type has it.
+    let misfit = |mut value: Value| shape.fit(&mut value, &mut Vec::new()).unwrap_err().remove(0);
+    let large = misfit(json!({"signed": u64::MAX, "unsigned": 0}));
+    assert!(large.message.contains("at most 9223372036854775807"), "{}", large.message);
+    let small = misfit(json!({"signed": 0, "unsigned": -1}));
+    assert!(small.message.contains("at least 0 (got -1)"), "{}", small.message);
 }
 
 /// A type beside a choice or a union holds too.

@@ -17,7 +17,7 @@ use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record, StreamId,
 };
-use toolgate_kernel::fold::{Counted, Project, Session, World};
+use toolgate_kernel::fold::{Counted, Project, Session, StateRefusal, World};
 use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
@@ -59,6 +59,9 @@ pub enum DriveFault {
     /// The session is over.
     #[error("the session has ended; open a new one")]
     Ended,
+    /// A change that cannot be made to what is there.
+    #[error(transparent)]
+    Change(#[from] StateRefusal),
     /// A change of something that is not kept with the session.
     #[error("{0} is not kept with the session")]
     NotHere(Key),
@@ -235,6 +238,8 @@ impl Driver {
     /// Keeps what a caller without a model loop waits for.
     fn result(&mut self, call: CallId, envelope: &Arc<Envelope>) {
         if self.view.turns.back().is_none_or(|turn| !turn.told.contains_key(&call)) {
+            // A settlement that was taken back and written anew counts in its last form.
+            self.results.retain(|(other, _)| *other != call);
             self.results.push((call, Arc::clone(envelope)));
         }
     }

@@ -78,6 +78,9 @@ impl Driver {
         if let Some(key) = changes.iter().filter_map(Change::key).find(|key| !here(key)) {
             return Err(DriveFault::NotHere(key.clone()));
         }
+        // What cannot be made must not be written down: folding takes the log at its word.
+        let mut state = self.view.state.clone();
+        changes.iter().try_for_each(|change| state.apply(change))?;
         self.tick();
         self.note(actor, Event::StateChanged { changes, reason: reason.to_owned() })?;
         self.flush().await
