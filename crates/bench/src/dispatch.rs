@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// CEL rules that govern the tool, beside the three built-in policies.
     #[arg(long, default_value_t = 0)]
     rules: u32,
+    /// Calls measured in each round.
+    #[arg(long, default_value_t = 20_000)]
+    calls: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -93,8 +96,6 @@ impl Clock for SystemClock {
     }
 }
 
-const CALLS: u32 = 20_000;
-
 pub(crate) fn run(options: &Options) -> Result<()> {
     let (name, args, answer) = match options.size {
         Size::Small => ("add", r#"{"a":41,"b":1}"#.to_owned(), "42"),
@@ -113,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let envelope = driver.call(&actor, name, &args, None).await?;
             ensure!(envelope.message == answer, "round {round}: {envelope:?}");
             let before = cpu();
-            for _ in 0..CALLS {
+            for _ in 0..options.calls {
                 std::hint::black_box(
                     driver.call(&actor, name, std::hint::black_box(&args), None).await?,
                 );
@@ -122,7 +123,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Ok(())
         })?;
     }
-    println!("{{\"ns\":{},\"iters\":{CALLS}}}", per_call(best, CALLS));
+    let calls = options.calls;
+    println!("{{\"ns\":{},\"iters\":{calls}}}", per_call(best, calls));
     Ok(())
 }
 

@@ -43,7 +43,8 @@ impl Actor {
         }
     }
 
-    fn name(&self) -> Option<&Arc<str>> {
+    /// The name, which all but the system have.
+    pub fn name(&self) -> Option<&Arc<str>> {
         match self {
             Self::Human(name) | Self::Agent(name) | Self::Model(name) | Self::Client(name) => {
                 Some(name)

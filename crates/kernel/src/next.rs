@@ -9,7 +9,7 @@ use crate::agent::{Agent, Phase};
 use crate::budget::Overspent;
 use crate::digest::Digest;
 use crate::event::{Ending, RawCall};
-use crate::fold::{Progress, Turn, World};
+use crate::fold::{Progress, Session, Turn, World};
 use crate::names::CallId;
 use crate::tool::ToolSpec;
 
@@ -55,7 +55,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
     }
-    if let Some(step) = open_calls(world) {
+    if let Some(step) = open_calls(session) {
         return step;
     }
     if let Some(reason) = &session.stop {
@@ -95,10 +95,10 @@ fn turns_used(world: &World<'_>) -> u64 {
 
 /// What to do with calls that are under way. They come before everything else: no request
 /// leaves a call open.
-pub fn open_calls(world: &World<'_>) -> Option<Step> {
+pub fn open_calls(session: &Session) -> Option<Step> {
     let mut received = Vec::new();
     let mut admitted = Vec::new();
-    for (id, open) in &world.session.open {
+    for (id, open) in &session.open {
         match &open.progress {
             Progress::Received => received.push(Arc::clone(&open.raw)),
             Progress::Asked { .. } => return Some(Step::AskPerson(*id)),

@@ -1,9 +1,8 @@
 //! Decides how events become rows: encoded, chained, signed; and how rows become events again.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{AuthorRefusal, Authored, DecodeRefusal, Record, StreamId};
+use toolgate_kernel::event::{AuthorRefusal, Authored, DecodeRefusal, Record, StreamId, Written};
 use toolgate_kernel::seal::SigningKey;
 
 use crate::port::{Batch, Row, Store, StoreFault};
@@ -22,7 +21,7 @@ impl Tip {
     pub const START: Self = Self { seq: 0, hash: Digest::ZERO };
 
     /// Puts a record at the end and returns its row.
-    pub fn add<E: Authored + Serialize>(
+    pub fn add<E: Written>(
         &mut self,
         record: &Record<E>,
         scratch: &mut Vec<u8>,

@@ -1,5 +1,6 @@
 //! Decides what the drivers of one project share: the log, the clock, the key, the project fold.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
@@ -35,6 +36,8 @@ pub struct Runtime {
     /// Version of the program, for the log.
     pub(crate) program: String,
     mirror: Mutex<Mirror>,
+    /// Where the mirror ends, for whoever only wants to know whether there is news.
+    mirrored: AtomicU64,
     /// One project append at a time; snapshots do not wait for it.
     pub(crate) project_turn: tokio::sync::Mutex<()>,
     watchers: broadcast::Sender<Committed>,
@@ -81,6 +84,7 @@ impl Runtime {
             resources: Resources::default(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             mirror: Mutex::new(Mirror { project: Arc::new(Project::default()), tip: Tip::START }),
+            mirrored: AtomicU64::new(0),
             project_turn: tokio::sync::Mutex::new(()),
             watchers: broadcast::Sender::new(OBSERVER_EVENTS_MAX),
         }
@@ -124,10 +128,11 @@ impl Runtime {
 
     /// Reads what other processes appended to the project.
     pub async fn catch_up(&self) -> Result<Arc<Project>, ReadFault> {
-        if self.project().1 == Tip::START {
+        let mut tip = self.mirror().tip;
+        if tip == Tip::START {
             self.load().await?;
+            tip = self.mirror().tip;
         }
-        let (_, tip) = self.project();
         let mut news = Vec::new();
         let end = read_from(self.store.as_ref(), &StreamId::Project, tip, |record, row| {
             news.push((record, row.hash));
@@ -142,6 +147,7 @@ impl Runtime {
             }
         }
         debug_assert!(mirror.tip.seq >= end.seq);
+        self.mirrored.store(mirror.tip.seq, Ordering::Release);
         Ok(Arc::clone(&mirror.project))
     }
 
@@ -155,6 +161,7 @@ impl Runtime {
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
             *mirror = Mirror { project: Arc::new(project), tip };
+            self.mirrored.store(tip.seq, Ordering::Release);
         }
         Ok(())
     }
@@ -189,13 +196,16 @@ impl Runtime {
             }
         }
         *mirror = Mirror { project, tip: appended.tip };
+        self.mirrored.store(appended.tip.seq, Ordering::Release);
     }
 
     /// The newest project head, for a session record that has not seen it.
     pub(crate) fn newly_seen(&self, seen: Option<Saw>) -> Option<Saw> {
-        let tip = self.mirror().tip;
-        let newest = Saw { seq: tip.seq, hash: tip.hash };
-        (tip.seq > 0 && seen != Some(newest)).then_some(newest)
+        if seen.map_or(0, |saw| saw.seq) == self.mirrored.load(Ordering::Acquire) {
+            return None;
+        }
+        let Tip { seq, hash } = self.mirror().tip;
+        Some(Saw { seq, hash })
     }
 
     /// Says something to a session. Any process may; its driver hears it at the next step.

@@ -56,15 +56,25 @@ impl Resources {
 
 /// A running call. Handlers see the world through it and change nothing directly.
 pub struct Transaction {
-    pub(crate) call: Call,
+    pub(crate) call: Box<Call>,
     pub(crate) touched: Vec<Touched>,
-    pub(crate) session: Arc<Session>,
-    pub(crate) project: Arc<Project>,
-    pub(crate) staged: Staged,
-    pub(crate) reach: Reach,
+    session: Arc<Session>,
+    project: Arc<Project>,
+    staged: Staged,
+    reach: Reach,
     /// The states with this call's own changes, made when the first change is staged.
     session_state: Option<State>,
     project_state: Option<State>,
+}
+
+/// What is left of a transaction whose handler came to its end. It holds no snapshot.
+pub(crate) struct Ran {
+    pub(crate) call: Box<Call>,
+    /// The footprint with the versions the call began with.
+    pub(crate) touched: Vec<Touched>,
+    /// The footprint with the versions that hold once the call is committed.
+    pub(crate) after: Vec<Touched>,
+    pub(crate) staged: Staged,
 }
 
 /// What every handler of a driver can reach beside the state.
@@ -96,7 +106,7 @@ pub(crate) struct Staged {
 
 impl Transaction {
     pub(crate) fn new(
-        call: Call,
+        call: Box<Call>,
         touched: Vec<Touched>,
         session: Arc<Session>,
         project: Arc<Project>,
@@ -278,16 +288,23 @@ impl Transaction {
         Ok(())
     }
 
+    /// Lets go of the world the call saw and keeps what it leaves.
+    pub(crate) fn ran(self) -> Ran {
+        let after = self.touched_after();
+        let Self { call, touched, staged, .. } = self;
+        Ran { call, touched, after, staged }
+    }
+
     /// The footprint with the versions that hold once this call is committed.
-    pub(crate) fn touched_after(&self) -> Vec<Touched> {
+    fn touched_after(&self) -> Vec<Touched> {
         let after = |touched: &Touched| {
+            let changed = |state: &Option<State>| match state {
+                Some(state) => state.version(&touched.key),
+                None => touched.version,
+            };
             let version = match (touched.access, self.family(&touched.key).map(|spec| spec.home)) {
-                (Access::Write, Ok(Home::Session)) => {
-                    self.session_state.as_ref().unwrap_or(&self.session.state).version(&touched.key)
-                }
-                (Access::Write, Ok(Home::Project)) => {
-                    self.project_state.as_ref().unwrap_or(&self.project.state).version(&touched.key)
-                }
+                (Access::Write, Ok(Home::Session)) => changed(&self.session_state),
+                (Access::Write, Ok(Home::Project)) => changed(&self.project_state),
                 (Access::Write, Ok(Home::Files)) => match self.staged.files.get(touched.key.name())
                 {
                     Some(content) => content.as_ref().map(|content| Digest::of(content)),

@@ -3,6 +3,7 @@
 mod call;
 mod change;
 mod record;
+mod write;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use call::{
 };
 pub use change::Change;
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
+pub use write::Written;
 
 use crate::digest::Digest;
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};

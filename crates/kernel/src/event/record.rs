@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::write::Written;
 use super::{Event, InboxEvent, ProjectEvent};
 use crate::actor::Actor;
 use crate::digest::Digest;
@@ -162,7 +163,7 @@ impl<E: Authored> Record<E> {
     }
 }
 
-impl<E: Authored + Serialize> Record<E> {
+impl<E: Written> Record<E> {
     /// The bytes that are stored and chained.
     pub fn encode(&self) -> Result<Vec<u8>, AuthorRefusal> {
         let mut bytes = Vec::new();
@@ -173,9 +174,7 @@ impl<E: Authored + Serialize> Record<E> {
     /// Appends the bytes that are stored and chained.
     pub fn encode_into(&self, bytes: &mut Vec<u8>) -> Result<(), AuthorRefusal> {
         self.check_author()?;
-        // Writing our own plain types into memory has no way to fail.
-        let written = serde_json::to_writer(bytes, self);
-        debug_assert!(written.is_ok());
+        self.write(bytes);
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ pub enum Judgement {
     /// A person must be asked first.
     Asked {
         /// The call, for showing.
-        call: Call,
+        call: Box<Call>,
         /// The policy that asks.
         policy: PolicyName,
         /// Why.
@@ -52,7 +52,12 @@ impl Judgement {
 }
 
 /// Judges a validated call. `touched` is its footprint with the versions found.
-pub fn admit(agent: &Agent, world: &World<'_>, call: Call, touched: Vec<Touched>) -> Judgement {
+pub fn admit(
+    agent: &Agent,
+    world: &World<'_>,
+    call: Box<Call>,
+    touched: Vec<Touched>,
+) -> Judgement {
     if let Some(refusal) = repeated(agent, world, &call) {
         return Judgement::Refused(refusal);
     }
@@ -88,10 +93,10 @@ pub fn confirm(
     admitted: Admitted,
     touched: Vec<Touched>,
 ) -> Result<Admitted, Refusal> {
-    let judged_in = Circumstances::of(agent, world);
-    if judged_in == admitted.judged_in && touched == admitted.touched {
+    if admitted.judged_in.still_hold(agent, world) && touched == admitted.touched {
         return Ok(admitted);
     }
+    let judged_in = Circumstances::of(agent, world);
     let Admitted { call, approved, .. } = admitted;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
     if !agent.grants(phase, call.place) {

@@ -97,7 +97,7 @@ impl Call {
 /// A call that was judged and may run, once.
 #[derive(Debug)]
 pub struct Admitted {
-    call: Call,
+    call: Box<Call>,
     touched: Vec<Touched>,
     /// Whether a person said yes to these very arguments.
     approved: bool,
@@ -105,7 +105,7 @@ pub struct Admitted {
 }
 
 /// What a judgement stood on. When it is the same at the start of the run, so is the judgement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct Circumstances {
     config: Digest,
     phase: Option<PhaseName>,
@@ -121,6 +121,15 @@ impl Circumstances {
             successes: world.session.successes,
             project: world.project.seq,
         }
+    }
+
+    /// Whether nothing a judgement stands on has moved.
+    fn still_hold(&self, agent: &Agent, world: &World<'_>) -> bool {
+        let Self { config, phase, successes, project } = self;
+        *config == agent.fingerprint
+            && *phase == world.session.phase
+            && *successes == world.session.successes
+            && *project == world.project.seq
     }
 }
 
@@ -152,17 +161,17 @@ impl Admitted {
     }
 
     /// Gives up the call to whoever runs it.
-    pub fn into_parts(self) -> (Call, Vec<Touched>) {
+    pub fn into_parts(self) -> (Box<Call>, Vec<Touched>) {
         (self.call, self.touched)
     }
 }
 
 /// Parses, resolves and validates a call that was received.
-pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Call, Refusal> {
+pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Box<Call>, Refusal> {
     // A name that cannot be called is the first thing to put right, so it is reported first.
     let resolved = resolve::resolve(agent, session, open)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
-    validate::validate(resolved, parsed, open)
+    validate::validate(resolved, parsed, open).map(Box::new)
 }
 
 /// The refusal of a call beyond the cap of its turn: every call gets exactly one result.

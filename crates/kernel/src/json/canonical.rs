@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::write::write_text;
+
 /// The value with the keys of every object sorted by their bytes, and no spaces.
 pub fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
@@ -19,7 +21,7 @@ pub fn write_canonical(value: &Value, out: &mut Vec<u8>) {
                 if !std::mem::take(&mut first) {
                     out.push(b',');
                 }
-                write_scalar(key, out);
+                write_text(key, out);
                 out.push(b':');
                 write_canonical(value, out);
             };
@@ -42,15 +44,13 @@ pub fn write_canonical(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Value::String(text) => write_scalar(text, out),
-        Value::Null | Value::Bool(_) | Value::Number(_) => write_scalar(value, out),
+        Value::String(text) => write_text(text, out),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            // Writing a number into memory has no way to fail.
+            let written = serde_json::to_writer(out, value);
+            debug_assert!(written.is_ok());
+        }
     }
-}
-
-fn write_scalar<T: serde::Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
-    // Writing a string or number into memory has no way to fail.
-    let written = serde_json::to_writer(out, value);
-    debug_assert!(written.is_ok());
 }
 
 #[cfg(test)]

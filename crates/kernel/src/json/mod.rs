@@ -2,6 +2,9 @@
 
 mod canonical;
 mod strict;
+mod write;
 
 pub use canonical::{canonical, write_canonical};
 pub use strict::{JsonRefusal, parse_strict};
+pub(crate) use write::write_inner;
+pub use write::write_text;

@@ -289,7 +289,7 @@ impl Walk<'_, '_> {
                 self.unalias(field, map, path);
             }
             let here = Path::Field(path, &field.name);
-            match map.get_mut(&field.name) {
+            match find(map, &field.name) {
                 Some(inner) => {
                     known += 1;
                     self.node(&field.node, inner, &here);
@@ -413,6 +413,14 @@ impl Walk<'_, '_> {
         self.misfits.extend(misfits);
         self.misfits.truncate(MISFITS_MAX);
     }
+}
+
+/// A field by its name. Few are found faster by looking at each than by hashing the name.
+fn find<'m>(map: &'m mut Map<String, Value>, name: &str) -> Option<&'m mut Value> {
+    if map.len() > 16 {
+        return map.get_mut(name);
+    }
+    map.iter_mut().find_map(|(key, value)| (key == name).then_some(value))
 }
 
 /// Whether a value is of a type that a schema names.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::event::{Authored, DecodeRefusal, Event, InboxEvent, ProjectEvent, Record};
+use toolgate_kernel::event::{DecodeRefusal, Event, InboxEvent, ProjectEvent, Record, Written};
 use toolgate_kernel::time::Timestamp;
 
 const ACTORS: &[&str] = &["human:ada", "agent:writer", "model:script", "client:mcp", "system"];
@@ -75,7 +74,7 @@ fn needs_a_person(event: &Value) -> bool {
 }
 
 /// Writes the event as each actor, then forges its bytes in each actor's name.
-fn check<E: Authored + Serialize + DeserializeOwned>(events: &[Value]) {
+fn check<E: Written + DeserializeOwned>(events: &[Value]) {
     for event in events {
         for name in ACTORS {
             let actor = Actor::try_from((*name).to_owned()).unwrap();

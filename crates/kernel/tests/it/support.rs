@@ -106,7 +106,7 @@ impl Desk {
         id
     }
 
-    pub(crate) fn prepare(&self, id: CallId) -> Result<Call, Refusal> {
+    pub(crate) fn prepare(&self, id: CallId) -> Result<Box<Call>, Refusal> {
         prepare(&self.agent, &self.session, self.session.open.get(&id).unwrap())
     }
 

@@ -15,13 +15,13 @@ impl Driver {
     /// Asks about one call. The question is durable before anybody sees it.
     pub(super) async fn ask(&mut self, id: CallId) -> Result<(), DriveFault> {
         self.flush().await?;
-        let Some(open) = self.view.open.get(&id).cloned() else { return Ok(()) };
+        let Some(open) = self.session.open.get(&id).cloned() else { return Ok(()) };
         let Progress::Asked { policy, reason, args_hash } = &open.progress else { return Ok(()) };
         let pending = Refusal::pending(reason);
         let Some(person) = self.crew.person.clone() else {
             return self.refuse(&open.raw, &pending);
         };
-        let call = match prepare(&self.crew.agent, &self.view, &open) {
+        let call = match prepare(&self.crew.agent, &self.session, &open) {
             Ok(call) => call,
             Err(refusal) => return self.refuse(&open.raw, &refusal),
         };

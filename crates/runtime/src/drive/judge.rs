@@ -20,8 +20,8 @@ impl Driver {
                 self.refuse(raw, &over_limit(raw, calls_max))?;
                 continue;
             }
-            let Some(open) = self.view.open.get(&raw.id) else { continue };
-            let call = match prepare(&agent, &self.view, open) {
+            let Some(open) = self.session.open.get(&raw.id) else { continue };
+            let call = match prepare(&agent, &self.session, open) {
                 Ok(call) => call,
                 Err(refusal) => {
                     self.refuse(raw, &refusal)?;
@@ -29,7 +29,7 @@ impl Driver {
                 }
             };
             let files = self.runtime.files.as_ref();
-            let lookup = Lookup { agent: &agent, session: &self.view, project: &project, files };
+            let lookup = Lookup { agent: &agent, session: &self.session, project: &project, files };
             let judgement = match lookup.touched(call.keys()) {
                 Ok(touched) => admit(&agent, &self.world(&project), call, touched),
                 Err(fault) => Judgement::Refused(Refusal::unreachable(&fault.to_string())),

@@ -97,10 +97,9 @@ pub struct Driver {
     runtime: Arc<Runtime>,
     crew: Crew,
     epoch: u64,
-    /// The session as the log has it.
+    /// The session with what is about to be appended. Whoever looks from outside finds nothing
+    /// in line: every way in appends before it returns, or stops the driver.
     session: Arc<Session>,
-    /// The session with what is about to be appended; nobody outside sees it.
-    view: Arc<Session>,
     /// The end of the stream, with what is about to be appended.
     tip: Tip,
     /// The end of the stream as the log has it.
@@ -132,7 +131,8 @@ struct Pending {
 }
 
 impl Driver {
-    /// The session as the log has it: a snapshot that stays as it is.
+    /// The session as the log has it: a snapshot that stays as it is. After a fault only a
+    /// resume can tell what the log has.
     pub fn session(&self) -> Arc<Session> {
         Arc::clone(&self.session)
     }
@@ -169,12 +169,12 @@ impl Driver {
         if self.session.ended.is_some() {
             return Err(DriveFault::Ended);
         }
-        let id = CallId(self.view.next_call);
+        let id = CallId(self.session.next_call);
         let (name, args) = (name.to_owned(), args.to_owned());
         let call = Arc::new(RawCall { id, name, args, alias: alias.map(str::to_owned) });
         self.tick();
         self.note(actor, Event::CallReceived { call })?;
-        self.settle_open().await?;
+        self.settle_received().await?;
         let at = self.results.iter().position(|(call, _)| *call == id);
         let (_, envelope) = self.results.swap_remove(at.ok_or(DriveFault::NoResult(id))?);
         Ok(Arc::unwrap_or_clone(envelope))
@@ -187,9 +187,14 @@ impl Driver {
 
     /// Brings every open call to its end: after a resume, those a crash interrupted.
     pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
+        self.tick();
+        self.settle_received().await
+    }
+
+    /// The same for calls that were received at this very moment.
+    async fn settle_received(&mut self) -> Result<(), DriveFault> {
         loop {
-            self.tick();
-            let step = open_calls(&self.world(&self.runtime.project().0));
+            let step = open_calls(&self.session);
             match step {
                 Some(Step::Judge(raws)) => self.judge(&raws).await?,
                 Some(Step::AskPerson(id)) => self.ask(id).await?,
@@ -203,7 +208,7 @@ impl Driver {
     fn world<'a>(&'a self, project: &'a Project) -> World<'a> {
         let now = self.now;
         let toolset = &self.crew.agent.toolset;
-        World { session: &self.view, project, toolset, now, counted: Counted::NotYet }
+        World { session: &self.session, project, toolset, now, counted: Counted::NotYet }
     }
 
     fn alive(&self) -> Result<(), DriveFault> {
@@ -214,15 +219,15 @@ impl Driver {
     fn note(&mut self, actor: &Actor, event: Event) -> Result<(), DriveFault> {
         self.alive()?;
         let record = Record {
-            seq: self.view.seq + 1,
+            seq: self.session.seq + 1,
             at: self.now,
             actor: actor.clone(),
             epoch: self.epoch,
-            saw: self.runtime.newly_seen(self.view.saw),
+            saw: self.runtime.newly_seen(self.session.saw),
             event,
         };
         let row = self.tip.add(&record, &mut self.scratch)?;
-        Arc::make_mut(&mut self.view).apply(&record);
+        Arc::make_mut(&mut self.session).apply(&record);
         if let Event::CallSettled(CallSettled { call, envelope, .. })
         | Event::CallRefused(CallRefused { call, envelope, .. }) = &record.event
         {
@@ -237,7 +242,7 @@ impl Driver {
 
     /// Keeps what a caller without a model loop waits for.
     fn result(&mut self, call: CallId, envelope: &Arc<Envelope>) {
-        if self.view.turns.back().is_none_or(|turn| !turn.told.contains_key(&call)) {
+        if self.session.turns.back().is_none_or(|turn| !turn.told.contains_key(&call)) {
             // A settlement that was taken back and written anew counts in its last form.
             self.results.retain(|(other, _)| *other != call);
             self.results.push((call, Arc::clone(envelope)));
@@ -267,7 +272,7 @@ impl Driver {
             &self.runtime.key,
             stream,
             Some(self.epoch),
-            self.session.seq,
+            self.base.seq,
             pending.rows,
             self.tip,
         );
@@ -280,7 +285,6 @@ impl Driver {
         };
         answered.ok_or(DriveFault::AppendTimedOut(append_ms_max))??;
         crash_point!("after_append");
-        self.session = Arc::clone(&self.view);
         self.base = self.tip;
         self.stopped = false;
         appended(&self.runtime);
@@ -312,10 +316,10 @@ impl Driver {
         self.runtime.store.append(append).await
     }
 
-    /// Forgets what was in line, after the store said that nothing of it was appended.
-    fn rewind(&mut self) {
+    /// Goes back to the session as it was, after the store said that nothing was appended.
+    fn rewind(&mut self, session: &Arc<Session>) {
         self.pending = Pending::default();
-        self.view = Arc::clone(&self.session);
+        self.session = Arc::clone(session);
         self.tip = self.base;
         self.stopped = false;
     }

@@ -23,7 +23,9 @@ impl Driver {
             self.tick();
             self.runtime.catch_up().await?;
             self.hear().await?;
-            if self.cancel.is_cancelled() && self.view.ended.is_none() && self.view.open.is_empty()
+            if self.cancel.is_cancelled()
+                && self.session.ended.is_none()
+                && self.session.open.is_empty()
             {
                 return self.end(Ending::Stopped, "cancelled".to_owned()).await;
             }
@@ -55,7 +57,7 @@ impl Driver {
             return Err(DriveFault::NoPhase(phase.clone()));
         }
         self.tick();
-        let Some(from) = self.view.phase.clone() else { return Err(DriveFault::Stopped) };
+        let Some(from) = self.session.phase.clone() else { return Err(DriveFault::Stopped) };
         if from == *phase {
             return Ok(());
         }
@@ -79,7 +81,7 @@ impl Driver {
             return Err(DriveFault::NotHere(key.clone()));
         }
         // What cannot be made must not be written down: folding takes the log at its word.
-        let mut state = self.view.state.clone();
+        let mut state = self.session.state.clone();
         changes.iter().try_for_each(|change| state.apply(change))?;
         self.tick();
         self.note(actor, Event::StateChanged { changes, reason: reason.to_owned() })?;
@@ -87,7 +89,7 @@ impl Driver {
     }
 
     async fn end(&mut self, ending: Ending, note: String) -> Result<(Ending, String), DriveFault> {
-        if self.view.ended.is_none() {
+        if self.session.ended.is_none() {
             self.note(&Actor::System, Event::Ended { ending, note: note.clone() })?;
         }
         self.flush().await?;
@@ -95,8 +97,8 @@ impl Driver {
     }
 
     fn open_iteration(&mut self, input: &str) -> Result<(), DriveFault> {
-        let iteration = self.view.iteration + 1;
-        let phase = self.view.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
+        let iteration = self.session.iteration + 1;
+        let phase = self.session.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
         let prompt = Digest::of(system_prompt(&self.crew.agent, phase).as_bytes());
         let event = Event::IterationOpened { iteration, prompt, input: input.to_owned() };
         self.note(&Actor::System, event)
@@ -125,7 +127,7 @@ impl Driver {
             }
             Err(ProviderFault::Final(reason)) => {
                 // A fault that trying again cannot mend uses up all tries at once.
-                for _ in self.view.failures..FAILURES_MAX {
+                for _ in self.session.failures..FAILURES_MAX {
                     let reason = reason.clone();
                     self.note(&Actor::System, Event::ModelFailed { turn, reason })?;
                 }
@@ -156,7 +158,7 @@ impl Driver {
 
     /// The reply with our own call ids; the provider's are kept beside them.
     fn replied(&self, turn: u64, reply: Reply) -> Event {
-        let first = self.view.next_call;
+        let first = self.session.next_call;
         let calls = reply.calls.into_iter().zip(first..).map(|(call, id)| {
             let (id, name, args) = (CallId(id), call.name, call.args);
             Arc::new(RawCall { id, name, args, alias: call.alias })
@@ -173,7 +175,7 @@ impl Driver {
     /// Takes in what others said since the last step.
     async fn hear(&mut self) -> Result<(), DriveFault> {
         let stream = StreamId::Inbox(self.session.id.clone());
-        let newest = self.runtime.store.read(&stream, self.view.inbox + 1, 1).await?;
+        let newest = self.runtime.store.read(&stream, self.session.inbox + 1, 1).await?;
         if newest.is_empty() {
             return Ok(());
         }
@@ -182,7 +184,7 @@ impl Driver {
             news.push((record, row.hash));
         })
         .await?;
-        let heard = self.view.inbox;
+        let heard = self.session.inbox;
         for (record, hash) in news.into_iter().filter(|(record, _)| record.seq > heard) {
             let InboxEvent::Spoken { said } = record.event;
             self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;

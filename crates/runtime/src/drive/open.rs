@@ -121,7 +121,6 @@ impl Driver {
             heartbeat: Arc::clone(&crew.heartbeat),
         });
         Ok(Self {
-            view: Arc::clone(&session),
             session,
             runtime,
             crew,

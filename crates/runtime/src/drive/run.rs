@@ -18,12 +18,12 @@ use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::{Cancel, Executed, execute};
 use crate::port::{Fault, Tool};
-use crate::transaction::{Reach, Transaction, idempotency_key};
+use crate::transaction::{Ran, Reach, Transaction, idempotency_key};
 use crate::versions::Lookup;
 
 /// A call that was begun, with its handler where it has one.
 struct Begun {
-    tx: Transaction,
+    tx: Box<Transaction>,
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -34,7 +34,7 @@ impl Transaction {
     pub async fn begin(
         driver: &mut Driver,
         admitted: Admitted,
-    ) -> Result<Result<Self, Refusal>, DriveFault> {
+    ) -> Result<Result<Box<Self>, Refusal>, DriveFault> {
         // Only what this driver's log says was admitted may begin, whoever holds the admission.
         let logged = driver.admitted(admitted.call().id());
         if logged.is_none_or(|logged| logged.args_hash != admitted.call().args_hash()) {
@@ -43,7 +43,7 @@ impl Transaction {
         let (project, _) = driver.runtime.project();
         let agent = Arc::clone(&driver.crew.agent);
         let files = driver.runtime.files.as_ref();
-        let lookup = Lookup { agent: &agent, session: &driver.view, project: &project, files };
+        let lookup = Lookup { agent: &agent, session: &driver.session, project: &project, files };
         let touched = match lookup.touched(admitted.call().keys()) {
             Ok(touched) => touched,
             Err(fault) => return Ok(Err(Refusal::unreachable(&fault.to_string()))),
@@ -55,13 +55,14 @@ impl Transaction {
         };
         let (call, touched) = admitted.into_parts();
         if call.spec().effect.needs_intent() && !seeded(Bug::NoIntent) {
-            let key = idempotency_key(&driver.view, call.id());
+            let key = idempotency_key(&driver.session, call.id());
             driver.note(&Actor::System, Event::CallStarted { call: call.id(), key })?;
             driver.flush().await?;
             crash_point!("after_intent");
         }
         let reach = driver.reach();
-        Ok(Ok(Self::new(call, touched, Arc::clone(&driver.view), project, reach)))
+        let tx = Self::new(call, touched, Arc::clone(&driver.session), project, reach);
+        Ok(Ok(Box::new(tx)))
     }
 }
 
@@ -70,16 +71,16 @@ impl Driver {
     pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
         // What was received and admitted is durable before anything of it runs.
         self.flush().await?;
+        self.tick();
         let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
         self.run_together(leading).await?;
         for id in rest {
-            self.tick();
             if let Some(begun) = self.begin(*id).await? {
-                let (tx, executed) = perform(begun, self.call_ms_max(), &self.cancel).await;
+                let (ran, executed) = perform(begun, self.call_ms_max(), &self.cancel).await;
                 crash_point!("after_effect");
                 self.tick();
-                self.settle(tx, executed).await?;
+                self.settle(ran, executed).await?;
             }
         }
         Ok(())
@@ -93,17 +94,17 @@ impl Driver {
         let (call_ms_max, cancel) = (self.call_ms_max(), self.cancel.clone());
         if let [_] = begun.as_slice() {
             for one in begun {
-                let (tx, executed) = perform(one, call_ms_max, &cancel).await;
+                let (ran, executed) = perform(one, call_ms_max, &cancel).await;
                 self.tick();
-                self.settle(tx, executed).await?;
+                self.settle(ran, executed).await?;
             }
             return Ok(());
         }
         let running = begun.into_iter().map(|one| perform(one, call_ms_max, &cancel));
         let ended = join_all(running).await;
         self.tick();
-        for (tx, executed) in ended {
-            self.settle(tx, executed).await?;
+        for (ran, executed) in ended {
+            self.settle(ran, executed).await?;
         }
         Ok(())
     }
@@ -147,31 +148,31 @@ impl Driver {
     /// The run's own end, when it has come: no call of the model begins after it. A caller
     /// without a model loop is no run; its session may be old.
     fn over(&self, id: CallId) -> Option<Trouble> {
-        self.view.open.get(&id)?.turn?;
+        self.session.open.get(&id)?.turn?;
         let limits = &self.crew.agent.limits;
-        if self.now.ms_since(self.view.opened_at) > limits.run_ms_max {
+        if self.now.ms_since(self.session.opened_at) > limits.run_ms_max {
             let message = "The run's time is over. Nothing more is run.";
             return Some(Trouble::new(Code::RUN_DEADLINE_EXCEEDED, message));
         }
-        let overspent = self.crew.agent.budget.allows(&self.view.usage).err()?;
+        let overspent = self.crew.agent.budget.allows(&self.session.usage).err()?;
         Some(Trouble::new(Code::BUDGET_EXCEEDED, format!("{overspent}. Nothing more is run.")))
     }
 
     /// What one call may take: its own limit, or what is left of the run.
     fn call_ms_max(&self) -> u64 {
         let limits = &self.crew.agent.limits;
-        if self.view.iteration == 0 {
+        if self.session.iteration == 0 {
             return limits.call_ms_max;
         }
-        let end = self.view.opened_at.plus_ms(limits.run_ms_max);
+        let end = self.session.opened_at.plus_ms(limits.run_ms_max);
         limits.call_ms_max.min(end.ms_since(self.now).max(1))
     }
 
     fn reach(&mut self) -> Reach {
-        if self.prompt.0 != self.view.phase {
-            let phase = self.view.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
+        if self.prompt.0 != self.session.phase {
+            let phase = self.session.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
             let text = system_prompt(&self.crew.agent, phase).into();
-            self.prompt = (self.view.phase.clone(), text);
+            self.prompt = (self.session.phase.clone(), text);
         }
         Reach {
             shared: Arc::clone(&self.shared),
@@ -197,11 +198,11 @@ impl Driver {
     }
 }
 
-async fn perform(begun: Begun, call_ms_max: u64, cancel: &Cancel) -> (Transaction, Executed) {
+async fn perform(begun: Begun, call_ms_max: u64, cancel: &Cancel) -> (Ran, Executed) {
     let Begun { mut tx, tool } = begun;
     let executed = match tool {
         Some(tool) => execute(tool.as_ref(), &mut tx, call_ms_max, cancel).await,
         None => Executed::Answered(Err(Fault::failed("There is no handler."))),
     };
-    (tx, executed)
+    (tx.ran(), executed)
 }

@@ -21,7 +21,7 @@ use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
 use crate::port::{FilesFault, Output, Placed, StageTag, StoreFault};
-use crate::transaction::{Staged, Transaction, file_key};
+use crate::transaction::{Ran, Staged, file_key};
 use crate::versions::Lookup;
 
 /// How a call ended, before it is written down.
@@ -71,12 +71,12 @@ impl Driver {
     /// Settles a call that ran. A failed one leaves nothing behind but its record.
     pub(super) async fn settle(
         &mut self,
-        mut tx: Transaction,
+        mut ran: Ran,
         executed: Executed,
     ) -> Result<(), DriveFault> {
-        let reached_world = tx.call.spec().effect.needs_intent();
+        let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
-            Executed::Answered(Ok(output)) => self.checked(&tx, output),
+            Executed::Answered(Ok(output)) => self.checked(&ran, output),
             Executed::Answered(Err(fault)) => Ended::failed(fault.errors),
             Executed::CutOff(trouble) if reached_world => {
                 let message = "The call was cut off and may or may not have taken effect. \
@@ -88,10 +88,10 @@ impl Driver {
             Executed::CutOff(trouble) => Ended::failed(vec![trouble]),
         };
         if ended.outcome != Outcome::Done {
-            tx.staged = Staged::default();
+            ran.staged = Staged::default();
         }
-        ended.warnings.splice(0..0, tx.call.warnings().iter().cloned());
-        self.commit(tx, ended).await
+        ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
+        self.commit(ran, ended).await
     }
 
     /// Settles a call that did not run.
@@ -103,7 +103,7 @@ impl Driver {
 
     /// What the log says of an admitted call that is still open.
     pub(super) fn admitted(&self, id: CallId) -> Option<Arc<CallAdmitted>> {
-        match &self.view.open.get(&id)?.progress {
+        match &self.session.open.get(&id)?.progress {
             Progress::Admitted(admitted) | Progress::Started(admitted) => {
                 Some(Arc::clone(admitted))
             }
@@ -112,8 +112,8 @@ impl Driver {
     }
 
     /// The answer, unless it has another type than declared or is too long.
-    fn checked(&self, tx: &Transaction, output: Output) -> Ended {
-        let spec = tx.call.spec();
+    fn checked(&self, ran: &Ran, output: Output) -> Ended {
+        let spec = ran.call.spec();
         let reached_world = spec.effect.needs_intent();
         if let Err(misfits) = spec.check_output(&output.data) {
             let what = misfits.first().map(ToString::to_string).unwrap_or_default();
@@ -187,20 +187,23 @@ impl Driver {
     }
 
     /// Commits in one append: settlement, session changes, project changes, phase, files.
-    async fn commit(&mut self, mut tx: Transaction, mut ended: Ended) -> Result<(), DriveFault> {
-        let runtime = Arc::clone(&self.runtime);
-        if !self.shares(&tx, &ended) {
-            return self.write(&mut tx, &mut ended).await;
+    async fn commit(&mut self, mut ran: Ran, mut ended: Ended) -> Result<(), DriveFault> {
+        if !self.shares(&ran, &ended) {
+            self.stage(&mut ran, &mut ended);
+            return self.write(&ran, ended).await;
         }
+        let runtime = Arc::clone(&self.runtime);
         // Project appends of this process take turns, so that a version that was compared is
         // still the version when the append happens. Other processes are noticed by the store.
         let turn = runtime.project_turn.lock().await;
         self.flush().await?;
+        let before = self.session();
         for _ in 0..COMMIT_TRIES {
             runtime.catch_up().await?;
-            match self.write(&mut tx, &mut ended).await {
+            self.stage(&mut ran, &mut ended);
+            match self.write(&ran, ended.clone()).await {
                 Err(DriveFault::Store(StoreFault::Moved { stream: StreamId::Project, .. })) => {
-                    self.rewind();
+                    self.rewind(&before);
                 }
                 done => {
                     drop(turn);
@@ -213,44 +216,49 @@ impl Driver {
         Err(DriveFault::Stopped)
     }
 
-    fn shares(&self, tx: &Transaction, ended: &Ended) -> bool {
+    fn shares(&self, ran: &Ran, ended: &Ended) -> bool {
         let remembers = self.crew.agent.remember_reads && ended.outcome == Outcome::Done;
-        let reads = || tx.touched.iter().any(|touched| self.remembered(touched).is_some());
-        !tx.staged.project.is_empty() || (remembers && reads())
+        let reads = || ran.touched.iter().any(|touched| self.remembered(touched).is_some());
+        !ran.staged.project.is_empty() || (remembers && reads())
+    }
+
+    /// Stages the files of a call, unless somebody else was first or they cannot be staged.
+    fn stage(&self, ran: &mut Ran, ended: &mut Ended) {
+        if let Some(key) = self.conflict(ran) {
+            let message =
+                format!("{key} was changed by somebody else meanwhile. Read it again, then retry.");
+            give_up(ran, ended, Trouble::new(Code::COMMIT_CONFLICT, message));
+        }
+        if let Err(fault) = self.stage_files(ran) {
+            // What was staged before the fault is forgotten too; what cannot be removed now is
+            // removed by the next resume.
+            for at in 0..ran.staged.files.len() {
+                drop(self.runtime.files.discard(&self.tag(ran, at)));
+            }
+            give_up(ran, ended, Trouble::new(Code::TOOL_FAILED, fault.to_string()));
+        }
     }
 
     /// Writes one settlement and appends what must not wait.
-    async fn write(&mut self, tx: &mut Transaction, ended: &mut Ended) -> Result<(), DriveFault> {
-        if let Some(key) = self.conflict(tx) {
-            give_way(tx, ended, &key);
-        }
-        if let Err(fault) = self.stage_files(tx) {
-            // What was staged before the fault is forgotten too; what cannot be removed now is
-            // removed by the next resume.
-            for at in 0..tx.staged.files.len() {
-                drop(self.runtime.files.discard(&self.tag(tx, at)));
-            }
-            tx.staged = Staged::default();
-            *ended = Ended::failed(vec![Trouble::new(Code::TOOL_FAILED, fault.to_string())]);
-        }
-        let call = &tx.call;
+    async fn write(&mut self, ran: &Ran, ended: Ended) -> Result<(), DriveFault> {
+        let call = &ran.call;
         let (id, tool) = (call.id(), call.spec().name.clone());
-        let mut settled = self.settled(id, tool, call.args_hash(), ended.clone());
+        let mut settled = self.settled(id, tool, call.args_hash(), ended);
         let mut project = Vec::new();
         if settled.outcome == Outcome::Done {
-            settled.touched = tx.touched_after();
-            settled.changes = tx.staged.session.clone();
-            settled.files = file_changes(tx);
-            settled.notices = tx.staged.notices.clone();
-            project = tx.staged.project.clone();
+            settled.touched = ran.after.clone();
+            settled.changes = ran.staged.session.clone();
+            settled.files = file_changes(ran);
+            settled.notices = ran.staged.notices.clone();
+            project = ran.staged.project.clone();
             if self.crew.agent.remember_reads {
                 project.extend(settled.touched.iter().filter_map(|t| self.remembered(t)));
             }
         }
         let placing = !settled.files.is_empty();
         self.note(&Actor::System, Event::CallSettled(settled))?;
-        if let Some((phase, reason)) = tx.staged.phase.clone() {
-            let from = self.view.phase.clone().unwrap_or_else(|| phase.clone());
+        if let Some((phase, reason)) = ran.staged.phase.clone() {
+            let from = self.session.phase.clone().unwrap_or_else(|| phase.clone());
             self.note(call.actor(), Event::PhaseEntered { phase, from, reason, call: Some(id) })?;
         }
         crash_point!("before_settlement");
@@ -266,23 +274,23 @@ impl Driver {
             self.flush().await?;
         }
         crash_point!("after_settlement");
-        if placing { self.place_files(tx).await } else { Ok(()) }
+        if placing { self.place_files(ran).await } else { Ok(()) }
     }
 
     /// The first key whose content is no longer what the call began with.
-    fn conflict(&self, tx: &Transaction) -> Option<Key> {
-        if tx.call.spec().effect == Effect::Read || tx.touched.is_empty() {
+    fn conflict(&self, ran: &Ran) -> Option<Key> {
+        if ran.call.spec().effect == Effect::Read || ran.touched.is_empty() {
             return None;
         }
         let (project, _) = self.runtime.project();
         let lookup = Lookup {
             agent: &self.crew.agent,
-            session: &self.view,
+            session: &self.session,
             project: &project,
             files: self.runtime.files.as_ref(),
         };
         let moved = |touched: &&Touched| lookup.version(&touched.key) != Ok(touched.version);
-        tx.touched.iter().find(moved).map(|touched| touched.key.clone())
+        ran.touched.iter().find(moved).map(|touched| touched.key.clone())
     }
 
     /// What the project remembers of a read. A session's own state is nobody else's business.
@@ -294,22 +302,22 @@ impl Driver {
         Some(Change::Put { key, value: Value::String(version.to_string()), v: 1 })
     }
 
-    fn stage_files(&self, tx: &Transaction) -> Result<(), FilesFault> {
-        for (at, (path, content)) in tx.staged.files.iter().enumerate() {
-            let tag = self.tag(tx, at);
+    fn stage_files(&self, ran: &Ran) -> Result<(), FilesFault> {
+        for (at, (path, content)) in ran.staged.files.iter().enumerate() {
+            let tag = self.tag(ran, at);
             self.runtime.files.stage(&tag, path, content.as_deref())?;
             crash_point!("after_stage");
         }
         Ok(())
     }
 
-    fn tag(&self, tx: &Transaction, at: usize) -> StageTag {
-        StageTag { session: self.session.id.clone(), call: tx.call.id(), at }
+    fn tag(&self, ran: &Ran, at: usize) -> StageTag {
+        StageTag { session: self.session.id.clone(), call: ran.call.id(), at }
     }
 
-    async fn place_files(&mut self, tx: &Transaction) -> Result<(), DriveFault> {
-        for (at, change) in file_changes(tx).into_iter().enumerate() {
-            let (tag, call) = (self.tag(tx, at), tx.call.id());
+    async fn place_files(&mut self, ran: &Ran) -> Result<(), DriveFault> {
+        for (at, change) in file_changes(ran).into_iter().enumerate() {
+            let (tag, call) = (self.tag(ran, at), ran.call.id());
             let placed = self.runtime.files.place(&tag, &change.path, change.old, change.new);
             crash_point!("after_place");
             // A copy that cannot be placed now is placed by the next resume.
@@ -326,33 +334,31 @@ impl Driver {
 /// Times a project append is tried again when another process was first.
 const COMMIT_TRIES: usize = 20;
 
-/// Somebody else changed what the call touches. A staged call fails; what reached the world
-/// stays settled, and only its staged changes are dropped.
-fn give_way(tx: &mut Transaction, ended: &mut Ended, key: &Key) {
+/// Drops what a call staged. A staged call fails by that; what reached the world stays settled.
+fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {
     if ended.outcome != Outcome::Done {
         return;
     }
-    tx.staged = Staged::default();
-    let message =
-        format!("{key} was changed by somebody else meanwhile. Read it again, then retry.");
-    if tx.call.spec().effect.needs_intent() {
+    ran.staged = Staged::default();
+    if ran.call.spec().effect.needs_intent() {
+        let message = trouble.message;
         ended
             .warnings
             .push(format!("The call took effect, but what it staged here was dropped: {message}"));
     } else {
-        *ended = Ended::failed(vec![Trouble::new(Code::COMMIT_CONFLICT, message)]);
+        *ended = Ended::failed(vec![trouble]);
     }
 }
 
-fn file_changes(tx: &Transaction) -> Vec<FileChange> {
+fn file_changes(ran: &Ran) -> Vec<FileChange> {
     let change = |(path, content): (&String, &Option<Vec<u8>>)| {
         let key = file_key(path).ok();
-        let old = tx.touched.iter().find(|touched| Some(&touched.key) == key.as_ref());
+        let old = ran.touched.iter().find(|touched| Some(&touched.key) == key.as_ref());
         FileChange {
             path: path.clone(),
             old: old.and_then(|touched| touched.version),
             new: content.as_ref().map(|content| Digest::of(content)),
         }
     };
-    tx.staged.files.iter().map(change).collect()
+    ran.staged.files.iter().map(change).collect()
 }

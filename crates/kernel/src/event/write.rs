@@ -1,0 +1,204 @@
+//! Decides how a record is written. The text is serde's, but the three records of every call are
+//! put together by hand: writing them is the largest part of what a call costs.
+
+use serde::Serialize;
+
+use super::{
+    Authored, CallAdmitted, CallSettled, Event, InboxEvent, ProjectEvent, RawCall, Record,
+};
+use crate::actor::Actor;
+use crate::digest::{Digest, hex};
+use crate::envelope::Envelope;
+use crate::json::{write_inner, write_text};
+use crate::key::{Key, Touched};
+use crate::names::CallId;
+
+/// An event that can be written to the log.
+pub trait Written: Authored + Serialize {
+    /// Appends the event as serde writes it.
+    fn write(&self, out: &mut Vec<u8>) {
+        Text(out).json(self);
+    }
+}
+
+impl Written for ProjectEvent {}
+impl Written for InboxEvent {}
+
+impl Written for Event {
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut text = Text(out);
+        if let Self::CallReceived { call } = self {
+            text.received(call);
+        } else if let Self::CallAdmitted(admitted) = self {
+            text.admitted(admitted);
+        } else if let Self::CallSettled(settled) = self {
+            text.settled(settled);
+        } else {
+            text.json(self);
+        }
+    }
+}
+
+impl<E: Written> Record<E> {
+    /// Appends the record as serde writes it.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut text = Text(out);
+        text.raw("{\"seq\":").number(self.seq).raw(",\"at\":").number(self.at.0);
+        text.raw(",\"actor\":").actor(&self.actor);
+        text.raw(",\"epoch\":").number(self.epoch);
+        if let Some(saw) = &self.saw {
+            text.raw(",\"saw\":{\"seq\":")
+                .number(saw.seq)
+                .raw(",\"hash\":")
+                .digest(&saw.hash)
+                .raw("}");
+        }
+        text.raw(",\"event\":");
+        self.event.write(text.0);
+        out.push(b'}');
+        // Every test of the workspace writes records, so every test compares.
+        debug_assert_eq!(
+            out.get(start..).map(String::from_utf8_lossy),
+            serde_json::to_string(self).ok().map(Into::into)
+        );
+    }
+}
+
+/// A record that is being written.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Text<'_> {
+    /// Text of ours, as it is.
+    fn raw(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// A name of ours in quotes: its grammar has nothing to escape.
+    fn name(&mut self, name: &str) -> &mut Self {
+        self.raw("\"").raw(name).raw("\"")
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        write_text(text, self.0);
+        self
+    }
+
+    fn number(&mut self, number: impl itoa::Integer) -> &mut Self {
+        self.raw(itoa::Buffer::new().format(number))
+    }
+
+    fn actor(&mut self, actor: &Actor) -> &mut Self {
+        self.raw("\"").raw(actor.kind());
+        if let Some(name) = actor.name() {
+            self.raw(":");
+            write_inner(name, self.0);
+        }
+        self.raw("\"")
+    }
+
+    fn call(&mut self, call: CallId) -> &mut Self {
+        self.raw("\"c").number(call.0).raw("\"")
+    }
+
+    fn key(&mut self, key: &Key) -> &mut Self {
+        self.raw("\"").raw(key.family().as_str());
+        if !key.name().is_empty() {
+            self.raw(":");
+            write_inner(key.name(), self.0);
+        }
+        self.raw("\"")
+    }
+
+    fn digest(&mut self, digest: &Digest) -> &mut Self {
+        let mut text = [b'"'; 66];
+        if let Some(digits) = text.get_mut(1..65) {
+            hex(&digest.0, digits);
+        }
+        self.0.extend_from_slice(&text);
+        self
+    }
+
+    /// Anything, the way serde does it.
+    fn json<T: Serialize + ?Sized>(&mut self, value: &T) -> &mut Self {
+        // Writing our own plain types into memory has no way to fail.
+        let written = serde_json::to_writer(&mut *self.0, value);
+        debug_assert!(written.is_ok());
+        self
+    }
+
+    /// A list that is left out when it is empty.
+    fn list<T: Serialize>(&mut self, key: &str, list: &[T]) -> &mut Self {
+        if list.is_empty() { self } else { self.raw(key).json(list) }
+    }
+
+    fn received(&mut self, call: &RawCall) {
+        self.raw("{\"kind\":\"call_received\",\"call\":{\"id\":").call(call.id);
+        self.raw(",\"name\":").text(&call.name).raw(",\"args\":").text(&call.args);
+        if let Some(alias) = &call.alias {
+            self.raw(",\"alias\":").text(alias);
+        }
+        self.raw("}}");
+    }
+
+    fn admitted(&mut self, admitted: &CallAdmitted) {
+        self.raw("{\"kind\":\"call_admitted\",\"call\":").call(admitted.call);
+        self.raw(",\"tool\":").name(admitted.tool.as_str());
+        self.raw(",\"version\":").json(&admitted.version);
+        self.raw(",\"effect\":").json(&admitted.effect);
+        if let Some(args) = &admitted.args {
+            self.raw(",\"args\":").json(args);
+        }
+        self.raw(",\"args_hash\":").digest(&admitted.args_hash);
+        if admitted.approved {
+            self.raw(",\"approved\":true");
+        }
+        self.touched(",\"touches\":[", &admitted.touches);
+        self.list(",\"warnings\":", &admitted.warnings).raw("}");
+    }
+
+    fn settled(&mut self, settled: &CallSettled) {
+        self.raw("{\"kind\":\"call_settled\",\"call\":").call(settled.call);
+        self.raw(",\"outcome\":").json(&settled.outcome);
+        self.raw(",\"envelope\":").envelope(&settled.envelope);
+        if settled.message_only {
+            self.raw(",\"message_only\":true");
+        }
+        self.list(",\"changes\":", &settled.changes).list(",\"files\":", &settled.files);
+        self.touched(",\"touched\":[", &settled.touched);
+        self.list(",\"notices\":", &settled.notices);
+        if let Some(kept) = &settled.kept {
+            self.raw(",\"kept\":").json(kept);
+        }
+        self.raw("}");
+    }
+
+    fn envelope(&mut self, envelope: &Envelope) {
+        self.raw(if envelope.ok { "{\"ok\":true,\"tool\":" } else { "{\"ok\":false,\"tool\":" });
+        self.text(&envelope.tool);
+        if !envelope.message.is_empty() {
+            self.raw(",\"message\":").text(&envelope.message);
+        }
+        self.raw(",\"data\":").json(&envelope.data);
+        self.list(",\"warnings\":", &envelope.warnings).list(",\"errors\":", &envelope.errors);
+        if let Some(receipt) = &envelope.receipt {
+            self.raw(",\"receipt\":").json(receipt);
+        }
+        self.raw("}");
+    }
+
+    fn touched(&mut self, key: &str, list: &[Touched]) {
+        for (at, touched) in list.iter().enumerate() {
+            self.raw(if at == 0 { key } else { "," });
+            self.raw("{\"access\":").json(&touched.access).raw(",\"key\":").key(&touched.key);
+            if let Some(version) = &touched.version {
+                self.raw(",\"version\":").digest(version);
+            }
+            self.raw("}");
+        }
+        if !list.is_empty() {
+            self.raw("]");
+        }
+    }
+}
