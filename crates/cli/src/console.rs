@@ -7,6 +7,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use toolgate_kernel::event::{CallRefused, Event, Outcome};
+use toolgate_runtime::Driver;
 
 /// Columns that a line may take.
 const COLUMNS: usize = 80;
@@ -37,7 +38,20 @@ pub(crate) fn complain(error: &anyhow::Error) {
 
 /// A hint beside the output proper.
 pub(crate) fn hint(line: &str) {
-    eprintln!("{line}");
+    // Nobody may be there to read it.
+    drop(writeln!(std::io::stderr().lock(), "{line}"));
+}
+
+/// Tells of a configuration that is another one than at the last start.
+pub(crate) fn replaced_config(driver: &Driver) {
+    if let Some(before) = driver.replaced_config() {
+        let now = driver.agent().fingerprint;
+        hint(&format!(
+            "The configuration changed since the last start: it was {}, it is {}.",
+            before.short(),
+            now.short()
+        ));
+    }
 }
 
 /// One line per call: done, failed or refused, and why.

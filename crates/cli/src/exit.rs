@@ -38,18 +38,14 @@ pub(crate) fn of(error: &anyhow::Error) -> Exit {
             || cause.is::<ReadFault>()
             || matches!(
                 cause.downcast_ref::<DriveFault>(),
-                Some(DriveFault::Store(_) | DriveFault::Read(_) | DriveFault::AppendTimedOut(_))
+                Some(DriveFault::Store(_) | DriveFault::Read(_))
             )
             || matches!(
                 cause.downcast_ref::<OpenFault>(),
                 Some(
                     OpenFault::Store(_)
                         | OpenFault::Read(_)
-                        | OpenFault::Drive(
-                            DriveFault::Store(_)
-                                | DriveFault::Read(_)
-                                | DriveFault::AppendTimedOut(_)
-                        )
+                        | OpenFault::Drive(DriveFault::Store(_) | DriveFault::Read(_))
                 )
             )
             || cause.is::<toolgate_store::OpenFault>()

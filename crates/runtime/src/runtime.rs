@@ -1,5 +1,6 @@
 //! Decides what the drivers of one project share: the log, the clock, the key, the project fold.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +14,7 @@ use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
 
 use crate::checkpoint;
+use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, read_from};
 use crate::port::{Append, Batch, Clock, Files, NoFiles, Store, StoreFault};
 use crate::transaction::Resources;
@@ -70,8 +72,11 @@ pub enum SayFault {
 /// not to an agent, so no configuration sets it.
 pub const OBSERVER_EVENTS_MAX: usize = 1_024;
 
+/// Milliseconds the log may take for what somebody says. No agent's limits hold for them.
+const SAY_MS_MAX: u64 = 30_000;
+
 /// Times an append to a shared stream is tried again when others were first.
-const SHARED_TRIES: usize = 20;
+pub(crate) const SHARED_TRIES: usize = 20;
 
 impl Runtime {
     /// A runtime over a log. Nothing is read before it is needed.
@@ -225,10 +230,12 @@ impl Runtime {
             let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
             let rows = vec![tip.add(&record, &mut Vec::new())?];
             let batch = batch(&self.key, stream.clone(), None, after, rows, tip);
-            match self.store.append(Append { batches: vec![batch], blobs: vec![] }).await {
-                Ok(()) => return Ok(seq),
-                Err(StoreFault::Moved { .. }) => {}
-                Err(fault) => return Err(fault.into()),
+            let append = self.store.append(Append { batches: vec![batch], blobs: vec![] });
+            match within(SAY_MS_MAX, pin!(append)).await {
+                Some(Ok(())) => return Ok(seq),
+                Some(Err(StoreFault::Moved { .. })) => {}
+                Some(Err(fault)) => return Err(fault.into()),
+                None => return Err(StoreFault::TimedOut(SAY_MS_MAX).into()),
             }
         }
         Err(SayFault::Busy)

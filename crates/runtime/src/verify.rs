@@ -128,9 +128,9 @@ impl Check<'_> {
                 Ok(record) => {
                     let opened = match record.event {
                         ProjectEvent::SessionOpened { session } => Some(session),
-                        ProjectEvent::ProjectOpened {} | ProjectEvent::ProjectChanged { .. } => {
-                            None
-                        }
+                        ProjectEvent::ProjectOpened {}
+                        | ProjectEvent::ProjectConfigured { .. }
+                        | ProjectEvent::ProjectChanged { .. } => None,
                     };
                     self.project.push((row.hash, opened));
                     record.seq == row.seq

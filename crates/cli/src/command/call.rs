@@ -53,6 +53,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             }
             other => other,
         }?;
+        console::replaced_config(&driver);
         driver.settle_open().await.context("calls of an earlier run could not be settled")?;
         if let Some(phase) = &phase {
             driver.move_to(&actor, phase, "asked for on the command line").await?;

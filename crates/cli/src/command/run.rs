@@ -49,6 +49,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let opened = place.open(Create::Yes)?;
     block_on(async {
         let (mut driver, premise) = driver(&opened, crew, options).await?;
+        console::replaced_config(&driver);
         if !options.json && !options.quiet {
             let session = driver.session();
             console::say(&console::fit(&format!(

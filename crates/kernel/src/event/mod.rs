@@ -254,6 +254,13 @@ pub enum ProjectEvent {
         /// The session.
         session: SessionId,
     },
+    /// Another configuration than the one before is in force.
+    ProjectConfigured {
+        /// Fingerprint of tools, phases, policies and limits.
+        config: Digest,
+        /// The session that began, or went on, with it.
+        session: SessionId,
+    },
     /// State shared by all sessions changed.
     ProjectChanged {
         /// The changes.

@@ -138,9 +138,10 @@ impl Authored for ProjectEvent {
     fn human_act(&self) -> Option<&'static str> {
         match self {
             Self::ProjectChanged { call: None, .. } => Some("change state outside a call"),
-            Self::ProjectChanged { .. } | Self::ProjectOpened {} | Self::SessionOpened { .. } => {
-                None
-            }
+            Self::ProjectChanged { .. }
+            | Self::ProjectOpened {}
+            | Self::SessionOpened { .. }
+            | Self::ProjectConfigured { .. } => None,
         }
     }
 }

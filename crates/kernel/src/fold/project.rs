@@ -17,6 +17,8 @@ pub struct Project {
     pub seq: u64,
     /// Sessions that were opened.
     pub sessions: OrdSet<SessionId>,
+    /// The configuration somebody last started with.
+    pub config: Option<Digest>,
     /// What is kept under keys.
     pub state: State,
 }
@@ -31,6 +33,7 @@ impl Project {
             ProjectEvent::SessionOpened { session } => {
                 self.sessions.insert(session.clone());
             }
+            ProjectEvent::ProjectConfigured { config, .. } => self.config = Some(*config),
             ProjectEvent::ProjectChanged { changes, .. } => {
                 for change in changes {
                     // What could not be made was refused when it was staged; a log that says

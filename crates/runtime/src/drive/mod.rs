@@ -47,9 +47,6 @@ pub enum DriveFault {
     /// Somebody tried what only a person may do.
     #[error(transparent)]
     Author(#[from] AuthorRefusal),
-    /// The log did not answer in time.
-    #[error("the log did not answer within {0} ms")]
-    AppendTimedOut(u64),
     /// An earlier fault ended this driver.
     #[error("this driver stopped at an earlier fault; resume the session")]
     Stopped,
@@ -118,6 +115,8 @@ pub struct Driver {
     stopped: bool,
     /// Where records are encoded before they are stored at their own length.
     scratch: Vec<u8>,
+    /// The configuration that was in force before this start, when it is another one.
+    replaced: Option<Digest>,
     /// What a seeded bug has not written yet.
     late: Option<Append>,
 }
@@ -145,6 +144,11 @@ impl Driver {
     /// The agent.
     pub fn agent(&self) -> &Arc<Agent> {
         &self.crew.agent
+    }
+
+    /// The configuration that was in force at the last start, when it is not the one of now.
+    pub fn replaced_config(&self) -> Option<Digest> {
+        self.replaced
     }
 
     /// A switch that stops what is running.
@@ -283,7 +287,7 @@ impl Driver {
             let append = pin!(self.write_down(Append { batches, blobs: pending.blobs }));
             within(append_ms_max, append).await
         };
-        answered.ok_or(DriveFault::AppendTimedOut(append_ms_max))??;
+        answered.ok_or(StoreFault::TimedOut(append_ms_max))??;
         crash_point!("after_append");
         self.base = self.tip;
         self.stopped = false;

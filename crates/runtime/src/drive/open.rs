@@ -13,7 +13,7 @@ use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from};
 use crate::port::{FilesFault, Placed, StoreFault};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
 /// Why a session cannot be opened or resumed.
@@ -60,20 +60,8 @@ impl Driver {
         if driver.session.seq > 0 {
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
-        let runtime = Arc::clone(&driver.runtime);
-        let turn = runtime.project_turn.lock().await;
-        let project = runtime.catch_up().await?;
-        let session = driver.session.id.clone();
-        let mut events = Vec::new();
-        if project.seq == 0 {
-            events.push(ProjectEvent::ProjectOpened {});
-        }
-        events.push(ProjectEvent::SessionOpened { session: session.clone() });
-        let title: String = title.chars().take(TITLE_CHARS_MAX).collect();
-        driver.note(actor, Event::Opened { session, title })?;
-        driver.bind(phase)?;
-        driver.append_with_project(actor, events).await?;
-        drop(turn);
+        let title = title.chars().take(TITLE_CHARS_MAX).collect();
+        driver.start(actor, phase, Some(title)).await?;
         Ok(driver)
     }
 
@@ -91,11 +79,12 @@ impl Driver {
         if driver.crew.agent.phase(phase).is_none() {
             return Err(OpenFault::PhaseGone(phase.clone()));
         }
-        driver.runtime.catch_up().await?;
+        let project = driver.runtime.catch_up().await?;
         driver.roll_forward().await?;
-        if session.config != Some(driver.crew.agent.fingerprint) && session.ended.is_none() {
-            driver.bind(phase.clone())?;
-            driver.flush().await?;
+        let config = Some(driver.crew.agent.fingerprint);
+        let same = session.config == config && project.config == config;
+        if !same && session.ended.is_none() {
+            driver.start(&Actor::System, phase.clone(), None).await?;
         }
         Ok(driver)
     }
@@ -137,13 +126,53 @@ impl Driver {
             stopped: false,
             scratch: Vec::new(),
             late: None,
+            replaced: None,
         })
     }
 
-    fn bind(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
-        let config = self.crew.agent.fingerprint;
-        let program = self.runtime.program.clone();
-        self.note(&Actor::System, Event::ConfigBound { config, program, phase })
+    /// Says with which configuration the session begins, or goes on, to session and project.
+    async fn start(
+        &mut self,
+        actor: &Actor,
+        phase: PhaseName,
+        title: Option<String>,
+    ) -> Result<(), OpenFault> {
+        let runtime = Arc::clone(&self.runtime);
+        let (before, config) = (self.session(), self.crew.agent.fingerprint);
+        let turn = runtime.project_turn.lock().await;
+        for _ in 0..SHARED_TRIES {
+            let project = runtime.catch_up().await?;
+            let (session, mut events) = (before.id.clone(), Vec::new());
+            if let Some(title) = title.clone() {
+                if project.seq == 0 {
+                    events.push(ProjectEvent::ProjectOpened {});
+                }
+                events.push(ProjectEvent::SessionOpened { session: session.clone() });
+                self.note(actor, Event::Opened { session: session.clone(), title })?;
+            }
+            if before.config != Some(config) {
+                let (program, phase) = (runtime.program.clone(), phase.clone());
+                self.note(&Actor::System, Event::ConfigBound { config, program, phase })?;
+            }
+            if project.config != Some(config) {
+                events.push(ProjectEvent::ProjectConfigured { config, session });
+            }
+            self.replaced = before.config.or(project.config).filter(|before| *before != config);
+            let appended = match events.is_empty() {
+                true => self.flush().await,
+                false => self.append_with_project(actor, events).await,
+            };
+            match appended {
+                Err(DriveFault::Store(StoreFault::Moved { stream: StreamId::Project, .. })) => {
+                    self.rewind(&before);
+                }
+                done => {
+                    drop(turn);
+                    return Ok(done?);
+                }
+            }
+        }
+        Err(DriveFault::Stopped.into())
     }
 
     /// Puts in place what was settled and not placed; forgets what was staged and not settled.

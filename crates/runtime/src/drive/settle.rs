@@ -21,6 +21,7 @@ use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
 use crate::port::{FilesFault, Output, Placed, StageTag, StoreFault};
+use crate::runtime::SHARED_TRIES;
 use crate::transaction::{Ran, Staged, file_key};
 use crate::versions::Lookup;
 
@@ -198,7 +199,7 @@ impl Driver {
         let turn = runtime.project_turn.lock().await;
         self.flush().await?;
         let before = self.session();
-        for _ in 0..COMMIT_TRIES {
+        for _ in 0..SHARED_TRIES {
             runtime.catch_up().await?;
             self.stage(&mut ran, &mut ended);
             match self.write(&ran, ended.clone()).await {
@@ -330,9 +331,6 @@ impl Driver {
         Ok(())
     }
 }
-
-/// Times a project append is tried again when another process was first.
-const COMMIT_TRIES: usize = 20;
 
 /// Drops what a call staged. A staged call fails by that; what reached the world stays settled.
 fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {

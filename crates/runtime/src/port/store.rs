@@ -72,15 +72,18 @@ pub enum StoreFault {
         /// The stream.
         stream: StreamId,
     },
-    /// The store cannot write now; what was there is still there.
-    #[error("the log cannot be written: {0}")]
+    /// The store cannot do it now; what was there is still there.
+    #[error("the log cannot be used: {0}")]
     Unavailable(String),
+    /// Nobody can say what the log took of what it was given.
+    #[error("the log did not answer within {0} ms")]
+    TimedOut(u64),
     /// What is stored is not what was written.
     #[error("the log is damaged: {0}; run `toolgate verify`")]
     Damaged(String),
 }
 
-/// A durable log of streams.
+/// A durable log of streams. Everything but an append is answered within a bound of its own.
 pub trait Store: Send + Sync {
     /// Takes a stream over and fences whoever drove it before.
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>>;

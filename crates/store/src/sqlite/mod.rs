@@ -24,8 +24,11 @@ use toolgate_runtime::port::{Append, Checkpoint, Row, Store, StoreFault};
 
 pub use fault::OpenFault;
 
-use worker::Worker;
+use worker::{Worker, answer};
 use writer::{Order, Work};
+
+/// What the writer answers, when it does.
+type Answered = oneshot::Receiver<Result<u64, StoreFault>>;
 
 /// A log in one SQLite file. Several processes may have the same file open.
 ///
@@ -50,21 +53,25 @@ impl SqliteStore {
         Ok(Self { reader: reader.map_err(OpenFault::Thread)?, writer })
     }
 
-    /// Hands work to the writer and waits until it is durable or refused.
-    async fn write(&self, work: Work) -> Result<u64, StoreFault> {
+    /// Hands work to the writer, which answers once it is durable or refused.
+    async fn write(&self, work: Work) -> Result<Answered, StoreFault> {
         let (answer, answered) = oneshot::channel();
         self.writer.post(Order { work, answer }).await?;
-        answered.await.unwrap_or_else(|_| Err(worker::stopped()))
+        Ok(answered)
     }
 }
 
 impl Store for SqliteStore {
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
-        Box::pin(self.write(Work::Claim(stream.clone())))
+        let stream = stream.clone();
+        Box::pin(async move { answer(self.write(Work::Claim(stream)).await?).await })
     }
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
-        Box::pin(async move { self.write(Work::Append(append)).await.map(drop) })
+        Box::pin(async move {
+            let answered = self.write(Work::Append(append)).await?;
+            answered.await.unwrap_or_else(|_| Err(worker::stopped())).map(drop)
+        })
     }
 
     fn read(
@@ -86,7 +93,9 @@ impl Store for SqliteStore {
     }
 
     fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
-        Box::pin(async move { self.write(Work::Checkpoint(checkpoint)).await.map(drop) })
+        Box::pin(async move {
+            answer(self.write(Work::Checkpoint(checkpoint)).await?).await.map(drop)
+        })
     }
 
     fn checkpoint(

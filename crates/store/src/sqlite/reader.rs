@@ -9,7 +9,7 @@ use toolgate_runtime::port::StoreFault;
 
 use super::fault::read_fault;
 use super::shelf::Shelf;
-use super::worker::{Worker, stopped};
+use super::worker::{Worker, answer};
 
 /// One read, with its answer inside.
 pub(super) type Question = Box<dyn FnOnce(Result<&mut Shelf<'_>, &StoreFault>) + Send>;
@@ -19,13 +19,13 @@ pub(super) async fn ask<T: Send + 'static>(
     reader: &Worker<Question>,
     read: impl FnOnce(&mut Shelf<'_>) -> Result<T, StoreFault> + Send + 'static,
 ) -> Result<T, StoreFault> {
-    let (answer, answered) = oneshot::channel();
+    let (sender, answered) = oneshot::channel();
     let question: Question = Box::new(move |shelf| {
         // Whoever stopped waiting needs no answer.
-        drop(answer.send(shelf.map_err(StoreFault::clone).and_then(read)));
+        drop(sender.send(shelf.map_err(StoreFault::clone).and_then(read)));
     });
     reader.post(question).await?;
-    answered.await.unwrap_or_else(|_| Err(stopped()))
+    answer(answered).await
 }
 
 /// Answers questions until nobody can ask any more.

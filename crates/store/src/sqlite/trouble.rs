@@ -8,6 +8,7 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::port::{Append, Batch, Row, Store, StoreFault};
 
 use super::SqliteStore;
+use super::worker::answer;
 use super::writer::Work;
 
 const STREAM: StreamId = StreamId::Project;
@@ -33,7 +34,7 @@ async fn bend(
     store: &SqliteStore,
     how: impl Fn(&Connection) -> Result<()> + Send + 'static,
 ) -> std::result::Result<u64, StoreFault> {
-    store.write(Work::Bend(Box::new(how))).await
+    answer(store.write(Work::Bend(Box::new(how))).await?).await
 }
 
 async fn length(store: &SqliteStore) -> usize {
@@ -121,4 +122,20 @@ async fn a_writer_that_panics_leaves_nobody_waiting() {
     let store = SqliteStore::open(folder.path().join("log.db")).unwrap();
     // The append before the panic is there exactly when its caller was told so.
     assert_eq!(length(&store).await, if before.is_ok() { 2 } else { 1 });
+}
+
+#[tokio::test]
+async fn a_log_that_does_not_answer_is_not_waited_for_without_end() {
+    let (_folder, store) = new_log();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let stuck = store.write(Work::Bend(Box::new(move |_| {
+        assert!(wait.lock().unwrap().recv().is_err());
+        Ok(())
+    })));
+    let stuck = stuck.await.unwrap();
+    assert!(matches!(store.claim(&STREAM).await, Err(StoreFault::TimedOut(_))));
+    drop(go);
+    assert!(stuck.await.unwrap().is_ok());
+    assert!(store.claim(&STREAM).await.is_ok(), "it goes on when the disk does");
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use toolgate_runtime::port::StoreFault;
 
@@ -13,6 +13,10 @@ pub(super) const QUEUE_MAX: usize = 1_024;
 
 /// How long a caller waits for a place in a full queue.
 const QUEUE_WAIT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 5_000 });
+
+/// How long a caller waits for an answer. An append is waited for by who asked for it, who has a
+/// limit of its own.
+const ANSWER_WAIT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 30_000 });
 
 /// A thread and the way to it. Dropping it lets the thread finish its queue and waits for it.
 pub(super) struct Worker<T> {
@@ -48,6 +52,19 @@ impl<T: Send + 'static> Worker<T> {
                 StoreFault::Unavailable(reason)
             }
         })
+    }
+}
+
+/// Waits for the answer of a thread, at most so long.
+pub(super) async fn answer<A>(
+    answered: oneshot::Receiver<Result<A, StoreFault>>,
+) -> Result<A, StoreFault> {
+    match tokio::time::timeout(ANSWER_WAIT, answered).await {
+        Ok(answer) => answer.unwrap_or_else(|_| Err(stopped())),
+        Err(_) => {
+            let waited = u64::try_from(ANSWER_WAIT.as_millis()).unwrap_or(u64::MAX);
+            Err(StoreFault::TimedOut(waited))
+        }
     }
 }
 

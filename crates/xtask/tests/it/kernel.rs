@@ -11,6 +11,7 @@ const DEPENDENCIES: &[&str] = &[
     "hmac",
     "imbl",
     "indexmap",
+    "itoa",
     "jiff",
     "regex",
     "schemars",
