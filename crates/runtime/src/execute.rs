@@ -98,6 +98,6 @@ pub(crate) async fn within<T>(ms: u64, mut work: Pin<&mut impl Future<Output = T
     tokio::time::timeout(Duration::from_millis(ms), work).await.ok()
 }
 
-fn cancelled() -> Trouble {
+pub(crate) fn cancelled() -> Trouble {
     Trouble::new(Code::CALL_CANCELLED, "The call was cancelled.")
 }

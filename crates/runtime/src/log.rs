@@ -71,6 +71,14 @@ pub enum ReadFault {
         /// The first record that does not fit.
         seq: u64,
     },
+    /// The end of the stream is not signed by whoever has the key.
+    #[error(
+        "{stream} is not signed with this key, so nothing is added to it; run `toolgate verify`"
+    )]
+    Unsigned {
+        /// The stream.
+        stream: StreamId,
+    },
     /// A record makes no sense to this program.
     #[error("{stream}, record {seq}: cannot be read by this version of toolgate")]
     Unreadable {
@@ -108,4 +116,38 @@ pub async fn read_from<E: Authored + DeserializeOwned>(
             return Ok(tip);
         }
     }
+}
+
+/// The same, for a stream that will be added to. What is there must be signed up to its end:
+/// a new signature would vouch for all of it.
+pub(crate) async fn read_signed<E: Authored + DeserializeOwned>(
+    store: &dyn Store,
+    key: &SigningKey,
+    stream: &StreamId,
+    tip: Tip,
+    mut each: impl FnMut(Record<E>, &Row),
+) -> Result<Tip, ReadFault> {
+    let mut end = read_from(store, stream, tip, &mut each).await?;
+    loop {
+        let Some(head) = store.head(stream).await? else {
+            let empty = end == Tip::START;
+            return if empty { Ok(end) } else { Err(unsigned(stream)) };
+        };
+        if !key.vouches_for(&head) {
+            return Err(unsigned(stream));
+        }
+        if head.seq <= end.seq {
+            let same = head.seq == end.seq && head.hash == end.hash;
+            return if same { Ok(end) } else { Err(unsigned(stream)) };
+        }
+        // Somebody appended meanwhile. What a head names is there to be read.
+        end = read_from(store, stream, end, &mut each).await?;
+        if end.seq < head.seq {
+            return Err(ReadFault::Broken { stream: stream.clone(), seq: end.seq + 1 });
+        }
+    }
+}
+
+fn unsigned(stream: &StreamId) -> ReadFault {
+    ReadFault::Unsigned { stream: stream.clone() }
 }

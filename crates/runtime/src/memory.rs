@@ -104,6 +104,11 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(rows)))
     }
 
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+        let head = self.lock().streams.get(stream).and_then(|stream| stream.head.clone());
+        Box::pin(ready(Ok(head)))
+    }
+
     fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
         let inner = self.lock();
         let heads = inner.streams.values().filter_map(|stream| stream.head.clone()).collect();

@@ -15,8 +15,8 @@ use toolgate_kernel::seal::SigningKey;
 
 use crate::checkpoint;
 use crate::execute::within;
-use crate::log::{ReadFault, Tip, batch, read_from};
-use crate::port::{Append, Batch, Clock, Files, NoFiles, Store, StoreFault};
+use crate::log::{ReadFault, Tip, batch, read_signed};
+use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Store, StoreFault};
 use crate::transaction::Resources;
 
 /// An event that is durable. Observers get these and can disturb nothing.
@@ -139,7 +139,12 @@ impl Runtime {
             tip = self.mirror().tip;
         }
         let mut news = Vec::new();
-        let end = read_from(self.store.as_ref(), &StreamId::Project, tip, |record, row| {
+        let (store, stream) = (self.store.as_ref(), StreamId::Project);
+        let newest = store.read(&stream, tip.seq + 1, 1).await?;
+        if newest.is_empty() {
+            return Ok(self.project().0);
+        }
+        let end = read_signed(store, &self.key, &stream, tip, |record, row| {
             news.push((record, row.hash));
         })
         .await?;
@@ -161,7 +166,8 @@ impl Runtime {
         let (store, stream) = (self.store.as_ref(), StreamId::Project);
         let kept = checkpoint::load(store, &self.key, &stream).await?;
         let (mut project, from) = kept.unwrap_or_else(|| (Project::default(), Tip::START));
-        let tip = read_from(store, &stream, from, |record, _| project.apply(&record)).await?;
+        let each = |record, _: &Row| project.apply(&record);
+        let tip = read_signed(store, &self.key, &stream, from, each).await?;
         drop(checkpoint::save(store, &self.key, &stream, &project, (from, tip)).await);
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
@@ -200,8 +206,11 @@ impl Runtime {
                 self.publish(Committed::Project(Arc::new(record)));
             }
         }
-        *mirror = Mirror { project, tip: appended.tip };
-        self.mirrored.store(appended.tip.seq, Ordering::Release);
+        // Another driver of this process may have read this, and more, already.
+        if mirror.tip.seq < appended.tip.seq {
+            *mirror = Mirror { project, tip: appended.tip };
+            self.mirrored.store(appended.tip.seq, Ordering::Release);
+        }
     }
 
     /// The newest project head, for a session record that has not seen it.
@@ -220,11 +229,13 @@ impl Runtime {
         actor: &Actor,
         said: Said,
     ) -> Result<u64, SayFault> {
-        let stream = StreamId::Inbox(session.clone());
+        let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
         for _ in 0..SHARED_TRIES {
-            let mut tip =
-                read_from::<InboxEvent>(self.store.as_ref(), &stream, Tip::START, |_, _| {})
-                    .await?;
+            let mut tip = match store.head(&stream).await? {
+                None => Tip::START,
+                Some(head) if self.key.vouches_for(&head) => Tip { seq: head.seq, hash: head.hash },
+                Some(_) => return Err(ReadFault::Unsigned { stream }.into()),
+            };
             let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
             let event = InboxEvent::Spoken { said: said.clone() };
             let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };

@@ -28,6 +28,8 @@ pub struct Session {
     pub id: SessionId,
     /// Place of the last record that was applied.
     pub seq: u64,
+    /// Epoch of the driver that wrote it.
+    pub epoch: u64,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// What it is about.
@@ -74,6 +76,8 @@ pub struct Session {
     pub stop: Option<Arc<str>>,
     /// How far the inbox was read.
     pub inbox: u64,
+    /// Chain hash of the inbox up to there.
+    pub inbox_hash: Digest,
     /// The newest project head a record of this session saw.
     pub saw: Option<Saw>,
     /// How it ended, when it has.
@@ -154,6 +158,7 @@ impl Session {
         Self {
             id,
             seq: 0,
+            epoch: 0,
             opened_at: Timestamp(0),
             title: "".into(),
             config: None,
@@ -177,6 +182,7 @@ impl Session {
             feedback: Vector::new(),
             stop: None,
             inbox: 0,
+            inbox_hash: Digest::ZERO,
             saw: None,
             ended: None,
         }
@@ -186,6 +192,7 @@ impl Session {
     pub fn apply(&mut self, record: &Record<Event>) {
         debug_assert_eq!(record.seq, self.seq + 1);
         self.seq = record.seq;
+        self.epoch = record.epoch;
         self.saw = record.saw.or(self.saw);
         match &record.event {
             Event::Opened { title, .. } => {
@@ -250,11 +257,14 @@ impl Session {
                 progress
             }),
             Event::CallSettled(settled) => self.settled(settled),
-            Event::FileConflicted { .. } => {}
+            Event::FileConflicted { path, .. } => {
+                let note = "was changed by somebody else at the same moment. It was left as it is.";
+                self.feedback.push_back(format!("{path} {note}").into());
+            }
             Event::StateChanged { changes, .. } => self.change(changes),
             Event::PhaseEntered { phase, reason, .. } => self.enter(phase, reason, record.at),
-            Event::Heard { inbox, said, .. } => {
-                self.inbox = *inbox;
+            Event::Heard { inbox, hash, said } => {
+                (self.inbox, self.inbox_hash) = (*inbox, *hash);
                 match said {
                     Said::Feedback { text } => self.feedback.push_back(text.as_str().into()),
                     Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
@@ -264,7 +274,7 @@ impl Session {
         }
     }
 
-    /// Questions and answers hold under the configuration they were asked under.
+    /// Questions, answers and approvals hold under the configuration they were given under.
     fn lapse(&mut self, config: Digest) {
         if self.config == Some(config) {
             return;
@@ -273,6 +283,7 @@ impl Session {
         for call in asked {
             self.progress(call, |progress| match progress {
                 Progress::Asked { .. } | Progress::Answered { .. } => Progress::Received,
+                Progress::Admitted(admitted) if admitted.approved => Progress::Received,
                 Progress::Received | Progress::Admitted(_) | Progress::Started(_) => progress,
             });
         }

@@ -145,8 +145,10 @@ fn word(
     touched: &[Touched],
 ) -> Result<Option<(PolicyName, String)>, Refusal> {
     let mut asked = None;
-    let entry = agent.toolset.entries().get(call.place);
-    for policy in entry.into_iter().flat_map(|entry| &entry.policies) {
+    let Some(entry) = agent.toolset.entries().get(call.place) else {
+        return Err(Refusal::unreachable("the tool is not one of this agent's"));
+    };
+    for policy in &entry.policies {
         let judged = catch_unwind(AssertUnwindSafe(|| policy.judge(call, touched, world)));
         match judged.unwrap_or_else(|_| Verdict::Broken("the policy broke down".to_owned())) {
             Verdict::Allow => {}

@@ -94,8 +94,8 @@ pub struct Driver {
     runtime: Arc<Runtime>,
     crew: Crew,
     epoch: u64,
-    /// The session with what is about to be appended. Whoever looks from outside finds nothing
-    /// in line: every way in appends before it returns, or stops the driver.
+    /// The session with what is about to be appended. Every way in appends before it returns;
+    /// after one that did not, there is no way in.
     session: Arc<Session>,
     /// The end of the stream, with what is about to be appended.
     tip: Tip,
@@ -169,7 +169,7 @@ impl Driver {
         args: &str,
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
-        self.alive()?;
+        self.enter()?;
         if self.session.ended.is_some() {
             return Err(DriveFault::Ended);
         }
@@ -191,6 +191,7 @@ impl Driver {
 
     /// Brings every open call to its end: after a resume, those a crash interrupted.
     pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
+        self.enter()?;
         self.tick();
         self.settle_received().await
     }
@@ -213,6 +214,12 @@ impl Driver {
         let now = self.now;
         let toolset = &self.crew.agent.toolset;
         World { session: &self.session, project, toolset, now, counted: Counted::NotYet }
+    }
+
+    /// Lets a caller in, unless an earlier one was cut off with something in line: nobody may
+    /// append in its name.
+    fn enter(&self) -> Result<(), DriveFault> {
+        if self.pending.rows.is_empty() { self.alive() } else { Err(DriveFault::Stopped) }
     }
 
     fn alive(&self) -> Result<(), DriveFault> {

@@ -8,17 +8,18 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, Ending, Event, Finish, InboxEvent, RawCall, StreamId};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
-use toolgate_kernel::next::{FAILURES_MAX, Plan, Step, next, system_prompt};
+use toolgate_kernel::next::{Plan, Step, next, system_prompt};
 use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
-use crate::log::{Tip, read_from};
+use crate::log::{Tip, read_signed};
 use crate::port::{Provider, ProviderFault, Reply, Tap};
 
 impl Driver {
     /// Drives the session to its end. It goes on where the log ends, so a resume is just this.
     pub async fn run(&mut self, input: &str, tap: Tap<'_>) -> Result<(Ending, String), DriveFault> {
+        self.enter()?;
         loop {
             self.tick();
             self.runtime.catch_up().await?;
@@ -56,6 +57,10 @@ impl Driver {
         if self.crew.agent.phase(phase).is_none() {
             return Err(DriveFault::NoPhase(phase.clone()));
         }
+        self.enter()?;
+        if self.session.ended.is_some() {
+            return Err(DriveFault::Ended);
+        }
         self.tick();
         let Some(from) = self.session.phase.clone() else { return Err(DriveFault::Stopped) };
         if from == *phase {
@@ -79,6 +84,10 @@ impl Driver {
         };
         if let Some(key) = changes.iter().filter_map(Change::key).find(|key| !here(key)) {
             return Err(DriveFault::NotHere(key.clone()));
+        }
+        self.enter()?;
+        if self.session.ended.is_some() {
+            return Err(DriveFault::Ended);
         }
         // What cannot be made must not be written down: folding takes the log at its word.
         let mut state = self.session.state.clone();
@@ -126,12 +135,10 @@ impl Driver {
                 self.flush().await
             }
             Err(ProviderFault::Final(reason)) => {
-                // A fault that trying again cannot mend uses up all tries at once.
-                for _ in self.session.failures..FAILURES_MAX {
-                    let reason = reason.clone();
-                    self.note(&Actor::System, Event::ModelFailed { turn, reason })?;
-                }
-                self.flush().await
+                let event = Event::ModelFailed { turn, reason: reason.clone() };
+                self.note(&Actor::System, event)?;
+                // Trying again cannot mend it.
+                self.end(Ending::ModelFailed, reason).await.map(drop)
             }
         }
     }
@@ -175,17 +182,17 @@ impl Driver {
     /// Takes in what others said since the last step.
     async fn hear(&mut self) -> Result<(), DriveFault> {
         let stream = StreamId::Inbox(self.session.id.clone());
-        let newest = self.runtime.store.read(&stream, self.session.inbox + 1, 1).await?;
-        if newest.is_empty() {
+        let (store, key) = (self.runtime.store.as_ref(), &self.runtime.key);
+        let heard = Tip { seq: self.session.inbox, hash: self.session.inbox_hash };
+        if store.read(&stream, heard.seq + 1, 1).await?.is_empty() {
             return Ok(());
         }
         let mut news = Vec::new();
-        read_from::<InboxEvent>(self.runtime.store.as_ref(), &stream, Tip::START, |record, row| {
+        read_signed::<InboxEvent>(store, key, &stream, heard, |record, row| {
             news.push((record, row.hash));
         })
         .await?;
-        let heard = self.session.inbox;
-        for (record, hash) in news.into_iter().filter(|(record, _)| record.seq > heard) {
+        for (record, hash) in news {
             let InboxEvent::Spoken { said } = record.event;
             self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
         }

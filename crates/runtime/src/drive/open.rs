@@ -11,8 +11,8 @@ use toolgate_kernel::names::{CallId, PhaseName, SessionId};
 use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
-use crate::log::{ReadFault, Tip, read_from};
-use crate::port::{FilesFault, Placed, StoreFault};
+use crate::log::{ReadFault, Tip, read_from, read_signed};
+use crate::port::{FilesFault, Placed, Row, StoreFault};
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
@@ -56,7 +56,8 @@ impl Driver {
     ) -> Result<Self, OpenFault> {
         let Some(phase) = crew.agent.first_phase() else { return Err(OpenFault::NoPhase) };
         let phase = phase.name.clone();
-        let mut driver = Self::claim(runtime, crew, id).await?;
+        let read = Self::read(&runtime, id).await?;
+        let mut driver = Self::claim(runtime, crew, read).await?;
         if driver.session.seq > 0 {
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
@@ -71,14 +72,19 @@ impl Driver {
         crew: Crew,
         id: SessionId,
     ) -> Result<Self, OpenFault> {
-        let mut driver = Self::claim(runtime, crew, id).await?;
+        // Whoever cannot go on with it leaves it to whoever drives it.
+        let read = Self::read(&runtime, id).await?;
+        let Some(phase) = &read.0.phase else {
+            return Err(OpenFault::Missing(read.0.id));
+        };
+        if crew.agent.phase(phase).is_none() {
+            return Err(OpenFault::PhaseGone(phase.clone()));
+        }
+        let mut driver = Self::claim(runtime, crew, read).await?;
         let session = driver.session();
         let Some(phase) = &session.phase else {
             return Err(OpenFault::Missing(session.id.clone()));
         };
-        if driver.crew.agent.phase(phase).is_none() {
-            return Err(OpenFault::PhaseGone(phase.clone()));
-        }
         let project = driver.runtime.catch_up().await?;
         driver.roll_forward().await?;
         let config = Some(driver.crew.agent.fingerprint);
@@ -89,16 +95,37 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Fences whoever drove the session before, and reads it.
-    async fn claim(runtime: Arc<Runtime>, crew: Crew, id: SessionId) -> Result<Self, OpenFault> {
+    /// Reads a session as far as its log goes now.
+    async fn read(runtime: &Runtime, id: SessionId) -> Result<(Session, Tip), OpenFault> {
         let stream = StreamId::Session(id.clone());
-        let epoch = runtime.store.claim(&stream).await?;
         let (store, key) = (runtime.store.as_ref(), &runtime.key);
         let kept = checkpoint::load(store, key, &stream).await?;
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
-        let tip = read_from(store, &stream, from, |record, _| session.apply(&record)).await?;
+        let each = |record, _: &Row| session.apply(&record);
+        let tip = read_signed(store, key, &stream, from, each).await?;
+        let project = runtime.catch_up().await?;
+        if tip == Tip::START && project.sessions.contains(&session.id) {
+            return Err(ReadFault::Broken { stream, seq: 1 }.into());
+        }
         // The log is the truth; a checkpoint that cannot be kept costs time, nothing else.
         drop(checkpoint::save(store, key, &stream, &session, (from, tip)).await);
+        Ok((session, tip))
+    }
+
+    /// Fences whoever drove the session before, and reads what they wrote last.
+    async fn claim(
+        runtime: Arc<Runtime>,
+        crew: Crew,
+        (mut session, from): (Session, Tip),
+    ) -> Result<Self, OpenFault> {
+        let stream = StreamId::Session(session.id.clone());
+        let epoch = runtime.store.claim(&stream).await?;
+        let each = |record, _: &Row| session.apply(&record);
+        let tip = read_signed(runtime.store.as_ref(), &runtime.key, &stream, from, each).await?;
+        if epoch <= session.epoch {
+            // Epochs only grow. One that was put back would let an old driver write again.
+            return Err(ReadFault::Broken { stream, seq: tip.seq }.into());
+        }
         let session = Arc::new(session);
         let now = runtime.clock.now();
         let shared = Arc::new(Shared {

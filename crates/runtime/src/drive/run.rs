@@ -16,7 +16,7 @@ use toolgate_kernel::tool::Effect;
 use super::settle::Ended;
 use super::{DriveFault, Driver};
 use crate::crash_point;
-use crate::execute::{Cancel, Executed, execute};
+use crate::execute::{Cancel, Executed, cancelled, execute};
 use crate::port::{Fault, Tool};
 use crate::transaction::{Ran, Reach, Transaction, idempotency_key};
 use crate::versions::Lookup;
@@ -60,7 +60,7 @@ impl Transaction {
             driver.flush().await?;
             crash_point!("after_intent");
         }
-        let reach = driver.reach();
+        let reach = driver.reach(call.id());
         let tx = Self::new(call, touched, Arc::clone(&driver.session), project, reach);
         Ok(Ok(Box::new(tx)))
     }
@@ -77,7 +77,8 @@ impl Driver {
         self.run_together(leading).await?;
         for id in rest {
             if let Some(begun) = self.begin(*id).await? {
-                let (ran, executed) = perform(begun, self.call_ms_max(), &self.cancel).await;
+                let call_ms_max = self.call_ms_max(*id);
+                let (ran, executed) = perform(begun, call_ms_max, &self.cancel).await;
                 crash_point!("after_effect");
                 self.tick();
                 self.settle(ran, executed).await?;
@@ -89,18 +90,19 @@ impl Driver {
     async fn run_together(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
         let mut begun = Vec::with_capacity(ids.len());
         for id in ids {
-            begun.extend(self.begin(*id).await?);
+            let one = self.begin(*id).await?;
+            begun.extend(one.map(|one| (one, self.call_ms_max(*id))));
         }
-        let (call_ms_max, cancel) = (self.call_ms_max(), self.cancel.clone());
+        let cancel = self.cancel.clone();
         if let [_] = begun.as_slice() {
-            for one in begun {
+            for (one, call_ms_max) in begun {
                 let (ran, executed) = perform(one, call_ms_max, &cancel).await;
                 self.tick();
                 self.settle(ran, executed).await?;
             }
             return Ok(());
         }
-        let running = begun.into_iter().map(|one| perform(one, call_ms_max, &cancel));
+        let running = begun.into_iter().map(|(one, ms_max)| perform(one, ms_max, &cancel));
         let ended = join_all(running).await;
         self.tick();
         for (ran, executed) in ended {
@@ -145,9 +147,13 @@ impl Driver {
         }
     }
 
-    /// The run's own end, when it has come: no call of the model begins after it. A caller
+    /// The end, when it has come: nothing begins after a cancellation, and no call of the model
+    /// after the run's own end. A caller
     /// without a model loop is no run; its session may be old.
     fn over(&self, id: CallId) -> Option<Trouble> {
+        if self.cancel.is_cancelled() {
+            return Some(cancelled());
+        }
         self.session.open.get(&id)?.turn?;
         let limits = &self.crew.agent.limits;
         if self.now.ms_since(self.session.opened_at) > limits.run_ms_max {
@@ -159,16 +165,16 @@ impl Driver {
     }
 
     /// What one call may take: its own limit, or what is left of the run.
-    fn call_ms_max(&self) -> u64 {
+    fn call_ms_max(&self, id: CallId) -> u64 {
         let limits = &self.crew.agent.limits;
-        if self.session.iteration == 0 {
+        if self.session.open.get(&id).is_none_or(|open| open.turn.is_none()) {
             return limits.call_ms_max;
         }
         let end = self.session.opened_at.plus_ms(limits.run_ms_max);
         limits.call_ms_max.min(end.ms_since(self.now).max(1))
     }
 
-    fn reach(&mut self) -> Reach {
+    fn reach(&mut self, id: CallId) -> Reach {
         if self.prompt.0 != self.session.phase {
             let phase = self.session.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
             let text = system_prompt(&self.crew.agent, phase).into();
@@ -177,15 +183,13 @@ impl Driver {
         Reach {
             shared: Arc::clone(&self.shared),
             prompt: Arc::clone(&self.prompt.1),
-            deadline: self.now.plus_ms(self.call_ms_max()),
+            deadline: self.now.plus_ms(self.call_ms_max(id)),
         }
     }
 
     /// The outcome of a call that may have reached the world before a crash.
     fn settle_unknown(&mut self, id: CallId) -> Result<(), DriveFault> {
-        let message = "The call may or may not have taken effect: its answer was lost. \
-                       Check before you do it again.";
-        self.settle_ended(id, Ended::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message)))
+        self.settle_ended(id, Ended::lost(Ended::failed(Vec::new())))
     }
 
     fn settle_failed(&mut self, id: CallId, errors: Vec<Trouble>) -> Result<(), DriveFault> {

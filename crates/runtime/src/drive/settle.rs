@@ -55,6 +55,15 @@ impl Ended {
         Self { outcome: Outcome::Unknown, ..Self::failed(vec![trouble]) }
     }
 
+    /// The outcome of a call whose answer was lost, with what is known besides.
+    pub(super) fn lost(known: Self) -> Self {
+        let message = "The call may or may not have taken effect: its answer was lost. \
+                       Check before you do it again.";
+        let mut lost = Self::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message));
+        lost.errors.extend(known.errors);
+        lost
+    }
+
     fn done(output: Output) -> Self {
         Self {
             outcome: Outcome::Done,
@@ -98,6 +107,12 @@ impl Driver {
     /// Settles a call that did not run.
     pub(super) fn settle_ended(&mut self, id: CallId, ended: Ended) -> Result<(), DriveFault> {
         let Some(admitted) = self.admitted(id) else { return Ok(()) };
+        let started = self.session.open.get(&id).map(|open| &open.progress);
+        let ended = match started {
+            // An earlier try may have reached the world, whatever keeps a new one from it.
+            Some(Progress::Started(_)) if ended.outcome == Outcome::Failed => Ended::lost(ended),
+            _ => ended,
+        };
         let settled = self.settled(id, admitted.tool.clone(), admitted.args_hash, ended);
         self.note(&Actor::System, Event::CallSettled(settled))
     }
@@ -212,15 +227,20 @@ impl Driver {
                 }
             }
         }
+        let message = "Others kept changing the project. Try again later.";
+        self.discard_files(&ran);
+        give_up(&mut ran, &mut ended, Trouble::new(Code::COMMIT_CONFLICT, message));
+        // Without its footprint there is nothing left for the project to remember.
+        ran.after.clear();
+        let done = self.write(&ran, ended).await;
         drop(turn);
-        self.stopped = true;
-        Err(DriveFault::Stopped)
+        done
     }
 
     fn shares(&self, ran: &Ran, ended: &Ended) -> bool {
         let remembers = self.crew.agent.remember_reads && ended.outcome == Outcome::Done;
         let reads = || ran.touched.iter().any(|touched| self.remembered(touched).is_some());
-        !ran.staged.project.is_empty() || (remembers && reads())
+        !ran.staged.project.is_empty() || !ran.staged.files.is_empty() || (remembers && reads())
     }
 
     /// Stages the files of a call, unless somebody else was first or they cannot be staged.
@@ -228,14 +248,11 @@ impl Driver {
         if let Some(key) = self.conflict(ran) {
             let message =
                 format!("{key} was changed by somebody else meanwhile. Read it again, then retry.");
+            self.discard_files(ran);
             give_up(ran, ended, Trouble::new(Code::COMMIT_CONFLICT, message));
         }
         if let Err(fault) = self.stage_files(ran) {
-            // What was staged before the fault is forgotten too; what cannot be removed now is
-            // removed by the next resume.
-            for at in 0..ran.staged.files.len() {
-                drop(self.runtime.files.discard(&self.tag(ran, at)));
-            }
+            self.discard_files(ran);
             give_up(ran, ended, Trouble::new(Code::TOOL_FAILED, fault.to_string()));
         }
     }
@@ -310,6 +327,13 @@ impl Driver {
             crash_point!("after_stage");
         }
         Ok(())
+    }
+
+    /// Forgets what was staged. What cannot be removed now is removed by the next resume.
+    fn discard_files(&self, ran: &Ran) {
+        for at in 0..ran.staged.files.len() {
+            drop(self.runtime.files.discard(&self.tag(ran, at)));
+        }
     }
 
     fn tag(&self, ran: &Ran, at: usize) -> StageTag {

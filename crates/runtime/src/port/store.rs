@@ -99,6 +99,9 @@ pub trait Store: Send + Sync {
         rows_max: usize,
     ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>>;
 
+    /// The signed head of a stream, when anything was appended to it.
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>>;
+
     /// The signed head of every stream.
     fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>>;
 

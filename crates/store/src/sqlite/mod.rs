@@ -84,6 +84,11 @@ impl Store for SqliteStore {
         Box::pin(reader::ask(&self.reader, move |shelf| shelf.rows(&stream, from, rows_max)))
     }
 
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+        let stream = stream.clone();
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.head(stream)))
+    }
+
     fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
         Box::pin(reader::ask(&self.reader, |shelf| shelf.heads()))
     }
@@ -93,9 +98,9 @@ impl Store for SqliteStore {
     }
 
     fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
-        Box::pin(async move {
-            answer(self.write(Work::Checkpoint(checkpoint)).await?).await.map(drop)
-        })
+        Box::pin(
+            async move { answer(self.write(Work::Checkpoint(checkpoint)).await?).await.map(drop) },
+        )
     }
 
     fn checkpoint(

@@ -12,6 +12,7 @@ use super::number::count;
 /// The prepared reads.
 pub(super) struct Shelf<'c> {
     rows: Statement<'c>,
+    head: Statement<'c>,
     heads: Statement<'c>,
     blob: Statement<'c>,
     checkpoint: Statement<'c>,
@@ -24,6 +25,9 @@ impl<'c> Shelf<'c> {
                 "SELECT seq, bytes, hash FROM records \
                  WHERE stream = (SELECT id FROM streams WHERE stream = ?1) AND seq >= ?2 \
                  ORDER BY seq LIMIT ?3",
+            )?,
+            head: connection.prepare(
+                "SELECT seq, hash, mac FROM streams WHERE stream = ?1 AND mac IS NOT NULL",
             )?,
             heads: connection
                 .prepare("SELECT stream, seq, hash, mac FROM streams WHERE mac IS NOT NULL")?,
@@ -48,6 +52,17 @@ impl<'c> Shelf<'c> {
         };
         let rows = self.rows.query_map((stream.to_string(), from, rows_max), row);
         rows.and_then(Iterator::collect).map_err(|error| read_fault(&error))
+    }
+
+    /// The signed head of a stream.
+    pub(super) fn head(
+        &mut self,
+        stream: StreamId,
+    ) -> std::result::Result<Option<SignedHead>, StoreFault> {
+        let head = |row: &SqlRow<'_>| Ok((count(row, 0)?, hash(row, 1)?, hash(row, 2)?));
+        let found = self.head.query_row([stream.to_string()], head).optional();
+        let found = found.map_err(|error| read_fault(&error))?;
+        Ok(found.map(|(seq, hash, mac)| SignedHead { stream, seq, hash, mac: mac.0 }))
     }
 
     /// The signed head of every stream, in the order of streams.

@@ -4,8 +4,8 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
+use tokio::sync::{mpsc, oneshot};
 use toolgate_runtime::port::StoreFault;
 
 /// Pieces of work that may wait for a thread.

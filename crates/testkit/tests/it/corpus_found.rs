@@ -66,6 +66,10 @@ impl Store for Contested {
         self.log.read(stream, from, max)
     }
 
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+        self.log.head(stream)
+    }
+
     fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
         self.log.heads()
     }
