@@ -1,20 +1,31 @@
 //! Decides what a person sees: plain lines that fit eighty columns, nothing secret.
 
-// The console is where output belongs; everything else hands its words to this file.
-#![allow(clippy::print_stderr)]
-
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
-use toolgate_kernel::event::{CallRefused, Event, Outcome};
+use toolgate_kernel::event::{CallRefused, Ending, Event, Outcome};
 use toolgate_runtime::Driver;
 
 /// Columns that a line may take.
 const COLUMNS: usize = 80;
 
-/// Prints a line. Whoever stops reading does not stop the work.
+/// Whether something could not be printed.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line. Whoever stops reading does not stop the work; what is lost for another reason
+/// is told at the end.
 pub(crate) fn say(line: &str) {
-    drop(writeln!(std::io::stdout().lock(), "{line}"));
+    if let Err(error) = writeln!(std::io::stdout().lock(), "{line}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether everything that was said was printed.
+pub(crate) fn all_said() -> bool {
+    !LOST.load(Ordering::Relaxed)
 }
 
 /// Prints one JSON value on one line.
@@ -23,16 +34,21 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints why a command did not work, cause by cause.
-pub(crate) fn complain(error: &anyhow::Error) {
-    let mut said = String::new();
+/// Prints why a command did not work, cause by cause; as one JSON value for who asked for JSON.
+pub(crate) fn complain(error: &anyhow::Error, as_json: bool) {
+    let mut causes: Vec<String> = Vec::new();
     for cause in error.chain() {
         let text = cause.to_string();
-        // A cause that repeats the sentence before it says nothing new.
-        if !said.contains(&text) {
-            eprintln!("{}{text}", if said.is_empty() { "error: " } else { "  because: " });
-            said.push_str(&text);
+        // A cause that repeats a sentence before it says nothing new.
+        if !causes.iter().any(|said| said.contains(&text)) {
+            causes.push(text);
         }
+    }
+    if as_json {
+        return say(&serde_json::json!({ "error": causes }).to_string());
+    }
+    for (at, text) in causes.iter().enumerate() {
+        hint(&format!("{}{text}", if at == 0 { "error: " } else { "  because: " }));
     }
 }
 
@@ -74,6 +90,18 @@ pub(crate) fn call_line(event: &Event) -> Option<String> {
         visible(&envelope.tool),
         visible(&envelope.message)
     )))
+}
+
+/// How a session ended, in words.
+pub(crate) fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Completed => "Completed",
+        Ending::Stopped => "Stopped",
+        Ending::DeadlineExceeded => "Out of time",
+        Ending::BudgetExceeded => "Out of budget",
+        Ending::TurnsExceeded => "Out of turns",
+        Ending::ModelFailed => "The model failed",
+    }
 }
 
 /// Cuts a line so that it fits.

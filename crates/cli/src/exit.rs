@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Usage,
     /// The log cannot be written or read.
     Log,
+    /// Somebody else is at work on the session.
+    Busy,
 }
 
 impl From<Exit> for ExitCode {
@@ -27,28 +29,70 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             // What the system calls an input/output error.
             Exit::Log => 74,
+            // What the system calls a passing failure.
+            Exit::Busy => 75,
         })
     }
 }
 
 /// The exit code of an error that ended a command.
 pub(crate) fn of(error: &anyhow::Error) -> Exit {
-    let is_log = error.chain().any(|cause| {
-        cause.is::<StoreFault>()
-            || cause.is::<ReadFault>()
-            || matches!(
-                cause.downcast_ref::<DriveFault>(),
-                Some(DriveFault::Store(_) | DriveFault::Read(_))
-            )
-            || matches!(
-                cause.downcast_ref::<OpenFault>(),
-                Some(
-                    OpenFault::Store(_)
-                        | OpenFault::Read(_)
-                        | OpenFault::Drive(DriveFault::Store(_) | DriveFault::Read(_))
-                )
-            )
-            || cause.is::<toolgate_store::OpenFault>()
-    });
-    if is_log { Exit::Log } else { Exit::Usage }
+    error.chain().find_map(of_cause).unwrap_or(Exit::Usage)
+}
+
+fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    if let Some(fault) = cause.downcast_ref::<StoreFault>() {
+        return Some(of_store(fault));
+    }
+    if let Some(fault) = cause.downcast_ref::<ReadFault>() {
+        return Some(of_read(fault));
+    }
+    if let Some(fault) = cause.downcast_ref::<DriveFault>() {
+        return of_drive(fault);
+    }
+    if let Some(fault) = cause.downcast_ref::<OpenFault>() {
+        return of_open(fault);
+    }
+    cause.is::<toolgate_store::OpenFault>().then_some(Exit::Log)
+}
+
+fn of_open(fault: &OpenFault) -> Option<Exit> {
+    match fault {
+        OpenFault::Store(fault) => Some(of_store(fault)),
+        OpenFault::Read(fault) => Some(of_read(fault)),
+        OpenFault::Drive(fault) => of_drive(fault),
+        OpenFault::Files(_) => Some(Exit::Log),
+        OpenFault::Exists(_) => Some(Exit::Busy),
+        OpenFault::Missing(_) | OpenFault::PhaseGone(_) | OpenFault::NoPhase => None,
+    }
+}
+
+fn of_drive(fault: &DriveFault) -> Option<Exit> {
+    match fault {
+        DriveFault::Store(fault) => Some(of_store(fault)),
+        DriveFault::Read(fault) => Some(of_read(fault)),
+        DriveFault::Author(_)
+        | DriveFault::Stopped
+        | DriveFault::NoResult(_)
+        | DriveFault::Ended
+        | DriveFault::Change(_)
+        | DriveFault::NotHere(_)
+        | DriveFault::NoPhase(_) => None,
+    }
+}
+
+fn of_read(fault: &ReadFault) -> Exit {
+    match fault {
+        ReadFault::Store(fault) => of_store(fault),
+        ReadFault::Broken { .. } | ReadFault::Unsigned { .. } | ReadFault::Unreadable { .. } => {
+            Exit::Log
+        }
+    }
+}
+
+fn of_store(fault: &StoreFault) -> Exit {
+    match fault {
+        StoreFault::Moved { .. } | StoreFault::Fenced { .. } => Exit::Busy,
+        StoreFault::Unavailable(_) | StoreFault::TimedOut(_) | StoreFault::Damaged(_) => Exit::Log,
+    }
 }

@@ -18,7 +18,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     version,
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
-                  configuration\n  74 the log cannot be written or read\n\nExample:\n  toolgate run \
+                  configuration\n  74 the log cannot be written or read\n  75 \
+                  somebody else is at work on it; try again\n\nExample:\n  toolgate run \
                   \"a picnic for eight\""
 )]
 struct Options {
@@ -46,8 +47,22 @@ enum Command {
     Schema(command::schema::Options),
 }
 
+impl Command {
+    /// Whether whoever reads the output is a program.
+    fn as_json(&self) -> bool {
+        match self {
+            Self::Run(options) => options.json,
+            Self::Call(options) => options.json,
+            Self::Sessions(options) => options.json(),
+            Self::Verify(options) => options.json,
+            Self::Schema(_) => false,
+        }
+    }
+}
+
 fn main() -> std::process::ExitCode {
     let options = Options::parse();
+    let as_json = options.command.as_json();
     let place = project::Place { folder: options.project, config: options.config };
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
@@ -56,11 +71,13 @@ fn main() -> std::process::ExitCode {
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),
     };
-    match outcome {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            console::complain(&error);
-            exit::of(&error).into()
-        }
+    let exit = outcome.unwrap_or_else(|error| {
+        console::complain(&error, as_json);
+        exit::of(&error)
+    });
+    if console::all_said() {
+        return exit.into();
     }
+    console::hint("error: the output could not be written");
+    exit::Exit::Log.into()
 }

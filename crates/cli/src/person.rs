@@ -1,8 +1,5 @@
 //! Decides how the person at the terminal is asked: shown exactly what would run, then yes or no.
 
-// A question is asked on the terminal itself, never on a pipe.
-#![allow(clippy::print_stderr)]
-
 use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 
@@ -11,7 +8,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
 use toolgate_runtime::port::{Person, Question, Response};
 
-use crate::console::visible;
+use crate::console::{hint, visible};
 
 /// Whoever sits at the terminal.
 pub(crate) struct AtTerminal {
@@ -32,13 +29,15 @@ impl Person for AtTerminal {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         Box::pin(async move {
             let args = serde_json::to_string_pretty(&question.args).unwrap_or_default();
-            eprintln!("\n{} wants your word ({}).", question.policy, visible(&question.reason));
-            eprintln!("This would run, and nothing else:");
-            eprintln!("  {}", question.tool);
-            for line in args.lines() {
-                eprintln!("  {}", visible(line));
-            }
-            eprint!("Run it? Type yes, or anything else for no: ");
+            hint(&format!(
+                "\n{} wants your word ({}).",
+                question.policy,
+                visible(&question.reason)
+            ));
+            hint("This would run, and nothing else:");
+            hint(&format!("  {}", question.tool));
+            args.lines().for_each(|line| hint(&format!("  {}", visible(line))));
+            hint("Run it? Type yes, or anything else for no:");
             let (sender, receiver) = tokio::sync::oneshot::channel();
             // Reading a terminal blocks, and nobody can say for how long.
             std::thread::spawn(move || {

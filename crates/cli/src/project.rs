@@ -26,23 +26,39 @@ pub(crate) struct Place {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// A project that was opened.
-pub(crate) struct Opened {
-    pub(crate) runtime: Arc<Runtime>,
+/// A log that was opened, with the key that signs it.
+pub(crate) struct Log {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: SigningKey,
 }
 
+/// A project that was opened for work.
+pub(crate) struct Opened {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
 impl Place {
-    /// Opens the project's log; `create` makes it when it is not there yet.
-    pub(crate) fn open(&self, create: Create) -> Result<Opened> {
-        ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
-        let home = self.folder.join(".toolgate");
-        let log = home.join("log.db");
-        if create == Create::No && !log.exists() {
+    /// Opens the project's log to look at it.
+    pub(crate) fn log(&self) -> Result<Log> {
+        let log = self.home()?.join("log.db");
+        if !log.exists() {
             bail!("there is no log in {} yet; `toolgate run` begins one", self.folder.display());
         }
-        let key = SigningKey::from_bytes(&self.key()?);
+        signed(&log, &self.key(Create::No)?)
+    }
+
+    fn home(&self) -> Result<PathBuf> {
+        ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
+        Ok(self.folder.join(".toolgate"))
+    }
+
+    /// Opens the project to work in it. Its log is made when it is not there yet.
+    pub(crate) fn open(&self) -> Result<Opened> {
+        let home = self.home()?;
+        // A key that was lost cannot be made anew: the log it signed would count as forged.
+        let create = if home.join("log.db").exists() { Create::No } else { Create::Yes };
+        let key = self.key(create)?;
         let staged = home.join("staged");
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
@@ -51,22 +67,23 @@ impl Place {
             .recursive(true)
             .create(&staged)
             .with_context(|| format!("{} cannot be made", staged.display()))?;
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&log)?);
+        let Log { store, key } = signed(&home.join("log.db"), &key)?;
         let files = Arc::new(Folder::open(&self.folder, &staged)?);
-        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key.clone());
-        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, key })
+        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
+        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
     }
 
     /// The key, which must not lie where an agent's tools can reach.
-    fn key(&self) -> Result<[u8; 32]> {
-        let bytes = key_bytes()?;
-        let (key, folder) = (key_path()?.canonicalize()?, self.folder.canonicalize()?);
+    fn key(&self, create: Create) -> Result<[u8; 32]> {
+        let (path, folder) = (key_path()?, self.folder.canonicalize()?);
+        // What is there of the path tells where the rest of it would be made.
+        let there = path.ancestors().find_map(|part| part.canonicalize().ok());
         ensure!(
-            !key.starts_with(&folder),
-            "the key {} lies inside the project; set XDG_CONFIG_HOME to a folder outside it",
-            key.display()
+            there.is_none_or(|there| !there.starts_with(&folder)),
+            "the key {} would lie inside the project; set XDG_CONFIG_HOME to a folder outside it",
+            path.display()
         );
-        Ok(bytes)
+        key_bytes(&path, create)
     }
 
     /// The agent with its handlers.
@@ -85,7 +102,11 @@ impl Place {
         let own = self.folder.join("toolgate.yaml");
         let path = match &self.config {
             Some(path) => path.clone(),
-            None if own.exists() => own,
+            // A link that leads nowhere is a law that is missing, not one that was never made.
+            None if own.symlink_metadata().is_ok() => own,
+            None if self.folder.join("toolgate.yml").symlink_metadata().is_ok() => {
+                bail!("toolgate.yml is not read; call it toolgate.yaml, or use --config")
+            }
             None => return Ok(("the built-in configuration".to_owned(), OWN_AGENT.to_owned())),
         };
         let name = path.display().to_string();
@@ -95,7 +116,13 @@ impl Place {
     }
 }
 
-/// Whether a log is made when there is none.
+fn signed(log: &Path, key: &[u8; 32]) -> Result<Log> {
+    let store = SqliteStore::open(log)?;
+    let key = SigningKey::from_bytes(key).for_log(store.name());
+    Ok(Log { store: Arc::new(store), key })
+}
+
+/// Whether a key is made when there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Create {
     Yes,
@@ -113,14 +140,20 @@ fn packs(text: &AgentText) -> Result<Vec<Pack>> {
 }
 
 /// The key that signs the log: 32 random bytes outside every project, for this user alone.
-fn key_bytes() -> Result<[u8; 32]> {
-    let path = key_path()?;
-    check_mode(&path)?;
-    match std::fs::read(&path) {
+fn key_bytes(path: &Path, create: Create) -> Result<[u8; 32]> {
+    check_mode(path)?;
+    match std::fs::read(path) {
         Ok(bytes) => <[u8; 32]>::try_from(bytes.as_slice())
             .ok()
             .with_context(|| format!("{} is not a key: it must have 32 bytes", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_key(&path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match create {
+            Create::Yes => make_key(path),
+            Create::No => bail!(
+                "the key {} is missing; without it this log can neither be checked nor added to. \
+                 Put it back, or move .toolgate away to begin anew",
+                path.display()
+            ),
+        },
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
 }
@@ -145,8 +178,8 @@ fn key_path() -> Result<PathBuf> {
     let config = match config {
         Some(config) => config,
         None => {
-            let home = std::env::var_os("HOME").context("HOME is not set; the key needs a home")?;
-            PathBuf::from(home).join(".config")
+            let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+            home.context("HOME is not set to a whole path; the key needs a home")?.join(".config")
         }
     };
     Ok(config.join("toolgate").join("log.key"))
@@ -171,7 +204,9 @@ fn make_key(path: &Path) -> Result<[u8; 32]> {
     std::fs::remove_file(&temporary)?;
     match linked {
         Ok(()) => Ok(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => key_bytes(),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            key_bytes(path, Create::No)
+        }
         Err(error) => Err(error).with_context(context),
     }
 }

@@ -62,6 +62,11 @@ impl SigningKey {
         Self(<Hmac<Sha256> as KeyInit>::new(&block.into()))
     }
 
+    /// The key of one log. What it signs is worth nothing in another.
+    pub fn for_log(&self, name: &str) -> Self {
+        Self::from_bytes(&self.mac(b"log", &[name.as_bytes()]))
+    }
+
     /// Parts are counted before they are signed, so that moving a border changes the signature.
     fn mac(&self, purpose: &[u8], parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.0.clone();

@@ -55,7 +55,7 @@ pub(crate) fn batch(
 }
 
 /// Rows read at once.
-const PAGE_ROWS: usize = 1_000;
+pub(crate) const PAGE_ROWS: usize = 1_000;
 
 /// Why a stream could not be read.
 #[derive(Debug, thiserror::Error)]

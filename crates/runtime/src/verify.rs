@@ -11,7 +11,7 @@ use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
 
 use crate::checkpoint;
-use crate::log::Tip;
+use crate::log::{PAGE_ROWS, Tip};
 use crate::port::{Checkpoint, Row, Store, StoreFault};
 
 /// What was found in a log.
@@ -33,9 +33,6 @@ pub struct Problem {
     /// What is wrong.
     pub what: &'static str,
 }
-
-/// Rows read at once.
-const PAGE_ROWS: usize = 1_000;
 
 /// Reads everything and checks it. It changes nothing.
 pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, StoreFault> {
@@ -97,6 +94,7 @@ impl Check<'_> {
                 tip = Tip { seq: row.seq, hash: row.hash };
                 expected = row.seq + 1;
                 self.record(stream, row, &mut session);
+                self.kept(store, stream, row.seq, &mut session).await?;
                 if let Some(kept) = kept.as_ref().filter(|kept| kept.seq >= row.seq) {
                     replay.apply(row);
                     if kept.seq == row.seq && (kept.hash != row.hash || !replay.agrees(kept)) {
@@ -154,6 +152,26 @@ impl Check<'_> {
         }
     }
 
+    /// Whether a result that was kept aside is still there, and what it was.
+    async fn kept(
+        &mut self,
+        store: &dyn Store,
+        stream: &StreamId,
+        seq: u64,
+        session: &mut SessionCheck,
+    ) -> Result<(), StoreFault> {
+        let Some(kept) = session.kept.take() else { return Ok(()) };
+        match store.blob(kept).await {
+            Ok(Some(_)) => {}
+            Ok(None) => self.problem(stream, seq, "the result that was kept aside is lost"),
+            Err(StoreFault::Damaged(_)) => {
+                self.problem(stream, seq, "the result that was kept aside is another one");
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+
     fn session_record(
         &mut self,
         stream: &StreamId,
@@ -178,11 +196,16 @@ impl Check<'_> {
             let inbox_stream = StreamId::Inbox(id.clone());
             self.problem(&inbox_stream, *inbox, "the session heard another record here");
         }
+        if record.epoch < session.epoch {
+            self.problem(stream, record.seq, "a driver that was replaced before wrote this record");
+        }
+        session.epoch = record.epoch;
         if let Event::CallAdmitted(admitted) = &record.event {
             let call = (admitted.tool.clone(), admitted.args_hash);
             session.admitted.insert(admitted.call, call);
         }
         if let Event::CallSettled(settled) = &record.event {
+            session.kept = settled.kept.map(|kept| kept.hash);
             let admitted = session.admitted.remove(&settled.call);
             if !self.receipt_holds(id, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
@@ -205,6 +228,9 @@ impl Check<'_> {
 
     /// Streams that must exist and do not.
     fn lost(&mut self, present: &BTreeSet<StreamId>) {
+        if !present.contains(&StreamId::Project) {
+            self.problem(&StreamId::Project, 0, "the whole stream is lost");
+        }
         let opened: Vec<SessionId> =
             self.project.iter().filter_map(|(_, opened)| opened.clone()).collect();
         for id in &opened {
@@ -217,12 +243,7 @@ impl Check<'_> {
             if let StreamId::Session(id) = stream
                 && !opened.contains(id)
             {
-                let what = if present.contains(&StreamId::Project) {
-                    "the project does not know this session"
-                } else {
-                    "the project stream is lost"
-                };
-                self.problem(stream, 0, what);
+                self.problem(stream, 0, "the project does not know this session");
             }
         }
     }
@@ -284,4 +305,7 @@ impl Replay {
 #[derive(Default)]
 struct SessionCheck {
     admitted: BTreeMap<CallId, (ToolName, Digest)>,
+    epoch: u64,
+    /// What the record at hand says was kept aside.
+    kept: Option<Digest>,
 }

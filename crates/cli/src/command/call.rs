@@ -9,7 +9,7 @@ use toolgate_runtime::{Driver, OpenFault};
 use crate::console;
 use crate::exit::Exit;
 use crate::person::AtTerminal;
-use crate::project::{Create, Place, block_on};
+use crate::project::{Place, block_on};
 
 #[derive(Args)]
 #[command(
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     session: String,
     /// Print the whole envelope as JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
@@ -43,13 +43,18 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         anyhow::bail!("there is no phase {phase}; the phases are {}", known.join(", "));
     }
     crew.person = AtTerminal::here();
-    let opened = place.open(Create::Yes)?;
+    let opened = place.open()?;
     let actor = Actor::Client("cli".into());
     block_on(async {
-        let resumed = Driver::resume(opened.runtime.clone(), crew.clone(), session.clone()).await;
-        let mut driver = match resumed {
+        let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());
+        let mut driver = match resume().await {
             Err(OpenFault::Missing(_)) => {
-                Driver::open(opened.runtime.clone(), crew, session, &actor, "calls").await
+                let (runtime, crew) = (opened.runtime.clone(), crew.clone());
+                match Driver::open(runtime, crew, session.clone(), &actor, "calls").await {
+                    // Somebody opened it at the same moment.
+                    Err(OpenFault::Exists(_)) => resume().await,
+                    other => other,
+                }
             }
             other => other,
         }?;
@@ -67,11 +72,13 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             for trouble in &envelope.errors {
                 console::say(&format!("  {}", trouble.code));
                 if let Some(allowed) = &trouble.allowed {
-                    console::say(&format!("  allowed: {}", allowed.join(", ")));
+                    let allowed = console::visible(&allowed.join(", "));
+                    console::say(&format!("  allowed: {allowed}"));
                 }
             }
             if !envelope.data.is_null() {
-                console::say(&serde_json::to_string_pretty(&envelope.data)?);
+                let data = serde_json::to_string_pretty(&envelope.data)?;
+                data.lines().for_each(|line| console::say(&console::visible(line)));
             }
         }
         Ok(if envelope.ok { Exit::Done } else { Exit::Failed })

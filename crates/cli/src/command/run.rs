@@ -18,7 +18,7 @@ use toolgate_wire::script::Script;
 use crate::console;
 use crate::exit::Exit;
 use crate::person::AtTerminal;
-use crate::project::{Create, Opened, Place, SystemClock, block_on};
+use crate::project::{Opened, Place, SystemClock, block_on};
 
 /// The script that plays the model when none is configured.
 const OWN_SCRIPT: &str = include_str!("../../demo/script.yaml");
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     new: bool,
     /// Print one committed event per line as JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Print only the ending.
     #[arg(long)]
     quiet: bool,
@@ -46,7 +46,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let mut crew = place.crew()?;
     crew.provider = Some(model(options)?);
     crew.person = AtTerminal::here();
-    let opened = place.open(Create::Yes)?;
+    let opened = place.open()?;
     block_on(async {
         let (mut driver, premise) = driver(&opened, crew, options).await?;
         console::replaced_config(&driver);
@@ -63,7 +63,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         if !options.json {
             let mark = if completed { "✓" } else { "✗" };
             let note = console::visible(&note);
-            console::say(&console::fit(&format!("{mark} {ending:?}. {note}")));
+            console::say(&console::fit(&format!("{mark} {}. {note}", console::ending(ending))));
             let id = driver.session().id.clone();
             console::hint(&format!("The whole story: toolgate sessions show {id}"));
         }
@@ -101,6 +101,9 @@ async fn driver(opened: &Opened, crew: Crew, options: &Options) -> Result<(Drive
             session.id,
             session.title
         ),
+        (None, Some(premise)) if premise.trim().is_empty() => {
+            bail!("the premise is blank; say what you want")
+        }
         (_, None) => bail!("say what you want: toolgate run \"a picnic for eight\""),
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);

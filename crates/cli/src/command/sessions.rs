@@ -15,7 +15,7 @@ use toolgate_runtime::port::Store;
 
 use crate::console;
 use crate::exit::Exit;
-use crate::project::{Create, Place, block_on};
+use crate::project::{Place, block_on};
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  toolgate sessions show call --json")]
@@ -81,9 +81,19 @@ pub(crate) struct Export {
     project_hash: Digest,
 }
 
+impl Options {
+    /// Whether whoever reads the output is a program.
+    pub(crate) fn json(&self) -> bool {
+        match &self.what {
+            What::List { json } | What::Show { json, .. } => *json,
+            What::Export { .. } => true,
+        }
+    }
+}
+
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let opened = place.open(Create::No)?;
-    let store = opened.store.as_ref();
+    let log = place.log()?;
+    let store = log.store.as_ref();
     block_on(async {
         match &options.what {
             What::List { json } => list(store, *json).await,
@@ -136,10 +146,17 @@ fn glance(session: &Session) -> Glance {
 }
 
 async fn list(store: &dyn Store, json: bool) -> Result<Exit> {
-    let project = project(store).await?;
+    let (project, mut exit) = (project(store).await?, Exit::Done);
     for id in &project.sessions {
-        let (session, _) = session(store, id, drop).await?;
-        let glance = glance(&session);
+        let glance = match session(store, id, drop).await {
+            Ok((session, _)) => glance(&session),
+            // One that cannot be read keeps nobody from seeing the others.
+            Err(error) => {
+                exit = Exit::Failed;
+                console::hint(&format!("{id}: {error}"));
+                continue;
+            }
+        };
         if json {
             console::json(&glance)?;
             continue;
@@ -157,7 +174,7 @@ async fn list(store: &dyn Store, json: bool) -> Result<Exit> {
     if project.sessions.is_empty() && !json {
         console::say("There are no sessions yet.");
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn state_word(glance: &Glance) -> &'static str {

@@ -100,8 +100,10 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
     let ran = desk.run(&["verify"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.out.contains("is not the one that was written"), "{}", ran.out);
-    // A damaged log is not driven on.
-    assert_eq!(desk.run(&["sessions", "list"]).code, 74);
+    // A damaged session is named, and not driven on.
+    let listed = desk.run(&["sessions", "list"]);
+    assert!(listed.code == 1 && listed.err.contains("is damaged at record"), "{}", listed.err);
+    assert_eq!(desk.run(&["run"]).code, 74);
 
     let desk = Desk::new();
     desk.ok(&["run", "x"]);
@@ -110,6 +112,103 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
     let ran = desk.run(&["verify"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("not signed with this key"), "{}", ran.out);
+    // A lost key is not made anew: the new one would call the log forged.
+    std::fs::remove_file(&key).unwrap();
+    for args in [&["verify"] as &[&str], &["run", "y"], &["call", "planning_read_plan"]] {
+        let ran = desk.run(args);
+        assert!(ran.code == 2 && ran.err.contains("is missing"), "{args:?}: {}", ran.err);
+        assert!(!key.exists(), "{args:?}");
+    }
+}
+
+/// Without the key one can make a chain that fits. Adding to it would vouch for it.
+#[test]
+fn nothing_is_added_to_a_log_that_somebody_changed() {
+    let cut = "DELETE FROM records WHERE stream = S AND seq > 3; \
+        UPDATE streams SET (seq, hash) = (SELECT seq, hash FROM records WHERE stream = S AND seq = 3) WHERE id = S";
+    let unsigned = "UPDATE streams SET mac = NULL, hash = NULL WHERE id = S";
+    let lost = "DELETE FROM records WHERE stream = S; DELETE FROM streams WHERE id = S";
+    let epoch = "UPDATE streams SET epoch = 0 WHERE id = S";
+    let project = cut.replace("= S", "= P").replace("3", "2");
+    for (what, sql) in [
+        ("cut", cut),
+        ("unsigned", unsigned),
+        ("lost", lost),
+        ("epoch", epoch),
+        ("project cut", project.as_str()),
+    ] {
+        let desk = Desk::new();
+        let plan = r#"{"objective":"a tale"}"#;
+        desk.ok(&["call", "planning_setup_plan", plan, "--session", "one"]);
+        desk.ok(&["call", "planning_read_plan", "{}", "--session", "one"]);
+        let log = desk.project().join(".toolgate/log.db");
+        let connection = rusqlite::Connection::open(&log).unwrap();
+        let id = |stream: &str| -> i64 {
+            let sql = "SELECT id FROM streams WHERE stream = ?1";
+            connection.query_row(sql, [stream], |row| row.get(0)).unwrap()
+        };
+        let (session, project) = (id("session/one").to_string(), id("project").to_string());
+        let sql =
+            sql.replace("= S", &format!("= {session}")).replace("= P", &format!("= {project}"));
+        connection.execute_batch(&sql).unwrap();
+        drop(connection);
+        let ran = desk.run(&["call", "planning_read_plan", "{}", "--session", "one"]);
+        assert_eq!(ran.code, 74, "{what}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("toolgate verify"), "{what}: {}", ran.err);
+        if what != "epoch" {
+            let verified = desk.run(&["verify"]);
+            assert_ne!(verified.code, 0, "{what}: {}", verified.out);
+        }
+    }
+}
+
+#[test]
+fn what_is_signed_in_one_log_is_worth_nothing_in_another() {
+    let receipt = |desk: &Desk| {
+        let plan = r#"{"objective":"a tale"}"#;
+        let told = desk.ok(&["call", "planning_setup_plan", plan, "--json"]);
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        told["receipt"].as_str().unwrap().to_owned()
+    };
+    let desk = Desk::new();
+    let first = receipt(&desk);
+    std::fs::remove_dir_all(desk.project().join(".toolgate")).unwrap();
+    assert_ne!(first, receipt(&desk));
+}
+
+#[test]
+fn a_configuration_that_changed_is_shown_and_one_that_is_missing_is_no_permission() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "name: one\n");
+    let ran = desk.run(&["run", "x"]);
+    assert!(!ran.err.contains("configuration changed"), "{}", ran.err);
+    desk.write("toolgate.yaml", "name: one\ndeny: [planning_setup_plan]\n");
+    let read = ["call", "planning_read_plan", "{}", "--session", "other"];
+    for changed in [true, false] {
+        let ran = desk.run(&read);
+        assert_eq!(ran.err.contains("configuration changed"), changed, "{}", ran.err);
+    }
+    let law = desk.project().join("toolgate.yaml");
+    std::fs::rename(&law, desk.project().join("toolgate.yml")).unwrap();
+    let ran = desk.run(&read);
+    assert!(ran.code == 2 && ran.err.contains("call it toolgate.yaml"), "{}", ran.err);
+    std::os::unix::fs::symlink("nowhere.yaml", &law).unwrap();
+    let ran = desk.run(&read);
+    assert!(ran.code == 2 && ran.err.contains("cannot be read"), "{}", ran.err);
+}
+
+#[test]
+fn output_that_is_lost_is_no_success() {
+    let desk = Desk::new();
+    desk.ok(&["run", "x"]);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = desk.command().args(["sessions", "list"]).stdout(full()).status().unwrap();
+    assert_eq!(status.code(), Some(74));
+    let status = desk.command().args(["sessions", "show", "nope"]).stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    let ran = desk.run(&["sessions", "show", "nope", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(told["error"][0].as_str().unwrap().contains("no session nope"), "{told}");
 }
 
 #[test]
@@ -119,7 +218,12 @@ fn a_key_that_tools_or_others_could_reach_is_refused() {
     let inside = desk.command().env("XDG_CONFIG_HOME", desk.project()).args(["run", "x"]).output();
     let inside = inside.unwrap();
     assert_eq!(inside.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&inside.stderr).contains("lies inside the project"));
+    assert!(String::from_utf8_lossy(&inside.stderr).contains("would lie inside the project"));
+    assert!(!desk.project().join("toolgate").exists(), "a refused key is not made either");
+    for home in ["", "relative"] {
+        let ran = desk.command().env("HOME", home).args(["run", "x"]).output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "HOME={home:?}");
+    }
     desk.ok(&["run", "x"]);
     let key = desk.home().join(".config/toolgate/log.key");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();

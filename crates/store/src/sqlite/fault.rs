@@ -45,6 +45,16 @@ pub enum OpenFault {
         /// Its application id; zero when it has none.
         found: i64,
     },
+    /// Somebody put something into the file.
+    #[error(
+        "{path}: has {name:?} in it, which toolgate did not make; look who did, and restore a copy"
+    )]
+    Altered {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        name: String,
+    },
     /// The file is from the future.
     #[error(
         "{path}: has schema {found}, written by a newer toolgate; this one knows schema {known}. \

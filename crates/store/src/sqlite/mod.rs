@@ -35,6 +35,8 @@ type Answered = oneshot::Receiver<Result<u64, StoreFault>>;
 /// Dropping it finishes what is queued and waits for both threads.
 pub struct SqliteStore {
     // Fields are dropped in this order: the writer goes last and folds the WAL into the file.
+    /// What this log is called, and no other.
+    name: String,
     reader: Worker<reader::Question>,
     writer: Worker<Order>,
 }
@@ -47,10 +49,16 @@ impl SqliteStore {
         let path = path.as_ref();
         let writing = open::for_writing(path)?;
         let reading = open::for_reading(path)?;
+        let name = open::name(&reading, path)?;
         let writer = Worker::start("toolgate-log", move |orders| writer::run(writing, orders));
         let writer = writer.map_err(OpenFault::Thread)?;
         let reader = Worker::start("toolgate-read", move |asked| reader::run(reading, asked));
-        Ok(Self { reader: reader.map_err(OpenFault::Thread)?, writer })
+        Ok(Self { name, reader: reader.map_err(OpenFault::Thread)?, writer })
+    }
+
+    /// A name that no other log has.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Hands work to the writer, which answers once it is durable or refused.

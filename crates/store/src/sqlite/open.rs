@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Error, ErrorCode, OpenFlags, Result};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, OptionalExtension, Result};
 
 use super::fault::OpenFault;
 use super::mounts::network_kind;
@@ -61,6 +61,12 @@ pub(super) fn for_reading(path: &Path) -> std::result::Result<Connection, OpenFa
     open().map_err(|source| unusable(path, source))
 }
 
+/// The name a log was given when it was made.
+pub(super) fn name(connection: &Connection, path: &Path) -> std::result::Result<String, OpenFault> {
+    let name = "SELECT value FROM meta WHERE name = 'log'";
+    connection.query_row(name, (), |row| row.get(0)).map_err(|source| unusable(path, source))
+}
+
 /// Makes a new file that only its owner reads. SQLite gives the WAL the same mode.
 fn make(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
@@ -89,9 +95,11 @@ fn identify(path: &Path) -> std::result::Result<(), OpenFault> {
         let number = |sql| connection.query_row(sql, (), |row| row.get::<_, i64>(0));
         let application = number("PRAGMA application_id")?;
         let (version, tables) = (schema::schema_version(&connection)?, number(TABLES)?);
-        Ok((application, version, tables))
+        let strange = connection.query_row(STRANGE, (), |row| row.get(0)).optional()?;
+        Ok((application, version, tables, strange))
     };
-    let (application, found, tables) = identity().map_err(|source| unusable(path, source))?;
+    let (application, found, tables, strange) =
+        identity().map_err(|source| unusable(path, source))?;
     let (path, known) = (path.to_owned(), version_of(STEPS));
     match application {
         // A new file, or what a crash left of one in its first moments.
@@ -100,11 +108,19 @@ fn identify(path: &Path) -> std::result::Result<(), OpenFault> {
             Err(OpenFault::Foreign { path, found: other })
         }
         _ if found > known => Err(OpenFault::Newer { path, found, known }),
-        _ => Ok(()),
+        _ => match strange {
+            Some(name) => Err(OpenFault::Altered { path, name }),
+            None => Ok(()),
+        },
     }
 }
 
 const TABLES: &str = "SELECT count(*) FROM sqlite_schema";
+
+/// What nobody but us puts into a log. A trigger, for one, could change records as they are written.
+const STRANGE: &str = "SELECT name FROM sqlite_schema \
+    WHERE type IN ('trigger', 'view') OR (type = 'table' AND name NOT LIKE 'sqlite_%' \
+    AND name NOT IN ('meta', 'streams', 'records', 'blobs', 'checkpoints'))";
 
 /// From now on closing this connection leaves the WAL and the file as they are.
 pub(super) fn never_fold(connection: &Connection) -> Result<()> {

@@ -10,6 +10,8 @@ pub(super) const APPLICATION_ID: u32 = 0x7467_6174;
 /// A step never changes once it was released. `PRAGMA user_version` counts the steps done.
 pub(super) const STEPS: &[&str] = &["
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    -- Which log this is: what was signed for one log is worth nothing in another.
+    INSERT INTO meta (name, value) VALUES ('log', lower(hex(randomblob(16))));
 
     -- Numbers stand for names, so that a record repeats two bytes and not a whole name.
     -- A stream that was claimed and not written has no hash and no mac.

@@ -14,6 +14,7 @@ pub(super) struct Shelf<'c> {
     rows: Statement<'c>,
     head: Statement<'c>,
     heads: Statement<'c>,
+    strays: Statement<'c>,
     blob: Statement<'c>,
     checkpoint: Statement<'c>,
 }
@@ -29,8 +30,11 @@ impl<'c> Shelf<'c> {
             head: connection.prepare(
                 "SELECT seq, hash, mac FROM streams WHERE stream = ?1 AND mac IS NOT NULL",
             )?,
-            heads: connection
-                .prepare("SELECT stream, seq, hash, mac FROM streams WHERE mac IS NOT NULL")?,
+            heads: connection.prepare("SELECT stream, seq, hash, mac FROM streams")?,
+            strays: connection.prepare(
+                "SELECT count(*) FROM records \
+                 WHERE stream NOT IN (SELECT id FROM streams WHERE mac IS NOT NULL)",
+            )?,
             blob: connection.prepare("SELECT bytes FROM blobs WHERE hash = ?1")?,
             checkpoint: connection
                 .prepare("SELECT seq, hash, body, mac FROM checkpoints WHERE stream = ?1")?,
@@ -69,15 +73,26 @@ impl<'c> Shelf<'c> {
     pub(super) fn heads(&mut self) -> std::result::Result<Vec<SignedHead>, StoreFault> {
         let head = |row: &SqlRow<'_>| {
             let (stream, seq): (String, _) = (row.get(0)?, count(row, 1)?);
-            Ok((stream, seq, hash(row, 2)?, hash(row, 3)?))
+            let (hash, mac): (Option<_>, Option<_>) = (row.get(2)?, row.get(3)?);
+            Ok((stream, seq, hash.zip(mac)))
         };
         let found: Result<Vec<_>> = self.heads.query_map((), head).and_then(Iterator::collect);
         let mut heads = Vec::new();
-        for (stream, seq, hash, mac) in found.map_err(|error| read_fault(&error))? {
+        let strays = self.strays.query_row((), |row| count(row, 0));
+        match strays.map_err(|error| read_fault(&error))? {
+            0 => {}
+            n => {
+                return Err(StoreFault::Damaged(format!("{n} records belong to no signed stream")));
+            }
+        }
+        for (stream, seq, signed) in found.map_err(|error| read_fault(&error))? {
             let Some(stream) = StreamId::parse(&stream) else {
                 return Err(StoreFault::Damaged(format!("{stream:?} is not the name of a stream")));
             };
-            heads.push(SignedHead { stream, seq, hash, mac: mac.0 });
+            // A stream that was claimed and not written has no head yet.
+            if let Some((hash, mac)) = signed {
+                heads.push(SignedHead { stream, seq, hash: Digest(hash), mac });
+            }
         }
         heads.sort_by(|a, b| a.stream.cmp(&b.stream));
         Ok(heads)
