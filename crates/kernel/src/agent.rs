@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::budget::{Budget, BudgetRefusal};
 use crate::digest::Digest;
@@ -11,6 +11,7 @@ use crate::limits::{LimitRefusal, Limits};
 use crate::names::{GroupName, PhaseName, ToolName, nearest};
 use crate::policy::Policy;
 use crate::section::{Entry, Section, Toolset, ToolsetRefusal};
+use crate::tool::{Misfit, Problem, Shape};
 
 /// Which tools a phase grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +123,16 @@ pub enum AgentRefusal {
     /// Two phases have one name.
     #[error("phase {0} is given twice")]
     PhaseTwice(PhaseName),
+    /// An example is a call that no tool of the policy takes.
+    #[error("{place}, example {at}: {misfit}")]
+    Example {
+        /// The policy.
+        place: String,
+        /// Which example, from one.
+        at: usize,
+        /// What is wrong with it.
+        misfit: Misfit,
+    },
     /// Something names what does not exist.
     #[error("{place}: no {kind} is named {name:?}{}", suggest(.near))]
     Unknown {
@@ -290,8 +301,18 @@ impl Masks<'_> {
         for policy in own.chain(&self.draft.policies) {
             let place = format!("policy {}", policy.name());
             let names = policy.names();
+            let mut shapes = Vec::new();
             for tool in names.tools {
-                self.tools(std::slice::from_ref(tool), &place)?;
+                let found = self.tools(std::slice::from_ref(tool), &place)?;
+                let entries = found.iter().filter_map(|at| self.toolset.entries().get(*at));
+                shapes.extend(entries.map(|entry| &entry.spec.input_shape));
+            }
+            for (at, example) in names.examples.into_iter().enumerate() {
+                check_example(&shapes, example).map_err(|misfit| AgentRefusal::Example {
+                    place: place.clone(),
+                    at: at + 1,
+                    misfit,
+                })?;
             }
             for family in names.families {
                 if self.toolset.family(family).is_none() {
@@ -321,6 +342,21 @@ impl Masks<'_> {
         }
         Ok(())
     }
+}
+
+/// An example may leave arguments out, but a name that no tool has is a slip: the rule would look
+/// at something that never comes.
+fn check_example(shapes: &[&Shape], args: &Map<String, Value>) -> Result<(), Misfit> {
+    let mut first = None;
+    for shape in shapes {
+        let fitted = shape.fit(&mut Value::Object(args.clone()), &mut Vec::new());
+        let misfits = fitted.err().unwrap_or_default();
+        match misfits.into_iter().find(|misfit| misfit.problem == Problem::Unknown) {
+            None => return Ok(()),
+            Some(misfit) => first = first.or(Some(misfit)),
+        }
+    }
+    first.map_or(Ok(()), Err)
 }
 
 fn unknown<'a>(

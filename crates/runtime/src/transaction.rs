@@ -202,7 +202,9 @@ impl Transaction {
         if self.staged.notices.len() >= max {
             return Err(Fault::failed(format!("At most {max} notices per call.")));
         }
-        self.staged.notices.push(Notice { topic: topic.to_owned(), text: text.into() });
+        let text = text.into();
+        self.check_size("a notice", topic.len() + text.len())?;
+        self.staged.notices.push(Notice { topic: topic.to_owned(), text });
         Ok(())
     }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::event::{Event, StreamId};
+use toolgate_kernel::event::{Event, Record, StreamId};
+use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{SectionName, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Section};
@@ -157,10 +158,12 @@ impl Stage {
                     counts.model_calls = self.counts(&session).await?.model_calls;
                 }
                 StepText::Restart => {
+                    self.replays(&driver).await?;
                     drop(driver);
                     driver = self.driver(&session).await?;
                 }
                 StepText::OtherSession => {
+                    self.replays(&driver).await?;
                     session = session_id(sessions.len() + 1)?;
                     sessions.push(session.clone());
                     driver = self.driver(&session).await?;
@@ -187,8 +190,20 @@ impl Stage {
             }
         }
         let refused = counts.refused;
+        self.replays(&driver).await?;
         drop(driver);
         self.played(&sessions, &refused).await
+    }
+
+    /// Whether the log, read from its beginning, gives the session that was driven.
+    async fn replays(&self, driver: &Driver) -> Result<()> {
+        let live = driver.session();
+        let mut replayed = Session::new(live.id.clone());
+        let stream = StreamId::Session(live.id.clone());
+        let apply = |record: Record<Event>, _: &_| replayed.apply(&record);
+        read_from(self.store.as_ref(), &stream, Tip::START, apply).await?;
+        ensure!(replayed == *live, "{stream}: what was driven is not what the log says");
+        Ok(())
     }
 
     /// Opens the session, or resumes it and settles what a crash left open.

@@ -131,7 +131,7 @@ impl Policy for CountLimit {
     }
 
     fn names(&self) -> Names<'_> {
-        Names { tools: self.tools.iter().collect(), families: Vec::new() }
+        Names { tools: self.tools.iter().collect(), ..Names::default() }
     }
 
     fn describe(&self) -> Value {
@@ -158,7 +158,7 @@ impl Policy for RateLimit {
     }
 
     fn names(&self) -> Names<'_> {
-        Names { tools: self.tools.iter().collect(), families: Vec::new() }
+        Names { tools: self.tools.iter().collect(), ..Names::default() }
     }
 
     fn describe(&self) -> Value {

@@ -9,7 +9,7 @@ mod sequential;
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use limit::{CountLimit, LimitPolicyRefusal, Per, RateLimit};
 pub use read_before_write::{OwnWrites, ReadBeforeWrite, ReadScope, SEEN_FAMILY, seen_key};
@@ -54,6 +54,8 @@ pub struct Names<'a> {
     pub tools: Vec<&'a ToolName>,
     /// Families of keys.
     pub families: Vec<&'a Family>,
+    /// Arguments of calls that show what it means.
+    pub examples: Vec<&'a Map<String, Value>>,
 }
 
 /// A policy's word. The worst of all wins.

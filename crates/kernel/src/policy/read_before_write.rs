@@ -118,7 +118,7 @@ impl Policy for ReadBeforeWrite {
     }
 
     fn names(&self) -> Names<'_> {
-        Names { tools: Vec::new(), families: self.families.iter().collect() }
+        Names { families: self.families.iter().collect(), ..Names::default() }
     }
 
     fn describe(&self) -> Value {

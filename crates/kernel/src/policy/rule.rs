@@ -159,7 +159,12 @@ impl Policy for Rule {
     }
 
     fn names(&self) -> Names<'_> {
-        Names { tools: self.tools.iter().collect(), families: Vec::new() }
+        let examples = self.text.matches.iter().chain(&self.text.not_match);
+        Names {
+            tools: self.tools.iter().collect(),
+            examples: examples.map(|example| &example.args).collect(),
+            ..Names::default()
+        }
     }
 
     fn describe(&self) -> Value {

@@ -47,7 +47,7 @@ impl Policy for SequentialDependency {
 
     fn names(&self) -> Names<'_> {
         let tools = self.needs.iter().flat_map(|(tool, needs)| std::iter::once(tool).chain(needs));
-        Names { tools: tools.collect(), families: Vec::new() }
+        Names { tools: tools.collect(), ..Names::default() }
     }
 
     fn describe(&self) -> Value {

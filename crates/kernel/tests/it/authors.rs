@@ -49,6 +49,7 @@ fn project_events() -> Vec<Value> {
     vec![
         json!({"kind": "project_opened"}),
         json!({"kind": "session_opened", "session": "s1"}),
+        json!({"kind": "project_configured", "config": DIGEST, "session": "s1"}),
         json!({"kind": "project_changed", "changes": [], "session": "s1", "call": "c1",
                "reason": "t"}),
         // Without a call nobody's tool did it, so a person must have.

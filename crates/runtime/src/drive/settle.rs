@@ -87,7 +87,7 @@ impl Driver {
         let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
             Executed::Answered(Ok(output)) => self.checked(&ran, output),
-            Executed::Answered(Err(fault)) => Ended::failed(fault.errors),
+            Executed::Answered(Err(fault)) => self.bounded(fault.errors),
             Executed::CutOff(trouble) if reached_world => {
                 let message = "The call was cut off and may or may not have taken effect. \
                                Check before you do it again.";
@@ -145,7 +145,9 @@ impl Driver {
         if !ended.data.is_null() {
             text = serde_json::to_string(&ended.data).unwrap_or_default();
         }
-        let bytes = u64::try_from(text.len() + ended.message.len()).unwrap_or(u64::MAX);
+        let warnings: usize = ended.warnings.iter().map(String::len).sum();
+        let bytes = text.len() + ended.message.len() + warnings;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         if bytes <= limits.result_bytes_max {
             return ended;
         }
@@ -159,6 +161,17 @@ impl Driver {
             (Kept { hash, bytes: u64::try_from(text.len()).unwrap_or(0) }, text.into_bytes())
         });
         Ended { outcome, kept, ..Ended::failed(vec![trouble]) }
+    }
+
+    /// The troubles a tool reports, unless they are too long to be shown.
+    fn bounded(&self, errors: Vec<Trouble>) -> Ended {
+        let max = self.crew.agent.limits.result_bytes_max;
+        let bytes = serde_json::to_string(&errors).map_or(usize::MAX, |text| text.len());
+        if u64::try_from(bytes).unwrap_or(u64::MAX) <= max {
+            return Ended::failed(errors);
+        }
+        let message = format!("The tool failed, with {bytes} bytes of errors; at most {max} fit.");
+        Ended::failed(vec![Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)])
     }
 
     /// Writes a settlement down, with its receipt.

@@ -25,7 +25,7 @@ fn key(text: &str) -> Key {
 }
 
 /// A tool that keeps its text under a key.
-fn keeping(name: &str, under: &str) -> Arc<dyn Tool> {
+pub(crate) fn keeping(name: &str, under: &str) -> Arc<dyn Tool> {
     let (touched, put) = (key(under), key(under));
     let draft = taking_text(name, "text", Effect::Staged);
     doing(draft.touches(move |_| Ok(vec![(Access::Write, touched.clone())])), move |tx| {

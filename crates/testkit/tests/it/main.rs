@@ -11,6 +11,7 @@ mod corpus_names;
 mod corpus_phases;
 mod corpus_rules;
 mod docs;
+mod driver;
 mod failures;
 mod scenarios;
 mod tampering;

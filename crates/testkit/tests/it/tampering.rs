@@ -78,6 +78,12 @@ fn every_tampering_is_found_and_located() {
             "session/s1",
             0,
         ),
+        (
+            "an emptied log",
+            "DELETE FROM records; DELETE FROM streams; DELETE FROM checkpoints",
+            "project",
+            0,
+        ),
         ("a forged head", "UPDATE streams SET seq = seq - 1 WHERE id = S", "session/s1", 0),
         (
             "a changed hash",
@@ -115,4 +121,31 @@ fn another_key_vouches_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let log = written(folder.path());
     assert!(!report(&log, [8; 32]).problems.is_empty());
+}
+
+/// What belongs to no stream is not passed over in silence.
+#[test]
+fn strays_and_additions_are_damage() {
+    let strays = "INSERT INTO records (stream, seq, bytes, hash) SELECT 99, seq, bytes, hash FROM records WHERE stream = S";
+    let name = "INSERT INTO streams (stream, epoch, seq) VALUES ('session/../x', 0, 0)";
+    for (what, statement, words) in
+        [("a stray", strays, "no signed stream"), ("a name", name, "not the name")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let log = written(folder.path());
+        tamper(&log, statement).unwrap();
+        let store = SqliteStore::open(&log).unwrap();
+        let fault = block_on(verify(&store, &SigningKey::from_bytes(&SCENARIO_KEY))).unwrap_err();
+        assert!(fault.to_string().contains(words), "{what}: {fault}");
+    }
+    for addition in [
+        "CREATE TABLE mine (a)",
+        "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let log = written(folder.path());
+        tamper(&log, addition).unwrap();
+        let refused = SqliteStore::open(&log).err().unwrap();
+        assert!(refused.to_string().contains("toolgate did not make"), "{refused}");
+    }
 }

@@ -1,0 +1,220 @@
+//! What a driver does when the log, a model, a person or its caller lets it down.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, pending, poll_fn};
+use serde_json::json;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::envelope::Code;
+use toolgate_kernel::event::{Ending, Event, Outcome, StreamId};
+use toolgate_kernel::next::Plan;
+use toolgate_kernel::seal::{SignedHead, SigningKey};
+use toolgate_kernel::tool::{Effect, SpecDraft};
+use toolgate_runtime::port::{
+    Append, Checkpoint, Person, Provider, ProviderFault, Question, Reply, Response, Row, Store,
+    StoreFault, Tap,
+};
+use toolgate_runtime::{DriveFault, Driver, MemoryStore, Nothing, Runtime, waiting_tool};
+use toolgate_testkit::clock::FakeClock;
+use toolgate_testkit::stage::SCENARIO_KEY;
+
+use crate::corpus_bench::{Bench, client, crew, doing, session};
+use crate::corpus_found::keeping;
+use crate::scenarios::block_on;
+
+/// A log that fails, or falls silent, when told so.
+#[derive(Default)]
+struct Moody {
+    log: Arc<MemoryStore>,
+    reads_fail: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl Store for Moody {
+    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        self.log.claim(stream)
+    }
+
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+        if self.silent.load(Ordering::SeqCst) {
+            return Box::pin(pending());
+        }
+        self.log.append(append)
+    }
+
+    fn read(
+        &self,
+        stream: &StreamId,
+        from: u64,
+        rows_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
+        if self.reads_fail.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreFault::TimedOut(1)) });
+        }
+        self.log.read(stream, from, rows_max)
+    }
+
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+        self.log.head(stream)
+    }
+
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+        self.log.heads()
+    }
+
+    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
+        self.log.blob(hash)
+    }
+
+    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
+        self.log.save_checkpoint(checkpoint)
+    }
+
+    fn checkpoint(
+        &self,
+        stream: &StreamId,
+    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
+        self.log.checkpoint(stream)
+    }
+}
+
+/// A driver over a moody log, with one tool that reaches the world.
+async fn driven(bench: &Bench, store: &Arc<Moody>, limits: serde_json::Value) -> Driver {
+    let tool = bench.reaching(SpecDraft::new("send", "Sends.").effect(Effect::External));
+    let crew = crew(json!({ "limits": limits }), vec![tool], Vec::new()).unwrap();
+    let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
+    let runtime = Arc::new(Runtime::new(store.clone(), clock, key));
+    let ada = Actor::Human("ada".into());
+    Driver::open(runtime, crew, session("case"), &ada, "moody").await.unwrap()
+}
+
+#[test]
+fn a_fault_half_way_closes_the_driver_and_runs_nothing_later() {
+    let (bench, store) = (Bench::new(), Arc::new(Moody::default()));
+    block_on(async {
+        let mut driver = driven(&bench, &store, json!({})).await;
+        let before = driver.durable_tip();
+        store.reads_fail.store(true, Ordering::SeqCst);
+        assert!(driver.call(&client(), "send", "{}", None).await.is_err());
+        store.reads_fail.store(false, Ordering::SeqCst);
+        // The caller thinks that nothing happened. So nothing may happen.
+        let again = driver.call(&client(), "send", "{}", None).await;
+        assert!(matches!(again, Err(DriveFault::Stopped)), "{again:?}");
+        assert!(matches!(driver.settle_open().await, Err(DriveFault::Stopped)));
+        assert_eq!(driver.durable_tip(), before);
+    });
+    assert_eq!(bench.effects(), []);
+}
+
+#[test]
+fn a_log_that_falls_silent_stops_the_driver_in_time() {
+    let (bench, store) = (Bench::new(), Arc::new(Moody::default()));
+    block_on(async {
+        let mut driver = driven(&bench, &store, json!({ "append_ms_max": 20 })).await;
+        store.silent.store(true, Ordering::SeqCst);
+        let told = driver.call(&client(), "send", "{}", None).await;
+        assert!(matches!(told, Err(DriveFault::Store(StoreFault::TimedOut(20)))), "{told:?}");
+        store.silent.store(false, Ordering::SeqCst);
+        let again = driver.call(&client(), "send", "{}", None).await;
+        assert!(matches!(again, Err(DriveFault::Stopped)), "{again:?}");
+    });
+    assert_eq!(bench.effects(), []);
+}
+
+/// A caller that goes away drops the transaction, and with it what was staged.
+#[test]
+fn a_call_that_is_dropped_leaves_nothing_and_is_settled_later() {
+    let bench = Bench::new();
+    let draft = SpecDraft::new("ponder", "Thinks long.").effect(Effect::Staged);
+    let ponder = waiting_tool(draft, |tx, _: Nothing| {
+        Box::pin(async move {
+            tx.notice("thought", "half a thought")?;
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            Ok(toolgate_runtime::port::Output::message("Thought."))
+        })
+    });
+    block_on(async {
+        let crew = crew(json!({}), vec![ponder.unwrap()], Vec::new()).unwrap();
+        let mut driver = bench.open(crew).await;
+        {
+            let actor = client();
+            let mut call = pin!(driver.call(&actor, "ponder", "{}", None));
+            let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
+            assert!(first, "it thinks");
+        }
+        assert_eq!(driver.session().open.len(), 1);
+        driver.settle_open().await.unwrap();
+        assert_eq!(driver.session().open.len(), 0);
+    });
+    let settled: Vec<Outcome> = bench.events().iter().filter_map(outcome).collect();
+    assert_eq!(settled, [Outcome::Done], "once, by whoever came next");
+}
+
+fn outcome(event: &Event) -> Option<Outcome> {
+    if let Event::CallSettled(settled) = event { Some(settled.outcome) } else { None }
+}
+
+struct Silent;
+
+impl Provider for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn reply<'a>(
+        &'a self,
+        _plan: &'a Plan,
+        _tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        Box::pin(pending())
+    }
+}
+
+impl Person for Silent {
+    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Option<Response>> {
+        Box::pin(pending())
+    }
+}
+
+#[test]
+fn a_model_and_a_person_who_say_nothing_are_not_waited_for_without_end() {
+    let bench = Bench::new();
+    let rule = json!({ "rule": { "tools": ["write"], "ask": "true", "message": "may I?" } });
+    let limits = json!({ "reply_ms_max": 5, "answer_ms_max": 5 });
+    let text = json!({ "limits": limits, "policies": [rule] });
+    block_on(async {
+        let mut crew = crew(text, vec![keeping("write", "note:a")], Vec::new()).unwrap();
+        crew.provider = Some(Arc::new(Silent));
+        crew.person = Some(Arc::new(Silent));
+        let mut driver = bench.open(crew).await;
+        let told = driver.call(&client(), "write", r#"{"text":"x"}"#, None).await.unwrap();
+        assert_eq!(told.code(), Some(&Code::APPROVAL_PENDING), "{}", told.to_json());
+        let (ending, _) = driver.run("go", &|_| {}).await.unwrap();
+        assert_eq!(ending, Ending::ModelFailed);
+    });
+}
+
+/// Whoever watches and does not keep up loses events, is told so, and holds nobody up.
+#[test]
+fn an_observer_that_lags_disturbs_nobody() {
+    let bench = Bench::new();
+    let mut idle = bench.runtime.observe();
+    drop(bench.runtime.observe());
+    block_on(async {
+        let tool = doing(SpecDraft::new("look", "Looks."), |_| {
+            Ok(toolgate_runtime::port::Output::message("Seen."))
+        });
+        let mut driver = bench.open(crew(json!({}), vec![tool], Vec::new()).unwrap()).await;
+        for _ in 0..toolgate_runtime::OBSERVER_EVENTS_MAX {
+            assert!(driver.call(&client(), "look", "{}", None).await.unwrap().ok);
+        }
+        let lagged = idle.recv().await;
+        assert!(matches!(lagged, Err(tokio::sync::broadcast::error::RecvError::Lagged(_))));
+        assert!(idle.recv().await.is_ok(), "it goes on with what is still there");
+    });
+}
