@@ -22,6 +22,8 @@ pub struct Limits {
     pub call_ms_max: u64,
     /// Milliseconds a model may take for one reply.
     pub reply_ms_max: u64,
+    /// Bytes of a model's reply, its words and its calls together.
+    pub reply_bytes_max: u64,
     /// Milliseconds a person is waited for before a question is left pending.
     pub answer_ms_max: u64,
     /// Milliseconds one append to the log may take.
@@ -52,6 +54,7 @@ impl Default for Limits {
             result_kept_bytes_max: 16 << 20,
             call_ms_max: 60_000,
             reply_ms_max: 120_000,
+            reply_bytes_max: 4 << 20,
             answer_ms_max: 600_000,
             append_ms_max: 30_000,
             run_ms_max: 24 * 3_600_000,
@@ -101,7 +104,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 16] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 17] {
         const BYTES: u64 = 64 << 20;
         const MS: u64 = 30 * 24 * 3_600_000;
         const COUNT: u64 = 1_000_000;
@@ -114,6 +117,7 @@ impl Limits {
             ("result_kept_bytes_max", self.result_kept_bytes_max, BYTES),
             ("call_ms_max", self.call_ms_max, CALL_MS_CEILING),
             ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
+            ("reply_bytes_max", self.reply_bytes_max, BYTES),
             ("answer_ms_max", self.answer_ms_max, MS),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
             ("run_ms_max", self.run_ms_max, MS),

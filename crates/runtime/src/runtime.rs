@@ -63,6 +63,9 @@ pub enum SayFault {
     /// The speaker may not say this.
     #[error(transparent)]
     Author(#[from] AuthorRefusal),
+    /// It is too long.
+    #[error("this has {0} bytes; at most {SAID_BYTES_MAX} can be said at once")]
+    TooLong(usize),
     /// Others kept speaking first.
     #[error("the inbox is too busy; try again")]
     Busy,
@@ -71,6 +74,9 @@ pub enum SayFault {
 /// Committed events an observer may lag behind before it loses some. It belongs to the program,
 /// not to an agent, so no configuration sets it.
 pub const OBSERVER_EVENTS_MAX: usize = 1_024;
+
+/// Bytes of what is said at once.
+const SAID_BYTES_MAX: usize = 100_000;
 
 /// Milliseconds the log may take for what somebody says. No agent's limits hold for them.
 const SAY_MS_MAX: u64 = 30_000;
@@ -229,6 +235,10 @@ impl Runtime {
         actor: &Actor,
         said: Said,
     ) -> Result<u64, SayFault> {
+        let (Said::Feedback { text } | Said::Stop { reason: text }) = &said;
+        if text.len() > SAID_BYTES_MAX {
+            return Err(SayFault::TooLong(text.len()));
+        }
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
         for _ in 0..SHARED_TRIES {
             let mut tip = match store.head(&stream).await? {

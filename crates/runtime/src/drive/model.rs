@@ -154,6 +154,13 @@ impl Driver {
         let reply = reply
             .ok_or_else(|| ProviderFault::Passing(format!("no reply within {ms} ms")))
             .flatten()?;
+        let calls = reply.calls.iter().map(|call| call.name.len() + call.args.len());
+        let bytes = u64::try_from(reply.text.len() + calls.sum::<usize>()).unwrap_or(u64::MAX);
+        let bytes_max = self.crew.agent.limits.reply_bytes_max;
+        if bytes > bytes_max {
+            let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
+            return Err(ProviderFault::Passing(reason));
+        }
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {

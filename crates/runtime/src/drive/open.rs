@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::event::{Event, Outcome, ProjectEvent, StreamId};
+use toolgate_kernel::event::{Event, FileChange, Outcome, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{CallId, PhaseName, SessionId};
 
@@ -12,7 +12,7 @@ use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
-use crate::port::{FilesFault, Placed, Row, StoreFault};
+use crate::port::{FilesFault, Placed, Row, StageTag, StoreFault};
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
@@ -61,6 +61,7 @@ impl Driver {
         if driver.session.seq > 0 {
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
+        driver.roll_forward().await?;
         let title = title.chars().take(TITLE_CHARS_MAX).collect();
         driver.start(actor, phase, Some(title)).await?;
         Ok(driver)
@@ -202,45 +203,81 @@ impl Driver {
         Err(DriveFault::Stopped.into())
     }
 
-    /// Puts in place what was settled and not placed; forgets what was staged and not settled.
+    /// Puts in place what was settled and not placed, whoever settled it: others may read it.
+    /// Forgets what this session staged and did not settle.
     async fn roll_forward(&mut self) -> Result<(), OpenFault> {
         let files = Arc::clone(&self.runtime.files);
-        let mut mine = files.leftovers()?;
-        mine.retain(|tag| tag.session == self.session.id);
-        if mine.is_empty() {
-            return Ok(());
+        let mut tags: BTreeMap<SessionId, Vec<StageTag>> = BTreeMap::new();
+        for tag in files.leftovers()? {
+            tags.entry(tag.session.clone()).or_default().push(tag);
         }
-        let mut settled: BTreeMap<CallId, _> = BTreeMap::new();
-        let mut reported: BTreeSet<(CallId, String)> = BTreeSet::new();
-        let stream = StreamId::Session(self.session.id.clone());
-        read_from(self.runtime.store.as_ref(), &stream, Tip::START, |record, _| {
-            if let Event::FileConflicted { call, path, .. } = record.event {
-                reported.insert((call, path));
-            } else if let Event::CallSettled(event) = record.event
-                && event.outcome == Outcome::Done
-            {
-                settled.insert(event.call, event.files);
-            }
-        })
-        .await?;
-        for tag in mine {
-            let Some(change) = settled.get(&tag.call).and_then(|files| files.get(tag.at)) else {
-                files.discard(&tag)?;
+        for (session, tags) in tags {
+            let (own, mut settled) = (session == self.session.id, Settled::default());
+            let stream = StreamId::Session(session);
+            let take = |record, _: &Row| settled.take(record);
+            let read = read_from(self.runtime.store.as_ref(), &stream, Tip::START, take).await;
+            if !own && read.is_err() {
+                // What another session cannot say of itself is for its own resume to find.
                 continue;
-            };
-            if let Placed::Conflict { found } =
-                files.place(&tag, &change.path, change.old, change.new)?
-            {
-                let (call, path) = (tag.call, change.path.clone());
-                // The copy stays for a person to look at; saying it once is enough.
-                if !reported.insert((call, path.clone())) {
-                    continue;
+            }
+            read?;
+            for tag in tags {
+                match settled.change(&tag) {
+                    Some(change) if own => self.place(&tag, change, &mut settled.reported)?,
+                    // A conflict is told by the session whose call it was.
+                    Some(change) => {
+                        drop(files.place(&tag, &change.path, change.old, change.new));
+                    }
+                    None if own => files.discard(&tag)?,
+                    // It may be about to settle.
+                    None => {}
                 }
-                self.note(&Actor::System, Event::FileConflicted { call, path, found })?;
             }
         }
         self.flush().await?;
         Ok(())
+    }
+
+    fn place(
+        &mut self,
+        tag: &StageTag,
+        change: FileChange,
+        reported: &mut BTreeSet<(CallId, String)>,
+    ) -> Result<(), OpenFault> {
+        let FileChange { path, old, new } = change;
+        if let Placed::Conflict { found } = self.runtime.files.place(tag, &path, old, new)? {
+            // The copy stays for a person to look at; saying it once is enough.
+            if reported.insert((tag.call, path.clone())) {
+                let event = Event::FileConflicted { call: tag.call, path, found };
+                self.note(&Actor::System, event)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a session's log says of the files its calls changed.
+#[derive(Default)]
+struct Settled {
+    files: BTreeMap<CallId, Vec<FileChange>>,
+    /// Conflicts that were told already.
+    reported: BTreeSet<(CallId, String)>,
+}
+
+impl Settled {
+    fn take(&mut self, record: Record<Event>) {
+        if let Event::FileConflicted { call, path, .. } = record.event {
+            self.reported.insert((call, path));
+        } else if let Event::CallSettled(event) = record.event
+            && event.outcome == Outcome::Done
+            && !event.files.is_empty()
+        {
+            self.files.insert(event.call, event.files);
+        }
+    }
+
+    fn change(&self, tag: &StageTag) -> Option<FileChange> {
+        self.files.get(&tag.call)?.get(tag.at).cloned()
     }
 }
 

@@ -131,6 +131,28 @@ fn resuming_places_what_was_settled_and_forgets_the_rest() {
     assert_eq!(left, ["s2.c1.0"]);
 }
 
+/// Whoever starts next puts in place what a settled call left staged, whichever session it was.
+#[test]
+fn another_session_finds_the_files_of_a_settled_call() {
+    let project = tempfile::tempdir().unwrap();
+    let (copies, file) = (project.path().join(".toolgate/staged"), project.path().join("a.md"));
+    let (id, me) = (|id| SessionId::parse(id).unwrap(), Actor::Client("test".into()));
+    block_on(async {
+        let runtime = runtime(project.path());
+        let mut driver = Driver::open(runtime, crew(), id("s1"), &me, "A try").await.unwrap();
+        driver.call(&me, "jot", &args("a.md", "kept"), None).await.unwrap();
+        let last = driver.session().next_call - 1;
+        drop(driver);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(copies.join(format!("s1.c{last}.0")), "kept").unwrap();
+        Driver::open(self::runtime(project.path()), crew(), id("s2"), &me, "Another")
+            .await
+            .unwrap();
+    });
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    assert_eq!(std::fs::read_dir(copies).unwrap().count(), 0);
+}
+
 #[test]
 fn a_second_driver_in_another_store_stops_the_first() {
     let project = tempfile::tempdir().unwrap();
