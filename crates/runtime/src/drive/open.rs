@@ -56,9 +56,14 @@ impl Driver {
     ) -> Result<Self, OpenFault> {
         let Some(phase) = crew.agent.first_phase() else { return Err(OpenFault::NoPhase) };
         let phase = phase.name.clone();
+        // Whoever cannot have it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
+        if read.0.seq > 0 {
+            return Err(OpenFault::Exists(read.0.id));
+        }
         let mut driver = Self::claim(runtime, crew, read).await?;
         if driver.session.seq > 0 {
+            // Somebody opened it a moment ago.
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
         driver.roll_forward().await?;
@@ -73,7 +78,6 @@ impl Driver {
         crew: Crew,
         id: SessionId,
     ) -> Result<Self, OpenFault> {
-        // Whoever cannot go on with it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
         let Some(phase) = &read.0.phase else {
             return Err(OpenFault::Missing(read.0.id));
@@ -100,11 +104,12 @@ impl Driver {
     async fn read(runtime: &Runtime, id: SessionId) -> Result<(Session, Tip), OpenFault> {
         let stream = StreamId::Session(id.clone());
         let (store, key) = (runtime.store.as_ref(), &runtime.key);
+        // The project first: what it names is there by the time the session is read.
+        let project = runtime.catch_up().await?;
         let kept = checkpoint::load(store, key, &stream).await?;
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
         let each = |record, _: &Row| session.apply(&record);
         let tip = read_signed(store, key, &stream, from, each).await?;
-        let project = runtime.catch_up().await?;
         if tip == Tip::START && project.sessions.contains(&session.id) {
             return Err(ReadFault::Broken { stream, seq: 1 }.into());
         }
@@ -185,7 +190,7 @@ impl Driver {
             if project.config != Some(config) {
                 events.push(ProjectEvent::ProjectConfigured { config, session });
             }
-            self.replaced = before.config.or(project.config).filter(|before| *before != config);
+            self.replaced = project.config.or(before.config).filter(|before| *before != config);
             let appended = match events.is_empty() {
                 true => self.flush().await,
                 false => self.append_with_project(actor, events).await,

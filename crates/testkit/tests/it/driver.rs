@@ -15,11 +15,14 @@ use toolgate_kernel::event::{Ending, Event, Outcome, StreamId};
 use toolgate_kernel::next::Plan;
 use toolgate_kernel::seal::{SignedHead, SigningKey};
 use toolgate_kernel::tool::{Effect, SpecDraft};
+use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
-    Append, Checkpoint, Person, Provider, ProviderFault, Question, Reply, Response, Row, Store,
-    StoreFault, Tap,
+    Append, Checkpoint, Output, Person, Provider, ProviderFault, Question, Reply, Response, Row,
+    Store, StoreFault, Tap,
 };
-use toolgate_runtime::{DriveFault, Driver, MemoryStore, Nothing, Runtime, waiting_tool};
+use toolgate_runtime::{
+    Crew, DriveFault, Driver, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
+};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
 
@@ -126,6 +129,55 @@ fn a_log_that_falls_silent_stops_the_driver_in_time() {
     assert_eq!(bench.effects(), []);
 }
 
+/// What an earlier try may have done is unknown, whatever keeps a new one from running.
+#[test]
+fn a_call_that_was_started_never_settles_as_failed() {
+    let (bench, store) = (Bench::new(), Arc::new(Moody::default()));
+    let (reach, log) = (bench.reach(), Arc::clone(&store));
+    let draft = SpecDraft::new("send", "Sends.").effect(Effect::Idempotent);
+    let send = doing(draft, move |tx| {
+        reach(tx)?;
+        log.silent.store(true, Ordering::SeqCst);
+        Ok(Output::message("Sent."))
+    });
+    let limits = json!({ "limits": { "append_ms_max": 20 } });
+    let crew = crew(limits, vec![send], Vec::new()).unwrap();
+    let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
+    let runtime = Arc::new(Runtime::new(store.clone(), clock, key));
+    block_on(async {
+        let (id, ada) = (session("case"), Actor::Human("ada".into()));
+        let opened = Driver::open(runtime.clone(), crew.clone(), id.clone(), &ada, "moody").await;
+        assert!(opened.unwrap().call(&client(), "send", "{}", None).await.is_err());
+        store.silent.store(false, Ordering::SeqCst);
+        // The program that goes on with it has no handler for the tool any more.
+        let without = Crew::new(Arc::clone(&crew.agent), Toolbox::default());
+        let mut driver = Driver::resume(runtime, without, id.clone()).await.unwrap();
+        driver.settle_open().await.unwrap();
+        let (stream, mut ends) = (StreamId::Session(id), Vec::new());
+        read_from::<Event>(store.log.as_ref(), &stream, Tip::START, |record, _| {
+            ends.extend(outcome(&record.event));
+        })
+        .await
+        .unwrap();
+        assert_eq!(ends, [Outcome::Unknown]);
+    });
+    assert_eq!(bench.effects().len(), 1);
+}
+
+#[test]
+fn an_open_that_is_refused_fences_nobody() {
+    let bench = Bench::new();
+    let crew = || crew(json!({}), vec![keeping("write", "note:a")], Vec::new()).unwrap();
+    block_on(async {
+        let mut driver = bench.open(crew()).await;
+        let (runtime, ada) = (Arc::clone(&bench.runtime), Actor::Human("ada".into()));
+        let again = Driver::open(runtime, crew(), session("case"), &ada, "again").await;
+        assert!(matches!(again, Err(OpenFault::Exists(_))));
+        let told = driver.call(&client(), "write", r#"{"text":"still mine"}"#, None).await;
+        assert!(told.unwrap().ok);
+    });
+}
+
 /// A caller that goes away drops the transaction, and with it what was staged.
 #[test]
 fn a_call_that_is_dropped_leaves_nothing_and_is_settled_later() {
@@ -135,7 +187,7 @@ fn a_call_that_is_dropped_leaves_nothing_and_is_settled_later() {
         Box::pin(async move {
             tx.notice("thought", "half a thought")?;
             tokio::time::sleep(Duration::from_millis(30)).await;
-            Ok(toolgate_runtime::port::Output::message("Thought."))
+            Ok(Output::message("Thought."))
         })
     });
     block_on(async {
@@ -206,9 +258,7 @@ fn an_observer_that_lags_disturbs_nobody() {
     let mut idle = bench.runtime.observe();
     drop(bench.runtime.observe());
     block_on(async {
-        let tool = doing(SpecDraft::new("look", "Looks."), |_| {
-            Ok(toolgate_runtime::port::Output::message("Seen."))
-        });
+        let tool = doing(SpecDraft::new("look", "Looks."), |_| Ok(Output::message("Seen.")));
         let mut driver = bench.open(crew(json!({}), vec![tool], Vec::new()).unwrap()).await;
         for _ in 0..toolgate_runtime::OBSERVER_EVENTS_MAX {
             assert!(driver.call(&client(), "look", "{}", None).await.unwrap().ok);
