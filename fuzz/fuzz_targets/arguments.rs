@@ -47,7 +47,7 @@ fn strict_twice(text: &str) {
 }
 
 /// Takes a call through the whole gate; a refusal must be tellable and is no result.
-fn gate(tool: &str, args: &str) -> Option<(Call, CallAdmitted)> {
+fn gate(tool: &str, args: &str) -> Option<(Box<Call>, CallAdmitted)> {
     let mut session = SESSION.clone();
     let call = RawCall {
         id: CallId(session.next_call),

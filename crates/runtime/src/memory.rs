@@ -26,7 +26,8 @@ struct Inner {
 #[derive(Default)]
 struct Stream {
     epoch: u64,
-    rows: Vec<Row>,
+    /// By their places. A tree grows without moving what is in it.
+    rows: BTreeMap<u64, Row>,
     head: Option<SignedHead>,
 }
 
@@ -60,6 +61,10 @@ impl Inner {
     }
 }
 
+fn placed(rows: Vec<Row>) -> impl Iterator<Item = (u64, Row)> {
+    rows.into_iter().map(|row| (row.seq, row))
+}
+
 impl Store for MemoryStore {
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
         let mut inner = self.lock();
@@ -78,11 +83,12 @@ impl Store for MemoryStore {
         for batch in append.batches {
             match inner.streams.get_mut(&batch.stream) {
                 Some(stream) => {
-                    stream.rows.extend(batch.rows);
+                    stream.rows.extend(placed(batch.rows));
                     stream.head = Some(batch.head);
                 }
                 None => {
-                    let stream = Stream { epoch: 0, rows: batch.rows, head: Some(batch.head) };
+                    let (rows, head) = (placed(batch.rows).collect(), Some(batch.head));
+                    let stream = Stream { epoch: 0, rows, head };
                     inner.streams.insert(batch.stream, stream);
                 }
             }
@@ -98,9 +104,8 @@ impl Store for MemoryStore {
         rows_max: usize,
     ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
         let inner = self.lock();
-        let skip = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
-        let rows = inner.streams.get(stream).and_then(|stream| stream.rows.get(skip..));
-        let rows = rows.unwrap_or_default().iter().take(rows_max).cloned().collect();
+        let rows = inner.streams.get(stream).map(|stream| stream.rows.range(from..));
+        let rows = rows.into_iter().flatten().take(rows_max).map(|(_, row)| row.clone()).collect();
         Box::pin(ready(Ok(rows)))
     }
 

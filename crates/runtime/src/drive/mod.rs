@@ -287,7 +287,9 @@ impl Driver {
             pending.rows,
             self.tip,
         );
-        let batches = std::iter::once(own).chain(others).collect();
+        let mut batches = Vec::with_capacity(1 + others.len());
+        batches.push(own);
+        batches.extend(others);
         let append_ms_max = self.crew.agent.limits.append_ms_max;
         crash_point!("before_append");
         let answered = {
