@@ -221,6 +221,8 @@ impl Walk<'_, '_> {
     fn number(&mut self, min: Option<f64>, max: Option<f64>, value: &mut Value, path: &Path<'_>) {
         if let Some(text) = value.as_str() {
             match serde_json::from_str::<Number>(text.trim()) {
+                // Zero has one form, as in the arguments themselves.
+                Ok(number) if number.as_f64() == Some(0.0) => self.coerce(value, 0.into()),
                 Ok(number) => self.coerce(value, Value::Number(number)),
                 Err(_) => return self.wrong(path, "a number", value),
             }

@@ -173,6 +173,8 @@ fn numbers() {
             (json!("1.5"), To(json!(1.5))),
             (json!(" 1 "), To(json!(1))),
             (json!("1e0"), To(json!(1.0))),
+            (json!("0e2"), To(json!(0))),
+            (json!("-0"), To(json!(0))),
             (json!("1e400"), wrong("a number")),
             (json!("NaN"), wrong("a number")),
             (json!("inf"), wrong("a number")),
