@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Log,
     /// Somebody else is at work on the session.
     Busy,
+    /// The person at the keyboard stopped it.
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -31,6 +33,8 @@ impl From<Exit> for ExitCode {
             Exit::Log => 74,
             // What the system calls a passing failure.
             Exit::Busy => 75,
+            // What a shell reports for Ctrl-C.
+            Exit::Interrupted => 130,
         })
     }
 }

@@ -19,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
                   configuration\n  74 the log cannot be written or read\n  75 \
-                  somebody else is at work on it; try again\n\nExample:\n  toolgate run \
+                  somebody else is at work on it; try again\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
                   \"a picnic for eight\""
 )]
 struct Options {

@@ -225,5 +225,5 @@ impl Clock for SystemClock {
 
 /// A runtime for async work, on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(work)
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -48,6 +48,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     crew.person = AtTerminal::here();
     let opened = place.open()?;
     block_on(async {
+        let mut stop = Stop::listen()?;
         let (mut driver, premise) = driver(&opened, crew, options).await?;
         console::replaced_config(&driver);
         if !options.json && !options.quiet {
@@ -58,7 +59,14 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
                 console::visible(&premise)
             )));
         }
-        let (ending, note) = watch(&opened.runtime, &mut driver, &premise, options).await?;
+        let watched = watch(&opened.runtime, &mut driver, &premise, (options, &mut stop)).await?;
+        let (ending, note) = match watched {
+            Watched::Ended(ending, note) => (ending, note),
+            Watched::Parked(exit) => {
+                console::hint("Parked. Everything so far is in the log; go on with: toolgate run");
+                return Ok(exit);
+            }
+        };
         let completed = ending == Ending::Completed;
         if !options.json {
             let mark = if completed { "✓" } else { "✗" };
@@ -143,13 +151,56 @@ fn new_id() -> Result<SessionId> {
     Ok(SessionId::parse(&format!("run-{digits}-{a:02x}{b:02x}"))?)
 }
 
+/// How driving came to its end.
+enum Watched {
+    /// The session did.
+    Ended(Ending, String),
+    /// Somebody told the program to stop. The session can be taken up again.
+    Parked(Exit),
+}
+
+/// Hears when the program is told to stop, from the moment it is made.
+struct Stop {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self> {
+        #[cfg(unix)]
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            #[cfg(unix)]
+            interrupt: signal(SignalKind::interrupt())?,
+            #[cfg(unix)]
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn heard(&mut self) -> Exit {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.terminate.recv() => return Exit::Done,
+            _ = self.interrupt.recv() => {}
+        }
+        #[cfg(not(unix))]
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Nothing can be heard here; the run goes on.
+            std::future::pending::<()>().await;
+        }
+        Exit::Interrupted
+    }
+}
+
 /// Drives to the end, and shows each committed event as soon as it can be shown.
 async fn watch(
     runtime: &Runtime,
     driver: &mut Driver,
     premise: &str,
-    options: &Options,
-) -> Result<(Ending, String)> {
+    (options, stop): (&Options, &mut Stop),
+) -> Result<Watched> {
     let mut events = runtime.observe();
     let show = |events: &mut tokio::sync::broadcast::Receiver<Committed>| -> Result<()> {
         loop {
@@ -167,16 +218,23 @@ async fn watch(
     };
     let tap = |_: &str| {};
     let driving = driver.run(premise, &tap);
-    tokio::pin!(driving);
+    let stop = stop.heard();
+    tokio::pin!(driving, stop);
     let ended = loop {
         tokio::select! {
             biased;
             ended = &mut driving => break ended,
+            // What is under way is dropped, as in a crash, and a resume settles it.
+            exit = &mut stop => {
+                show(&mut events)?;
+                return Ok(Watched::Parked(exit));
+            }
             () = tokio::time::sleep(std::time::Duration::from_millis(50)) => show(&mut events)?,
         }
     };
     show(&mut events)?;
-    Ok(ended?)
+    let (ending, note) = ended?;
+    Ok(Watched::Ended(ending, note))
 }
 
 fn print(record: &Record<Event>, options: &Options) -> Result<()> {

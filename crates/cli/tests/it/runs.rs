@@ -197,6 +197,36 @@ fn a_configuration_that_changed_is_shown_and_one_that_is_missing_is_no_permissio
     assert!(ran.code == 2 && ran.err.contains("cannot be read"), "{}", ran.err);
 }
 
+/// A run that is told to stop parks, and the next one goes on to the same end.
+#[test]
+fn a_run_that_is_told_to_stop_is_taken_up_again() {
+    use std::io::{BufRead, BufReader};
+    let desk = Desk::new();
+    let reply = "  - calls: [{tool: planning_read_plan, args: {}}, {tool: nope, args: {}}]\n";
+    let script = format!("replies:\n{}  - text: Done.\n", reply.repeat(90));
+    desk.write("long.yaml", &script);
+    let run = ["run", "x", "--model", "script:long.yaml"];
+    for (signal, code) in [("TERM", 0), ("INT", 130)] {
+        let (mut command, piped) = (desk.command(), std::process::Stdio::piped);
+        let mut child = command.args(run).stdout(piped()).stderr(piped()).spawn().unwrap();
+        // The first line is out once the session is there.
+        let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(out.next().is_some());
+        // Every shell has a `kill` of its own.
+        let kill = format!("kill -s {signal} {}", child.id());
+        let told = std::process::Command::new("sh").args(["-c", &kill]).status();
+        assert!(told.unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{signal}: {said}");
+        assert!(said.contains("Parked."), "{signal}: {said}");
+    }
+    let out = desk.ok(&run);
+    assert!(out.contains("✓ Completed."), "{out}");
+    assert_eq!(desk.ok(&["sessions", "list"]).lines().count(), 1, "one session, taken up twice");
+    desk.ok(&["verify"]);
+}
+
 #[test]
 fn output_that_is_lost_is_no_success() {
     let desk = Desk::new();
