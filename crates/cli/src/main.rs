@@ -5,6 +5,7 @@ mod console;
 mod exit;
 mod person;
 mod project;
+mod stop;
 
 use clap::{Parser, Subcommand};
 

@@ -66,17 +66,7 @@ impl fmt::Display for Actor {
 
 impl Serialize for Actor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Written with every event, so it is put together without the formatting machinery.
-        match self.name() {
-            None => serializer.serialize_str(self.kind()),
-            Some(name) => {
-                let mut text = String::with_capacity(8 + name.len());
-                text.push_str(self.kind());
-                text.push(':');
-                text.push_str(name);
-                serializer.serialize_str(&text)
-            }
-        }
+        serializer.collect_str(self)
     }
 }
 

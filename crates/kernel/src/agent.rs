@@ -124,12 +124,10 @@ pub enum AgentRefusal {
     #[error("phase {0} is given twice")]
     PhaseTwice(PhaseName),
     /// An example is a call that no tool of the policy takes.
-    #[error("{place}, example {at}: {misfit}")]
+    #[error("{place}, in an example: {misfit}")]
     Example {
         /// The policy.
         place: String,
-        /// Which example, from one.
-        at: usize,
         /// What is wrong with it.
         misfit: Misfit,
     },
@@ -307,12 +305,9 @@ impl Masks<'_> {
                 let entries = found.iter().filter_map(|at| self.toolset.entries().get(*at));
                 shapes.extend(entries.map(|entry| &entry.spec.input_shape));
             }
-            for (at, example) in names.examples.into_iter().enumerate() {
-                check_example(&shapes, example).map_err(|misfit| AgentRefusal::Example {
-                    place: place.clone(),
-                    at: at + 1,
-                    misfit,
-                })?;
+            for example in names.examples {
+                check_example(&shapes, example)
+                    .map_err(|misfit| AgentRefusal::Example { place: place.clone(), misfit })?;
             }
             for family in names.families {
                 if self.toolset.family(family).is_none() {

@@ -73,14 +73,7 @@ impl fmt::Debug for Key {
 
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.name.is_empty() {
-            return serializer.serialize_str(self.family.as_str());
-        }
-        let mut text = String::with_capacity(self.family.as_str().len() + 1 + self.name.len());
-        text.push_str(self.family.as_str());
-        text.push(':');
-        text.push_str(&self.name);
-        serializer.serialize_str(&text)
+        serializer.collect_str(self)
     }
 }
 

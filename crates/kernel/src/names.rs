@@ -121,26 +121,7 @@ pub struct CallId(pub u64);
 
 impl Serialize for CallId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Written for every event, so it is written without the formatting machinery.
-        let mut text = [0_u8; 21];
-        let mut rest = self.0;
-        let mut start = text.len();
-        for place in (1..text.len()).rev() {
-            let digit = u8::try_from(rest % 10).unwrap_or(0);
-            if let Some(slot) = text.get_mut(place) {
-                *slot = b'0' + digit;
-            }
-            (start, rest) = (place, rest / 10);
-            if rest == 0 {
-                break;
-            }
-        }
-        start -= 1;
-        if let Some(slot) = text.get_mut(start) {
-            *slot = b'c';
-        }
-        let text = text.get(start..).and_then(|text| std::str::from_utf8(text).ok());
-        serializer.serialize_str(text.unwrap_or_default())
+        serializer.collect_str(self)
     }
 }
 

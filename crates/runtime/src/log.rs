@@ -148,6 +148,22 @@ pub(crate) async fn read_signed<E: Authored + DeserializeOwned>(
     }
 }
 
+/// What was added to a stream after a place, when anything was. Most of the time nothing was, and
+/// then there is no signature to check.
+pub(crate) async fn news<E: Authored + DeserializeOwned>(
+    store: &dyn Store,
+    key: &SigningKey,
+    stream: &StreamId,
+    after: Tip,
+) -> Result<Vec<(Record<E>, Digest)>, ReadFault> {
+    let mut news = Vec::new();
+    if !store.read(stream, after.seq + 1, 1).await?.is_empty() {
+        let each = |record, row: &Row| news.push((record, row.hash));
+        read_signed(store, key, stream, after, each).await?;
+    }
+    Ok(news)
+}
+
 fn unsigned(stream: &StreamId) -> ReadFault {
     ReadFault::Unsigned { stream: stream.clone() }
 }

@@ -15,7 +15,7 @@ use toolgate_kernel::seal::SigningKey;
 
 use crate::checkpoint;
 use crate::execute::within;
-use crate::log::{ReadFault, Tip, batch, read_signed};
+use crate::log::{ReadFault, Tip, batch, news, read_signed};
 use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Store, StoreFault};
 use crate::transaction::Resources;
 
@@ -144,16 +144,7 @@ impl Runtime {
             self.load().await?;
             tip = self.mirror().tip;
         }
-        let mut news = Vec::new();
-        let (store, stream) = (self.store.as_ref(), StreamId::Project);
-        let newest = store.read(&stream, tip.seq + 1, 1).await?;
-        if newest.is_empty() {
-            return Ok(self.project().0);
-        }
-        let end = read_signed(store, &self.key, &stream, tip, |record, row| {
-            news.push((record, row.hash));
-        })
-        .await?;
+        let news = news(self.store.as_ref(), &self.key, &StreamId::Project, tip).await?;
         let mut mirror = self.mirror();
         for (record, hash) in news {
             // Another driver of this process may have read the same news meanwhile.
@@ -162,7 +153,6 @@ impl Runtime {
                 Arc::make_mut(&mut mirror.project).apply(&record);
             }
         }
-        debug_assert!(mirror.tip.seq >= end.seq);
         self.mirrored.store(mirror.tip.seq, Ordering::Release);
         Ok(Arc::clone(&mirror.project))
     }

@@ -19,6 +19,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::person::AtTerminal;
 use crate::project::{Opened, Place, SystemClock, block_on};
+use crate::stop::Stop;
 
 /// The script that plays the model when none is configured.
 const OWN_SCRIPT: &str = include_str!("../../demo/script.yaml");
@@ -59,7 +60,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
                 console::visible(&premise)
             )));
         }
-        let watched = watch(&opened.runtime, &mut driver, &premise, (options, &mut stop)).await?;
+        let watched = watch(&opened.runtime, &mut driver, &premise, options, &mut stop).await?;
         let (ending, note) = match watched {
             Watched::Ended(ending, note) => (ending, note),
             Watched::Parked(exit) => {
@@ -159,47 +160,13 @@ enum Watched {
     Parked(Exit),
 }
 
-/// Hears when the program is told to stop, from the moment it is made.
-struct Stop {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Stop {
-    fn listen() -> Result<Self> {
-        #[cfg(unix)]
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            #[cfg(unix)]
-            interrupt: signal(SignalKind::interrupt())?,
-            #[cfg(unix)]
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn heard(&mut self) -> Exit {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = self.terminate.recv() => return Exit::Done,
-            _ = self.interrupt.recv() => {}
-        }
-        #[cfg(not(unix))]
-        if tokio::signal::ctrl_c().await.is_err() {
-            // Nothing can be heard here; the run goes on.
-            std::future::pending::<()>().await;
-        }
-        Exit::Interrupted
-    }
-}
-
 /// Drives to the end, and shows each committed event as soon as it can be shown.
 async fn watch(
     runtime: &Runtime,
     driver: &mut Driver,
     premise: &str,
-    (options, stop): (&Options, &mut Stop),
+    options: &Options,
+    stop: &mut Stop,
 ) -> Result<Watched> {
     let mut events = runtime.observe();
     let show = |events: &mut tokio::sync::broadcast::Receiver<Committed>| -> Result<()> {

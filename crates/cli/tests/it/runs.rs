@@ -78,6 +78,10 @@ fn a_bad_configuration_refuses_to_start_and_writes_nothing() {
             "policies: [{rule: {tools: [planning_read_plan], deny: \"true\", message: x, not_match: [{args: {}}]}}]",
             "example 1",
         ),
+        (
+            "policies: [{rule: {tools: [planning_setup_plan], deny: \"args.objectiv == 'x'\", message: m, match: [{args: {objectiv: x}}]}}]",
+            "did you mean objective",
+        ),
     ] {
         let desk = Desk::new();
         desk.write("toolgate.yaml", yaml);

@@ -123,6 +123,8 @@ pub enum Event {
         /// What was found there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         found: Option<Digest>,
+        /// What the model is told.
+        note: String,
     },
     /// A person changed the session's state.
     StateChanged {

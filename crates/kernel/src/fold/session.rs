@@ -257,9 +257,8 @@ impl Session {
                 progress
             }),
             Event::CallSettled(settled) => self.settled(settled),
-            Event::FileConflicted { path, .. } => {
-                let note = "was changed by somebody else at the same moment. It was left as it is.";
-                self.feedback.push_back(format!("{path} {note}").into());
+            Event::FileConflicted { note, .. } => {
+                self.feedback.push_back(note.as_str().into());
             }
             Event::StateChanged { changes, .. } => self.change(changes),
             Event::PhaseEntered { phase, reason, .. } => self.enter(phase, reason, record.at),

@@ -6,5 +6,4 @@ mod write;
 
 pub use canonical::{canonical, write_canonical};
 pub use strict::{JsonRefusal, parse_strict};
-pub(crate) use write::write_inner;
-pub use write::write_text;
+pub(crate) use write::{write_inner, write_text};

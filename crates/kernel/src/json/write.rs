@@ -4,7 +4,7 @@
 //! the same text at a fraction of the cost.
 
 /// Appends a text in quotes.
-pub fn write_text(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     write_inner(text, out);
     out.push(b'"');

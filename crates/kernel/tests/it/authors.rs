@@ -33,7 +33,7 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "call_refused", "call": "c1", "stage": "judge", "envelope": envelope}),
         json!({"kind": "call_started", "call": "c1", "key": "s1/c1"}),
         json!({"kind": "call_settled", "call": "c1", "outcome": "done", "envelope": envelope}),
-        json!({"kind": "file_conflicted", "call": "c1", "path": "a.md"}),
+        json!({"kind": "file_conflicted", "call": "c1", "path": "a.md", "note": "Look."}),
         json!({"kind": "state_changed", "changes": [{"op": "clear"}], "reason": "anew"}),
         json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "done", "call": "c1"}),
         json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "asked"}),

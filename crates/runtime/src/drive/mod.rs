@@ -169,10 +169,7 @@ impl Driver {
         args: &str,
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
-        self.enter()?;
-        if self.session.ended.is_some() {
-            return Err(DriveFault::Ended);
-        }
+        self.enter_open()?;
         let id = CallId(self.session.next_call);
         let (name, args) = (name.to_owned(), args.to_owned());
         let call = Arc::new(RawCall { id, name, args, alias: alias.map(str::to_owned) });
@@ -220,6 +217,12 @@ impl Driver {
     /// append in its name.
     fn enter(&self) -> Result<(), DriveFault> {
         if self.pending.rows.is_empty() { self.alive() } else { Err(DriveFault::Stopped) }
+    }
+
+    /// The same for what cannot be done once the session has ended.
+    fn enter_open(&self) -> Result<(), DriveFault> {
+        self.enter()?;
+        if self.session.ended.is_some() { Err(DriveFault::Ended) } else { Ok(()) }
     }
 
     fn alive(&self) -> Result<(), DriveFault> {

@@ -13,7 +13,7 @@ use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
-use crate::log::{Tip, read_signed};
+use crate::log::{Tip, news};
 use crate::port::{Provider, ProviderFault, Reply, Tap};
 
 impl Driver {
@@ -57,10 +57,7 @@ impl Driver {
         if self.crew.agent.phase(phase).is_none() {
             return Err(DriveFault::NoPhase(phase.clone()));
         }
-        self.enter()?;
-        if self.session.ended.is_some() {
-            return Err(DriveFault::Ended);
-        }
+        self.enter_open()?;
         self.tick();
         let Some(from) = self.session.phase.clone() else { return Err(DriveFault::Stopped) };
         if from == *phase {
@@ -85,10 +82,7 @@ impl Driver {
         if let Some(key) = changes.iter().filter_map(Change::key).find(|key| !here(key)) {
             return Err(DriveFault::NotHere(key.clone()));
         }
-        self.enter()?;
-        if self.session.ended.is_some() {
-            return Err(DriveFault::Ended);
-        }
+        self.enter_open()?;
         // What cannot be made must not be written down: folding takes the log at its word.
         let mut state = self.session.state.clone();
         changes.iter().try_for_each(|change| state.apply(change))?;
@@ -191,14 +185,7 @@ impl Driver {
         let stream = StreamId::Inbox(self.session.id.clone());
         let (store, key) = (self.runtime.store.as_ref(), &self.runtime.key);
         let heard = Tip { seq: self.session.inbox, hash: self.session.inbox_hash };
-        if store.read(&stream, heard.seq + 1, 1).await?.is_empty() {
-            return Ok(());
-        }
-        let mut news = Vec::new();
-        read_signed::<InboxEvent>(store, key, &stream, heard, |record, row| {
-            news.push((record, row.hash));
-        })
-        .await?;
+        let news = news::<InboxEvent>(store, key, &stream, heard).await?;
         for (record, hash) in news {
             let InboxEvent::Spoken { said } = record.event;
             self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;

@@ -8,6 +8,7 @@ use toolgate_kernel::event::{Event, FileChange, Outcome, ProjectEvent, Record, S
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{CallId, PhaseName, SessionId};
 
+use super::settle::conflicted;
 use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
@@ -253,8 +254,7 @@ impl Driver {
         if let Placed::Conflict { found } = self.runtime.files.place(tag, &path, old, new)? {
             // The copy stays for a person to look at; saying it once is enough.
             if reported.insert((tag.call, path.clone())) {
-                let event = Event::FileConflicted { call: tag.call, path, found };
-                self.note(&Actor::System, event)?;
+                self.note(&Actor::System, conflicted(tag.call, path, found))?;
             }
         }
         Ok(())

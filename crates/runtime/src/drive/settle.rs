@@ -360,8 +360,7 @@ impl Driver {
             crash_point!("after_place");
             // A copy that cannot be placed now is placed by the next resume.
             if let Ok(Placed::Conflict { found }) = placed {
-                let event = Event::FileConflicted { call, path: change.path, found };
-                self.note(&Actor::System, event)?;
+                self.note(&Actor::System, conflicted(call, change.path, found))?;
                 self.flush().await?;
             }
         }
@@ -383,6 +382,13 @@ fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {
     } else {
         *ended = Ended::failed(vec![trouble]);
     }
+}
+
+/// What the log says of a file that somebody else was quicker with.
+pub(super) fn conflicted(call: CallId, path: String, found: Option<Digest>) -> Event {
+    let note =
+        format!("{path} was changed by somebody else at the same moment. It was left as it is.");
+    Event::FileConflicted { call, path, found, note }
 }
 
 fn file_changes(ran: &Ran) -> Vec<FileChange> {

@@ -55,6 +55,12 @@ pub enum OpenFault {
         /// What was found.
         name: String,
     },
+    /// Nobody can say which log it is, so nothing in it can be checked.
+    #[error("{path}: has lost its name, so nothing in it can be checked; restore a copy")]
+    Nameless {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is from the future.
     #[error(
         "{path}: has schema {found}, written by a newer toolgate; this one knows schema {known}. \

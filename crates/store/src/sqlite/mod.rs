@@ -34,9 +34,9 @@ type Answered = oneshot::Receiver<Result<u64, StoreFault>>;
 ///
 /// Dropping it finishes what is queued and waits for both threads.
 pub struct SqliteStore {
-    // Fields are dropped in this order: the writer goes last and folds the WAL into the file.
     /// What this log is called, and no other.
     name: String,
+    // Fields are dropped in this order: the writer goes last and folds the WAL into the file.
     reader: Worker<reader::Question>,
     writer: Worker<Order>,
 }

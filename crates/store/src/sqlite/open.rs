@@ -64,7 +64,10 @@ pub(super) fn for_reading(path: &Path) -> std::result::Result<Connection, OpenFa
 /// The name a log was given when it was made.
 pub(super) fn name(connection: &Connection, path: &Path) -> std::result::Result<String, OpenFault> {
     let name = "SELECT value FROM meta WHERE name = 'log'";
-    connection.query_row(name, (), |row| row.get(0)).map_err(|source| unusable(path, source))
+    let found = connection.query_row(name, (), |row| row.get(0)).optional();
+    found
+        .map_err(|source| unusable(path, source))?
+        .ok_or_else(|| OpenFault::Nameless { path: path.to_owned() })
 }
 
 /// Makes a new file that only its owner reads. SQLite gives the WAL the same mode.

@@ -6,17 +6,17 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Mutex;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Change, Event, StreamId};
 use toolgate_kernel::key::{Access, Key};
-use toolgate_kernel::seal::{SignedHead, SigningKey};
+use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::{Effect, SpecDraft};
-use toolgate_runtime::port::{Append, Checkpoint, Output, Row, Store, StoreFault, Tool};
-use toolgate_runtime::{Driver, MemoryStore, Runtime};
+use toolgate_runtime::port::{Append, Output, Tool};
+use toolgate_runtime::{Driver, Runtime};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
 
+use crate::bent::{Bend, Bent};
 use crate::corpus_bench::{Bench, client, crew, doing, session, taking_text};
 use crate::scenarios::block_on;
 
@@ -36,57 +36,20 @@ pub(crate) fn keeping(name: &str, under: &str) -> Arc<dyn Tool> {
 }
 
 /// A log that another process writes to just before our first change of the project.
+#[derive(Default)]
 struct Contested {
-    log: Arc<MemoryStore>,
     other: Mutex<Option<Driver>>,
 }
 
-impl Store for Contested {
-    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
-        self.log.claim(stream)
-    }
-
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+impl Bend for Contested {
+    fn before_append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let shared = append.batches.iter().any(|batch| batch.stream == StreamId::Project);
             if shared && let Some(mut other) = self.other.lock().await.take() {
                 let told = other.call(&client(), "write", r#"{"text":"theirs"}"#, None).await;
                 assert!(told.unwrap().ok);
             }
-            self.log.append(append).await
         })
-    }
-
-    fn read(
-        &self,
-        stream: &StreamId,
-        from: u64,
-        max: usize,
-    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
-        self.log.read(stream, from, max)
-    }
-
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
-        self.log.head(stream)
-    }
-
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
-        self.log.heads()
-    }
-
-    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
-        self.log.blob(hash)
-    }
-
-    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
-        self.log.save_checkpoint(checkpoint)
-    }
-
-    fn checkpoint(
-        &self,
-        stream: &StreamId,
-    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
-        self.log.checkpoint(stream)
     }
 }
 
@@ -96,13 +59,13 @@ fn a_caller_is_told_what_the_log_says() {
     let bench = Bench::new();
     let made = || crew(json!({}), vec![keeping("write", "book:one")], Vec::new()).unwrap();
     let told = block_on(async {
-        let contested = Contested { log: Arc::clone(&bench.store), other: Mutex::new(None) };
-        let contested = Arc::new(contested);
+        let (log, bend) = (Arc::clone(&bench.store), Contested::default());
+        let contested = Arc::new(Bent { log, bend });
         let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
         let runtime = Arc::new(Runtime::new(contested.clone(), clock, key));
         let ada = Actor::Human("ada".into());
         let ours = Driver::open(runtime, made(), session("case"), &ada, "ours").await;
-        *contested.other.lock().await = Some(bench.open_as("other", made()).await);
+        *contested.bend.other.lock().await = Some(bench.open_as("other", made()).await);
         ours.unwrap().call(&client(), "write", r#"{"text":"ours"}"#, None).await.unwrap()
     });
     assert_eq!(told.code(), Some(&Code::COMMIT_CONFLICT), "{}", told.to_json());

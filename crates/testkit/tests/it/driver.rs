@@ -6,83 +6,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, pending, poll_fn};
+use futures_util::future::{BoxFuture, pending, poll_fn, ready};
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Ending, Event, Outcome, StreamId};
 use toolgate_kernel::next::Plan;
-use toolgate_kernel::seal::{SignedHead, SigningKey};
+use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
-    Append, Checkpoint, Output, Person, Provider, ProviderFault, Question, Reply, Response, Row,
-    Store, StoreFault, Tap,
+    Append, Output, Person, Provider, ProviderFault, Question, Reply, Response, StoreFault, Tap,
 };
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
+    Crew, DriveFault, Driver, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
 };
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
 
+use crate::bent::{Bend, Bent};
 use crate::corpus_bench::{Bench, client, crew, doing, session};
 use crate::corpus_found::keeping;
 use crate::scenarios::block_on;
 
 /// A log that fails, or falls silent, when told so.
 #[derive(Default)]
-struct Moody {
-    log: Arc<MemoryStore>,
+struct Mood {
     reads_fail: AtomicBool,
     silent: AtomicBool,
 }
 
-impl Store for Moody {
-    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
-        self.log.claim(stream)
+type Moody = Bent<Mood>;
+
+impl Bend for Mood {
+    fn before_append<'a>(&'a self, _append: &'a Append) -> BoxFuture<'a, ()> {
+        if self.silent.load(Ordering::SeqCst) { Box::pin(pending()) } else { Box::pin(ready(())) }
     }
 
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
-        if self.silent.load(Ordering::SeqCst) {
-            return Box::pin(pending());
-        }
-        self.log.append(append)
-    }
-
-    fn read(
-        &self,
-        stream: &StreamId,
-        from: u64,
-        rows_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
-        if self.reads_fail.load(Ordering::SeqCst) {
-            return Box::pin(async { Err(StoreFault::TimedOut(1)) });
-        }
-        self.log.read(stream, from, rows_max)
-    }
-
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
-        self.log.head(stream)
-    }
-
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
-        self.log.heads()
-    }
-
-    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
-        self.log.blob(hash)
-    }
-
-    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
-        self.log.save_checkpoint(checkpoint)
-    }
-
-    fn checkpoint(
-        &self,
-        stream: &StreamId,
-    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
-        self.log.checkpoint(stream)
+    fn before_read(&self) -> Result<(), StoreFault> {
+        if self.reads_fail.load(Ordering::SeqCst) { Err(StoreFault::TimedOut(1)) } else { Ok(()) }
     }
 }
 
@@ -102,9 +64,9 @@ fn a_fault_half_way_closes_the_driver_and_runs_nothing_later() {
     block_on(async {
         let mut driver = driven(&bench, &store, json!({})).await;
         let before = driver.durable_tip();
-        store.reads_fail.store(true, Ordering::SeqCst);
+        store.bend.reads_fail.store(true, Ordering::SeqCst);
         assert!(driver.call(&client(), "send", "{}", None).await.is_err());
-        store.reads_fail.store(false, Ordering::SeqCst);
+        store.bend.reads_fail.store(false, Ordering::SeqCst);
         // The caller thinks that nothing happened. So nothing may happen.
         let again = driver.call(&client(), "send", "{}", None).await;
         assert!(matches!(again, Err(DriveFault::Stopped)), "{again:?}");
@@ -119,10 +81,10 @@ fn a_log_that_falls_silent_stops_the_driver_in_time() {
     let (bench, store) = (Bench::new(), Arc::new(Moody::default()));
     block_on(async {
         let mut driver = driven(&bench, &store, json!({ "append_ms_max": 20 })).await;
-        store.silent.store(true, Ordering::SeqCst);
+        store.bend.silent.store(true, Ordering::SeqCst);
         let told = driver.call(&client(), "send", "{}", None).await;
         assert!(matches!(told, Err(DriveFault::Store(StoreFault::TimedOut(20)))), "{told:?}");
-        store.silent.store(false, Ordering::SeqCst);
+        store.bend.silent.store(false, Ordering::SeqCst);
         let again = driver.call(&client(), "send", "{}", None).await;
         assert!(matches!(again, Err(DriveFault::Stopped)), "{again:?}");
     });
@@ -137,7 +99,7 @@ fn a_call_that_was_started_never_settles_as_failed() {
     let draft = SpecDraft::new("send", "Sends.").effect(Effect::Idempotent);
     let send = doing(draft, move |tx| {
         reach(tx)?;
-        log.silent.store(true, Ordering::SeqCst);
+        log.bend.silent.store(true, Ordering::SeqCst);
         Ok(Output::message("Sent."))
     });
     let limits = json!({ "limits": { "append_ms_max": 20 } });
@@ -148,7 +110,7 @@ fn a_call_that_was_started_never_settles_as_failed() {
         let (id, ada) = (session("case"), Actor::Human("ada".into()));
         let opened = Driver::open(runtime.clone(), crew.clone(), id.clone(), &ada, "moody").await;
         assert!(opened.unwrap().call(&client(), "send", "{}", None).await.is_err());
-        store.silent.store(false, Ordering::SeqCst);
+        store.bend.silent.store(false, Ordering::SeqCst);
         // The program that goes on with it has no handler for the tool any more.
         let without = Crew::new(Arc::clone(&crew.agent), Toolbox::default());
         let mut driver = Driver::resume(runtime, without, id.clone()).await.unwrap();

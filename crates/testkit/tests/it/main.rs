@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod bent;
 mod checkpoints;
 mod corpus;
 mod corpus_args;

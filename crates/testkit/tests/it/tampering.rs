@@ -138,6 +138,11 @@ fn strays_and_additions_are_damage() {
         let fault = block_on(verify(&store, &SigningKey::from_bytes(&SCENARIO_KEY))).unwrap_err();
         assert!(fault.to_string().contains(words), "{what}: {fault}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let log = written(folder.path());
+    tamper(&log, "DELETE FROM meta WHERE name = 'log'").unwrap();
+    let refused = SqliteStore::open(&log).err().unwrap();
+    assert!(refused.to_string().contains("lost its name"), "{refused}");
     for addition in [
         "CREATE TABLE mine (a)",
         "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END",

@@ -1,0 +1,76 @@
+//! A log over another one, for tests that bend it.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::StreamId;
+use toolgate_kernel::seal::SignedHead;
+use toolgate_runtime::MemoryStore;
+use toolgate_runtime::port::{Append, Checkpoint, Row, Store, StoreFault};
+
+/// What happens before the log beneath is asked.
+pub(crate) trait Bend: Send + Sync {
+    fn before_append<'a>(&'a self, _append: &'a Append) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
+    fn before_read(&self) -> Result<(), StoreFault> {
+        Ok(())
+    }
+}
+
+/// A log that is bent.
+#[derive(Default)]
+pub(crate) struct Bent<B> {
+    pub(crate) log: Arc<MemoryStore>,
+    pub(crate) bend: B,
+}
+
+impl<B: Bend> Store for Bent<B> {
+    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        self.log.claim(stream)
+    }
+
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+        Box::pin(async move {
+            self.bend.before_append(&append).await;
+            self.log.append(append).await
+        })
+    }
+
+    fn read(
+        &self,
+        stream: &StreamId,
+        from: u64,
+        rows_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
+        match self.bend.before_read() {
+            Ok(()) => self.log.read(stream, from, rows_max),
+            Err(fault) => Box::pin(async { Err(fault) }),
+        }
+    }
+
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+        self.log.head(stream)
+    }
+
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+        self.log.heads()
+    }
+
+    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
+        self.log.blob(hash)
+    }
+
+    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
+        self.log.save_checkpoint(checkpoint)
+    }
+
+    fn checkpoint(
+        &self,
+        stream: &StreamId,
+    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
+        self.log.checkpoint(stream)
+    }
+}
