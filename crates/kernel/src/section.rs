@@ -7,6 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::event::Change;
+use crate::fold::{Project, World};
+use crate::key::Key;
 use crate::names::{Family, GroupName, SectionName, ToolName};
 use crate::policy::{Policy, SEEN_FAMILY};
 use crate::tool::ToolSpec;
@@ -76,6 +79,27 @@ impl fmt::Debug for FamilySpec {
     }
 }
 
+/// A word that prompts may use in braces, `{total_words}`, and what stands for it.
+#[derive(Clone, Copy)]
+pub struct Variable {
+    /// Its name: lower-case letters and underscores.
+    pub name: &'static str,
+    /// What it says at the start of an iteration.
+    pub show: fn(&World<'_>) -> String,
+}
+
+/// A file that shows state of the project and is kept current: calls write it together with the
+/// state, and what a person writes into it is taken in as a person's change.
+#[derive(Clone)]
+pub struct Projection {
+    /// The file.
+    pub path: &'static str,
+    /// Where calls keep the fingerprint of the file as they left it, as text.
+    pub key: Key,
+    /// What a person changed, from the file as the person left it; absent when it is gone.
+    pub take_in: fn(&Project, Option<&[u8]>) -> Result<Vec<Change>, String>,
+}
+
 /// A part of the prompt: its text, its tools, its policies and the state it keeps.
 #[derive(Clone)]
 pub struct Section {
@@ -89,6 +113,10 @@ pub struct Section {
     pub policies: Vec<Arc<dyn Policy>>,
     /// Families of keys it keeps.
     pub families: Vec<FamilySpec>,
+    /// Words that prompts may use.
+    pub variables: Vec<Variable>,
+    /// A file that shows its state.
+    pub projection: Option<Projection>,
     /// Whether it is there at all.
     pub enabled: bool,
 }
@@ -102,6 +130,8 @@ impl Section {
             tools: Vec::new(),
             policies: Vec::new(),
             families: Vec::new(),
+            variables: Vec::new(),
+            projection: None,
             enabled: true,
         }
     }
@@ -122,6 +152,8 @@ pub struct Toolset {
     entries: Vec<Entry>,
     names: BTreeMap<ToolName, usize>,
     families: BTreeMap<Family, FamilySpec>,
+    variables: Vec<Variable>,
+    projections: Vec<Projection>,
     texts: Vec<String>,
 }
 
@@ -168,6 +200,8 @@ impl Toolset {
             entries: Vec::new(),
             names: BTreeMap::new(),
             families: own_families(),
+            variables: Vec::new(),
+            projections: Vec::new(),
             texts: Vec::new(),
         };
         let mut seen = Vec::new();
@@ -192,6 +226,8 @@ impl Toolset {
                 return Err(ToolsetRefusal::FamilyTaken { family, second });
             }
         }
+        self.variables.extend(&section.variables);
+        self.projections.extend(section.projection.clone());
         if !section.text.trim().is_empty() {
             self.texts.push(section.text.trim().to_owned());
         }
@@ -240,6 +276,16 @@ impl Toolset {
     /// A family by its name as text.
     pub(crate) fn family_named(&self, name: &str) -> Option<&FamilySpec> {
         self.families.get(name)
+    }
+
+    /// The words that the sections give to prompts.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// The files that show state.
+    pub fn projections(&self) -> &[Projection] {
+        &self.projections
     }
 
     /// The sections' texts, in order.
