@@ -101,6 +101,7 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::BudgetExceeded => "Out of budget",
         Ending::TurnsExceeded => "Out of turns",
         Ending::ModelFailed => "The model failed",
+        Ending::Stalled => "The model did nothing",
     }
 }
 

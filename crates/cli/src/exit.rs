@@ -75,6 +75,7 @@ fn of_drive(fault: &DriveFault) -> Option<Exit> {
     match fault {
         DriveFault::Store(fault) => Some(of_store(fault)),
         DriveFault::Read(fault) => Some(of_read(fault)),
+        DriveFault::Files(_) | DriveFault::Say(_) => Some(Exit::Log),
         DriveFault::Author(_)
         | DriveFault::Stopped
         | DriveFault::NoResult(_)

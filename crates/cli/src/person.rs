@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
-use toolgate_runtime::port::{Person, Question, Response};
+use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
 
 use crate::console::{hint, visible};
 
@@ -38,14 +38,7 @@ impl Person for AtTerminal {
             hint(&format!("  {}", question.tool));
             args.lines().for_each(|line| hint(&format!("  {}", visible(line))));
             hint("Run it? Type yes, or anything else for no:");
-            let (sender, receiver) = tokio::sync::oneshot::channel();
-            // Reading a terminal blocks, and nobody can say for how long.
-            std::thread::spawn(move || {
-                let mut line = String::new();
-                let read = std::io::stdin().lock().read_line(&mut line);
-                drop(sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line)));
-            });
-            let line = receiver.await.ok().flatten()?;
+            let line = line().await?;
             let yes = line.trim().eq_ignore_ascii_case("yes");
             let answer = if yes { Answer::Approve } else { Answer::Deny };
             Some(Response {
@@ -55,4 +48,28 @@ impl Person for AtTerminal {
             })
         })
     }
+
+    fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
+        Box::pin(async move {
+            hint(&format!("\nThe phase changed to {}.", pause.phase));
+            if !pause.summary.trim().is_empty() {
+                hint(&format!("The model says: {}", visible(&pause.summary)));
+            }
+            hint("Press Enter to go on, or type what the model should know first:");
+            let feedback = line().await?;
+            Some(Word { who: Actor::Human(Arc::clone(&self.name)), feedback })
+        })
+    }
+}
+
+/// The next line from the terminal; nothing when it was closed.
+async fn line() -> Option<String> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // Reading a terminal blocks, and nobody can say for how long.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        drop(sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line)));
+    });
+    receiver.await.ok().flatten()
 }

@@ -132,9 +132,9 @@ pub(crate) enum Create {
 fn packs(text: &AgentText) -> Result<Vec<Pack>> {
     let mut packs = Vec::new();
     for name in text.packs.as_deref().unwrap_or(&[PackName::Planning]) {
-        packs.push(match name {
-            PackName::Planning => planning(text.planning.unwrap_or_default().strategy)?,
-        });
+        if *name == PackName::Planning {
+            packs.push(planning(text.planning.unwrap_or_default().strategy)?);
+        }
     }
     Ok(packs)
 }

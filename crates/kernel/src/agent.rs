@@ -9,63 +9,19 @@ use crate::budget::{Budget, BudgetRefusal};
 use crate::digest::Digest;
 use crate::limits::{LimitRefusal, Limits};
 use crate::names::{GroupName, PhaseName, ToolName, nearest};
+use crate::phase::{Grant, Phase};
 use crate::policy::Policy;
+use crate::prompt::{Template, UnknownWord};
 use crate::section::{Entry, Section, Toolset, ToolsetRefusal};
+use crate::settings::{SettingRefusal, Settings};
 use crate::tool::{Misfit, Problem, Shape};
-
-/// Which tools a phase grants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Grant {
-    /// Every tool of the enabled sections.
-    All,
-    /// Groups, then single tools more, then single tools less.
-    Some {
-        /// Groups.
-        groups: Vec<GroupName>,
-        /// Single tools more.
-        include: Vec<ToolName>,
-        /// Single tools less; these always win.
-        exclude: Vec<ToolName>,
-    },
-}
-
-/// A stretch of an agent's work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phase {
-    /// Its name.
-    pub name: PhaseName,
-    /// What it is for.
-    pub about: String,
-    /// The tools it grants.
-    pub grant: Grant,
-    /// The phases that may follow.
-    pub transitions: Vec<PhaseName>,
-    /// Rules the model is told.
-    pub rules: Vec<String>,
-    /// Guidance the model is told.
-    pub guide: String,
-}
-
-impl Phase {
-    /// A phase that grants everything and leads nowhere.
-    pub fn new(name: PhaseName) -> Self {
-        Self {
-            name,
-            about: String::new(),
-            grant: Grant::All,
-            transitions: Vec::new(),
-            rules: Vec::new(),
-            guide: String::new(),
-        }
-    }
-}
 
 /// Everything an agent is made of.
 pub struct AgentDraft {
     /// Its name.
     pub name: String,
-    /// The system prompt before the sections' texts.
-    pub instructions: String,
+    /// The system prompt before the sections' texts, with words in braces.
+    pub system_prompt: String,
     /// Sections, in order.
     pub sections: Vec<Section>,
     /// Policies that govern all tools.
@@ -82,6 +38,8 @@ pub struct AgentDraft {
     pub limits: Limits,
     /// What a run may spend.
     pub budget: Budget,
+    /// How a run goes on from iteration to iteration.
+    pub settings: Settings,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
 }
@@ -91,7 +49,7 @@ impl AgentDraft {
     pub fn new(name: &str, sections: Vec<Section>) -> Self {
         Self {
             name: name.to_owned(),
-            instructions: String::new(),
+            system_prompt: String::new(),
             sections,
             policies: Vec::new(),
             phases: PhaseName::parse("main").into_iter().map(Phase::new).collect(),
@@ -100,6 +58,7 @@ impl AgentDraft {
             deny: Vec::new(),
             limits: Limits::default(),
             budget: Budget::default(),
+            settings: Settings::default(),
             remember_reads: false,
         }
     }
@@ -117,6 +76,20 @@ pub enum AgentRefusal {
     /// The budget is off.
     #[error(transparent)]
     Budget(#[from] BudgetRefusal),
+    /// A setting is off.
+    #[error(transparent)]
+    Setting(#[from] SettingRefusal),
+    /// The system prompt uses a word that nobody gives a meaning to.
+    #[error("system_prompt: {0}")]
+    Word(UnknownWord),
+    /// A phase does not grant a tool without which it must not begin.
+    #[error("phase {phase}: it requires {tool} and does not grant it")]
+    Required {
+        /// The phase.
+        phase: PhaseName,
+        /// The tool.
+        tool: ToolName,
+    },
     /// There is no phase.
     #[error("an agent needs at least one phase")]
     NoPhase,
@@ -154,13 +127,15 @@ pub struct Agent {
     /// Its name.
     pub name: String,
     /// The system prompt before the sections' texts.
-    pub instructions: String,
+    pub prompt: Template,
     /// The tools.
     pub toolset: Toolset,
     /// Bounds and deadlines.
     pub limits: Limits,
     /// What a run may spend.
     pub budget: Budget,
+    /// How a run goes on from iteration to iteration.
+    pub settings: Settings,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
     /// Fingerprint of tools, phases, policies and limits.
@@ -173,6 +148,7 @@ impl Agent {
     pub fn build(draft: AgentDraft) -> Result<Self, AgentRefusal> {
         draft.limits.check()?;
         draft.budget.check()?;
+        draft.settings.check()?;
         let toolset = Toolset::build(&draft.sections, &draft.policies)?;
         if draft.phases.is_empty() {
             return Err(AgentRefusal::NoPhase);
@@ -188,13 +164,24 @@ impl Agent {
             masks.check_transitions(phase)?;
             phases.push((phase.clone(), masks.granted(phase)?));
         }
+        for (phase, granted) in &phases {
+            masks.check_required(phase, granted)?;
+        }
+        let prompt = Template::parse(&draft.system_prompt, &toolset);
+        let first = |unknown: Vec<UnknownWord>| unknown.into_iter().next();
+        let prompt = match prompt.map_err(first) {
+            Ok(prompt) => prompt,
+            Err(Some(unknown)) => return Err(AgentRefusal::Word(unknown)),
+            Err(None) => Template::default(),
+        };
         let fingerprint = fingerprint(&draft, &toolset, &phases);
         Ok(Self {
             name: draft.name,
-            instructions: draft.instructions,
+            prompt,
             toolset,
             limits: draft.limits,
             budget: draft.budget,
+            settings: draft.settings,
             remember_reads: draft.remember_reads,
             fingerprint,
             phases,
@@ -214,6 +201,11 @@ impl Agent {
     /// Every phase, in order.
     pub fn phases(&self) -> impl Iterator<Item = &Phase> {
         self.phases.iter().map(|(phase, _)| phase)
+    }
+
+    /// Whether a run ends with the phase: nothing follows it, and it is not the only one.
+    pub fn terminal(&self, name: &PhaseName) -> bool {
+        self.phases.len() > 1 && self.phase(name).is_some_and(|phase| phase.transitions.is_empty())
     }
 
     fn granted(&self, name: &PhaseName) -> Option<&(Phase, BTreeSet<usize>)> {
@@ -327,9 +319,22 @@ impl Masks<'_> {
         Ok(())
     }
 
+    fn check_required(&self, phase: &Phase, granted: &BTreeSet<usize>) -> Result<(), AgentRefusal> {
+        let place = format!("phase {}", phase.name);
+        let required = self.tools(&phase.required, &place)?;
+        let missing = required.iter().zip(&phase.required).find(|(at, _)| !granted.contains(at));
+        match missing {
+            None => Ok(()),
+            Some((_, tool)) => {
+                let (phase, tool) = (phase.name.clone(), tool.clone());
+                Err(AgentRefusal::Required { phase, tool })
+            }
+        }
+    }
+
     fn check_transitions(&self, phase: &Phase) -> Result<(), AgentRefusal> {
         let known = || self.draft.phases.iter().map(|phase| phase.name.as_str());
-        for to in &phase.transitions {
+        for to in phase.transitions.iter().map(|transition| &transition.to) {
             if !known().any(|name| name == to.as_str()) {
                 let place = format!("transitions of phase {}", phase.name);
                 return Err(unknown(&place, "phase", to.as_str(), known()));
@@ -378,18 +383,14 @@ fn fingerprint(
             json!([entry.spec.version, policies])
         })
         .collect();
-    let phases: Vec<_> = phases
-        .iter()
-        .map(|(phase, granted)| {
-            json!([phase.name, phase.about, granted, phase.transitions, phase.rules, phase.guide])
-        })
-        .collect();
+    let phases: Vec<_> =
+        phases.iter().map(|(phase, granted)| json!([phase.face(), granted])).collect();
     let families: Vec<_> = toolset
         .families()
         .map(|family| json!([family.name, family.home, family.guard, family.layout]))
         .collect();
     Digest::of_json(&json!({
         "families": families, "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
-        "instructions": draft.instructions, "texts": toolset.texts(),
+        "settings": draft.settings, "system_prompt": draft.system_prompt, "texts": toolset.texts(),
     }))
 }

@@ -34,6 +34,10 @@ pub struct Limits {
     pub turn_calls_max: u64,
     /// Turns of one iteration.
     pub iteration_turns_max: u64,
+    /// Iterations of one session.
+    pub iterations_max: u64,
+    /// Iterations in a row without a call before a run ends.
+    pub idle_iterations_max: u64,
     /// Times the same call may be repeated in a row.
     pub repeat_calls_max: u64,
     /// State changes one call may stage.
@@ -60,6 +64,8 @@ impl Default for Limits {
             run_ms_max: 24 * 3_600_000,
             turn_calls_max: 32,
             iteration_turns_max: 100,
+            iterations_max: 10_000,
+            idle_iterations_max: 5,
             repeat_calls_max: 5,
             changes_max: 1_000,
             value_bytes_max: 4 << 20,
@@ -104,7 +110,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 17] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 19] {
         const BYTES: u64 = 64 << 20;
         const MS: u64 = 30 * 24 * 3_600_000;
         const COUNT: u64 = 1_000_000;
@@ -123,6 +129,8 @@ impl Limits {
             ("run_ms_max", self.run_ms_max, MS),
             ("turn_calls_max", self.turn_calls_max, 1_000),
             ("iteration_turns_max", self.iteration_turns_max, COUNT),
+            ("iterations_max", self.iterations_max, COUNT),
+            ("idle_iterations_max", self.idle_iterations_max, COUNT),
             ("repeat_calls_max", self.repeat_calls_max, COUNT),
             ("changes_max", self.changes_max, COUNT),
             ("value_bytes_max", self.value_bytes_max, BYTES),

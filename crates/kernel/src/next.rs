@@ -5,29 +5,45 @@ use std::sync::Arc;
 use imbl::Vector;
 use serde_json::json;
 
-use crate::agent::{Agent, Phase};
+use crate::agent::Agent;
 use crate::budget::Overspent;
 use crate::digest::Digest;
-use crate::event::{Ending, RawCall};
-use crate::fold::{Progress, Session, Turn, World};
-use crate::names::CallId;
+use crate::event::{Closing, Ending, IterationClosed, Note, NoteKind, RawCall};
+use crate::fold::{Lap, Progress, Session, Turn, World};
+use crate::names::{CallId, PhaseName};
+use crate::prompt::{phase_note, system_prompt};
 use crate::tool::ToolSpec;
 
 /// The next thing a driver has to do.
 #[derive(Debug)]
 pub enum Step {
-    /// Open the first iteration.
-    OpenIteration,
+    /// Open an iteration.
+    OpenIteration(Opening),
+    /// Close the open iteration.
+    CloseIteration(Box<IterationClosed>),
     /// Send a request to the model.
     AskModel(Plan),
     /// Judge calls that were received, in order.
     Judge(Vec<Arc<RawCall>>),
     /// Ask a person about a call.
     AskPerson(CallId),
+    /// Ask a person for a word before the next iteration.
+    AskToGoOn,
     /// Run calls that were admitted, in order.
     Run(Vec<CallId>),
     /// End the session.
     Stop(Ending, String),
+}
+
+/// How an iteration begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// Its number.
+    pub iteration: u64,
+    /// The system prompt, fixed for the iteration.
+    pub system: String,
+    /// What is said at its start.
+    pub input: String,
 }
 
 /// One request to a model: everything it will see.
@@ -35,6 +51,8 @@ pub enum Step {
 pub struct Plan {
     /// The turn it opens.
     pub turn: u64,
+    /// What the session is about, in the words of whoever began it.
+    pub seed: Arc<str>,
     /// The system prompt, fixed for the iteration.
     pub system: Arc<str>,
     /// What was said at the start of the iteration.
@@ -42,15 +60,23 @@ pub struct Plan {
     /// The turns so far.
     pub turns: Vector<Arc<Turn>>,
     /// Words from outside, shown once.
-    pub notes: Vec<Arc<str>>,
+    pub feedback: Vec<Arc<str>>,
+    /// What toolgate itself has to say, shown once.
+    pub notes: Vec<Note>,
     /// The tools that are shown, which are those that may be called.
     pub tools: Vec<Arc<ToolSpec>>,
+    /// Tokens it is thought to have.
+    pub tokens: u64,
     /// Fingerprint of all of the above.
     pub fingerprint: Digest,
 }
 
-/// What to do next in a session that a model drives.
-pub fn next(agent: &Agent, world: &World<'_>) -> Step {
+/// What is said at the start of every iteration but the first.
+const GO_ON: &str = "Go on with the work on your own. The system prompt says where it stands.";
+
+/// What to do next in a session that a model drives. `seed` is what it is to be about, for a
+/// session that has not begun.
+pub fn next(agent: &Agent, world: &World<'_>, seed: &str) -> Step {
     let session = world.session;
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
@@ -58,39 +84,198 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     if let Some(step) = open_calls(session) {
         return step;
     }
-    if let Some(reason) = &session.stop {
-        return Step::Stop(Ending::Stopped, reason.to_string());
-    }
-    let age_ms = world.now.ms_since(session.opened_at);
-    if age_ms > agent.limits.run_ms_max {
-        return Step::Stop(Ending::DeadlineExceeded, format!("the run took {age_ms} ms"));
-    }
-    if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.usage) {
-        return Step::Stop(Ending::BudgetExceeded, overspent.to_string());
-    }
-    if session.iteration == 0 {
-        return Step::OpenIteration;
-    }
-    if session.failures >= FAILURES_MAX {
-        return Step::Stop(Ending::ModelFailed, "the model failed again and again".to_owned());
-    }
-    match session.turns.back() {
-        Some(last) if last.calls.is_empty() && session.feedback.is_empty() => {
-            Step::Stop(Ending::Completed, last.text.to_string())
-        }
-        _ if turns_used(world) >= agent.limits.iteration_turns_max => {
-            let max = agent.limits.iteration_turns_max;
-            Step::Stop(Ending::TurnsExceeded, format!("the iteration took {max} turns"))
-        }
-        _ => Step::AskModel(plan(agent, world)),
+    let Some(phase) = &session.phase else {
+        return Step::Stop(Ending::Stopped, "the session has no phase".to_owned());
+    };
+    let over = over(agent, world);
+    match &session.lap {
+        Some(lap) => match closing(agent, session, lap, phase, over.is_some()) {
+            Some((closing, note)) => {
+                let row = Row { lap, phase, closing, note };
+                Step::CloseIteration(Box::new(row.closed(agent, world)))
+            }
+            None => Step::AskModel(plan(agent, session, lap, phase)),
+        },
+        None => match over.or_else(|| finished(agent, world)) {
+            Some((ending, note)) => Step::Stop(ending, note),
+            None if session.awaits => Step::AskToGoOn,
+            None => Step::OpenIteration(opening(agent, world, seed)),
+        },
     }
 }
 
 /// Failed requests in a row before a run ends.
 pub const FAILURES_MAX: u64 = 4;
 
-fn turns_used(world: &World<'_>) -> u64 {
-    u64::try_from(world.session.turns.len()).unwrap_or(u64::MAX)
+/// Why the session ends now, whatever its iteration does.
+fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
+    let session = world.session;
+    if let Some(reason) = &session.stop {
+        return Some((Ending::Stopped, reason.to_string()));
+    }
+    let age_ms = world.now.ms_since(session.opened_at);
+    if age_ms > agent.limits.run_ms_max {
+        return Some((Ending::DeadlineExceeded, format!("the run took {age_ms} ms")));
+    }
+    if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.usage) {
+        return Some((Ending::BudgetExceeded, overspent.to_string()));
+    }
+    None
+}
+
+/// Why the open iteration ends now.
+fn closing(
+    agent: &Agent,
+    session: &Session,
+    lap: &Lap,
+    phase: &PhaseName,
+    session_over: bool,
+) -> Option<(Closing, String)> {
+    let settings = &agent.settings;
+    if session_over {
+        return Some((Closing::Stopped, "the session ends".to_owned()));
+    }
+    if let Some(reason) = &session.failure {
+        return Some((Closing::Failed, reason.to_string()));
+    }
+    if settings.stop_after_phase_change && !lap.entered.is_empty() {
+        return Some((Closing::PhaseChanged, format!("now in phase {phase}")));
+    }
+    let last = session.turns.back()?;
+    if last.calls.is_empty() && session.feedback.is_empty() {
+        return Some((Closing::Done, String::new()));
+    }
+    let (calls, calls_max) = (lap.calls, settings.max_tool_calls_per_iteration);
+    if calls >= calls_max {
+        let note = format!("tool call limit reached ({calls}/{calls_max})");
+        return Some((Closing::CallLimit, note));
+    }
+    let turns_max = agent.limits.iteration_turns_max;
+    if count(session.turns.len()) >= turns_max {
+        return Some((Closing::TurnLimit, format!("turn limit reached ({turns_max})")));
+    }
+    let (tokens, tokens_max) = (tokens(session, lap), settings.max_context_tokens);
+    if tokens >= tokens_max {
+        let note = format!("context limit reached ({tokens}/{tokens_max} tokens)");
+        return Some((Closing::ContextLimit, note));
+    }
+    None
+}
+
+/// The row of the open iteration, when it ends because the session does.
+pub fn close(
+    agent: &Agent,
+    world: &World<'_>,
+    closing: Closing,
+    note: &str,
+) -> Option<IterationClosed> {
+    let (lap, phase) = (world.session.lap.as_ref()?, world.session.phase.as_ref()?);
+    Some(Row { lap, phase, closing, note: note.to_owned() }.closed(agent, world))
+}
+
+/// What the row of an iteration is made of.
+struct Row<'a> {
+    lap: &'a Lap,
+    phase: &'a PhaseName,
+    closing: Closing,
+    note: String,
+}
+
+impl Row<'_> {
+    fn closed(self, agent: &Agent, world: &World<'_>) -> IterationClosed {
+        let (session, lap) = (world.session, self.lap);
+        let said = session.turns.iter().rev().map(|turn| turn.text.trim());
+        let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        let chars = usize::try_from(agent.settings.summary_max_chars).unwrap_or(usize::MAX);
+        IterationClosed {
+            iteration: session.iteration,
+            closing: self.closing,
+            note: self.note,
+            summary: said.chars().take(chars).collect(),
+            start_phase: lap.start_phase.clone(),
+            end_phase: self.phase.clone(),
+            entered: lap.entered.iter().cloned().collect(),
+            calls: lap.calls,
+            input_tokens: lap.usage.input_tokens,
+            output_tokens: lap.usage.output_tokens,
+            ms: world.now.ms_since(lap.opened_at),
+            awaits: !agent.settings.auto_pilot && !lap.entered.is_empty(),
+        }
+    }
+}
+
+/// Why no further iteration follows.
+fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
+    let session = world.session;
+    let closed = session.closed.as_ref()?;
+    let words = || session.turns.back().map(|turn| turn.text.to_string()).unwrap_or_default();
+    if session.failures >= FAILURES_MAX {
+        let note = format!("the model failed {FAILURES_MAX} times in a row: {}", closed.note);
+        return Some((Ending::ModelFailed, note));
+    }
+    if closed.closing == Closing::Failed {
+        return None;
+    }
+    // A terminal phase has one last iteration, however it ends.
+    if agent.terminal(&closed.start_phase) {
+        return Some((Ending::Completed, words()));
+    }
+    let done = closed.closing == Closing::Done;
+    if done && agent.phases().count() == 1 {
+        return Some((Ending::Completed, words()));
+    }
+    if done && closed.calls == 0 && !agent.settings.stop_only_on_complete {
+        return Some((Ending::Completed, words()));
+    }
+    if closed.closing == Closing::TurnLimit && agent.phases().count() == 1 {
+        return Some((Ending::TurnsExceeded, closed.note.clone()));
+    }
+    if session.idle >= agent.limits.idle_iterations_max {
+        let note = format!("no call in {} iterations in a row", session.idle);
+        return Some((Ending::Stalled, note));
+    }
+    if session.iteration >= agent.limits.iterations_max {
+        return Some((Ending::TurnsExceeded, format!("{} iterations", session.iteration)));
+    }
+    None
+}
+
+fn opening(agent: &Agent, world: &World<'_>, seed: &str) -> Opening {
+    let session = world.session;
+    let first = session.iteration == 0;
+    let seed = if first { seed } else { &session.seed };
+    Opening {
+        iteration: session.iteration + 1,
+        system: system_prompt(agent, world, seed),
+        input: if first { seed } else { GO_ON }.to_owned(),
+    }
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// Bytes that make a token, roughly and rather too few.
+const TOKEN_BYTES: usize = 4;
+
+/// Tokens of the next request: what the provider counted last, and by bytes what came since.
+fn tokens(session: &Session, lap: &Lap) -> u64 {
+    let told = |turn: &Turn| -> usize {
+        turn.told.values().map(|told| told.envelope.to_json().len()).sum()
+    };
+    let fresh: usize = session.feedback.iter().map(|text| text.len()).sum();
+    let counted = lap.last.input_tokens.saturating_add(lap.last.output_tokens);
+    if counted > 0 {
+        let last = session.turns.back().map_or(0, |turn| told(turn));
+        return counted.saturating_add(count((last + fresh) / TOKEN_BYTES));
+    }
+    let turn = |turn: &Arc<Turn>| {
+        let calls = turn.calls.iter().map(|call| call.name.len() + call.args.len());
+        let notes = turn.notes.iter().map(|note| note.len());
+        turn.text.len() + calls.sum::<usize>() + notes.sum::<usize>() + told(turn)
+    };
+    let turns: usize = session.turns.iter().map(turn).sum();
+    count((session.system.len() + session.input.len() + turns + fresh) / TOKEN_BYTES)
 }
 
 /// What to do with calls that are under way. They come before everything else: no request
@@ -112,61 +297,52 @@ pub fn open_calls(session: &Session) -> Option<Step> {
     (!admitted.is_empty()).then_some(Step::Run(admitted))
 }
 
-fn plan(agent: &Agent, world: &World<'_>) -> Plan {
-    let session = world.session;
-    let phase = session.phase.as_ref();
-    let tools: Vec<Arc<ToolSpec>> = phase
-        .into_iter()
-        .flat_map(|phase| agent.visible(phase))
-        .map(|entry| Arc::clone(&entry.spec))
-        .collect();
-    let system: Arc<str> = system_prompt(agent, phase.and_then(|phase| agent.phase(phase))).into();
-    let notes: Vec<Arc<str>> = session.feedback.iter().cloned().collect();
+fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName) -> Plan {
+    let tools: Vec<Arc<ToolSpec>> =
+        agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect();
+    let feedback: Vec<Arc<str>> = session.feedback.iter().cloned().collect();
+    let notes = notes(agent, lap, phase);
     let versions: Vec<Digest> = tools.iter().map(|tool| tool.version).collect();
     let turns: Vec<_> = session.turns.iter().map(|turn| turn_face(turn)).collect();
     let fingerprint = Digest::of_json(&json!({
-        "system": system, "input": session.input, "turns": turns, "notes": notes, "tools": versions,
+        "system": session.system, "input": session.input, "turns": turns,
+        "feedback": feedback, "notes": notes, "tools": versions,
     }));
     Plan {
         turn: session.turn + 1,
-        system,
+        seed: Arc::clone(&session.seed),
+        system: Arc::clone(&session.system),
         input: Arc::clone(&session.input),
         turns: session.turns.clone(),
+        feedback,
         notes,
         tools,
+        tokens: tokens(session, lap),
         fingerprint,
     }
+}
+
+/// What toolgate itself has to say in the next request.
+fn notes(agent: &Agent, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if *phase != lap.told_phase
+        && let Some(phase) = agent.phase(phase)
+    {
+        notes.push(Note { about: NoteKind::Phase, text: phase_note(phase) });
+    }
+    let (calls, max) = (lap.calls, agent.settings.max_tool_calls_per_iteration);
+    if !lap.warned && calls.saturating_mul(10) >= max.saturating_mul(8) {
+        let text = format!(
+            "{calls} of {max} tool calls of this iteration are used. Finish what you began and \
+             keep what matters: the next iteration starts with a fresh context."
+        );
+        notes.push(Note { about: NoteKind::Calls, text });
+    }
+    notes
 }
 
 fn turn_face(turn: &Turn) -> serde_json::Value {
     let calls: Vec<_> = turn.calls.iter().map(|call| json!([call.name, call.args])).collect();
     let told: Vec<_> = turn.told.values().map(|told| told.envelope.to_json()).collect();
     json!([turn.notes, turn.text, calls, told])
-}
-
-/// The system prompt: instructions, sections' texts, then the phase with its guide and rules.
-pub fn system_prompt(agent: &Agent, phase: Option<&Phase>) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    parts.extend(
-        (!agent.instructions.trim().is_empty()).then(|| agent.instructions.trim().to_owned()),
-    );
-    parts.extend(agent.toolset.texts().iter().cloned());
-    if let Some(phase) = phase {
-        let mut text = format!("Phase: {}", phase.name);
-        for line in [phase.about.trim(), phase.guide.trim()] {
-            if !line.is_empty() {
-                text.push('\n');
-                text.push_str(line);
-            }
-        }
-        text.push_str("\nPhase rules:");
-        if phase.rules.is_empty() {
-            text.push_str("\n  None");
-        }
-        for (at, rule) in phase.rules.iter().enumerate() {
-            text.push_str(&format!("\n  {}. {}", at + 1, rule.trim()));
-        }
-        parts.push(text);
-    }
-    parts.join("\n\n")
 }

@@ -16,7 +16,7 @@ pub mod transaction;
 pub mod verify;
 mod versions;
 
-pub use drive::{Crew, DriveFault, Driver, OpenFault};
+pub use drive::{Crew, DriveFault, Driver, Halt, OpenFault};
 pub use execute::Cancel;
 pub use memory::MemoryStore;
 pub use runtime::{Committed, OBSERVER_EVENTS_MAX, Runtime, SayFault};

@@ -225,9 +225,12 @@ impl Runtime {
         actor: &Actor,
         said: Said,
     ) -> Result<u64, SayFault> {
-        let (Said::Feedback { text } | Said::Stop { reason: text }) = &said;
-        if text.len() > SAID_BYTES_MAX {
-            return Err(SayFault::TooLong(text.len()));
+        let bytes = match &said {
+            Said::Feedback { text } | Said::Stop { reason: text } => text.len(),
+            Said::GoOn {} => 0,
+        };
+        if bytes > SAID_BYTES_MAX {
+            return Err(SayFault::TooLong(bytes));
         }
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
         for _ in 0..SHARED_TRIES {

@@ -26,10 +26,11 @@ use toolgate_kernel::budget::Budget;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::{Change, Notice};
-use toolgate_kernel::fold::{Project, Session, Shelf, Slot, State};
+use toolgate_kernel::fold::{Counted, Project, Session, Shelf, Slot, State, World};
 use toolgate_kernel::gate::Call;
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, Family, PhaseName};
+use toolgate_kernel::prompt::system_prompt;
 use toolgate_kernel::section::{FamilySpec, Guard, Home};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::Effect;
@@ -90,7 +91,6 @@ pub(crate) struct Shared {
 /// What one call can reach beside the state.
 pub(crate) struct Reach {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) prompt: Arc<str>,
     pub(crate) deadline: Timestamp,
 }
 
@@ -161,9 +161,22 @@ impl Transaction {
         &self.reach.shared.agent
     }
 
-    /// The system prompt in force.
-    pub fn prompt(&self) -> &str {
-        &self.reach.prompt
+    /// The system prompt in force. A call outside an iteration gets the one that would be.
+    pub fn prompt(&self) -> Arc<str> {
+        match self.session.lap {
+            Some(_) => Arc::clone(&self.session.system),
+            None => system_prompt(self.agent(), &self.world(), &self.session.title).into(),
+        }
+    }
+
+    fn world(&self) -> World<'_> {
+        World {
+            session: &self.session,
+            project: &self.project,
+            toolset: &self.reach.shared.agent.toolset,
+            now: self.now(),
+            counted: Counted::Already,
+        }
     }
 
     /// The model, where one drives this session.
@@ -256,18 +269,24 @@ impl Transaction {
     /// Stages a move to another phase, when the present one leads there.
     pub fn enter_phase(&mut self, to: &PhaseName, reason: &str) -> Result<(), Fault> {
         self.writable()?;
-        let Some(from) = &self.session.phase else { return Err(undeclared("phase")) };
         let agent = &self.reach.shared.agent;
-        let open = agent.phase(from).map(|phase| phase.transitions.as_slice()).unwrap_or_default();
-        if !open.contains(to) {
-            let message = match agent.phase(to) {
-                None => format!("There is no phase {to}."),
-                Some(_) => format!("Phase {from} does not lead to {to}."),
-            };
-            let allowed = open.iter().map(ToString::to_string).collect();
-            let trouble = Trouble::new(Code::TRANSITION_REFUSED, message).allowing(allowed);
-            return Err(Fault::of(trouble));
+        let Some(from) = self.session.phase.as_ref().and_then(|from| agent.phase(from)) else {
+            return Err(undeclared("phase"));
+        };
+        let refused = |message: String, allowed: Vec<&str>| {
+            let allowed = allowed.into_iter().map(str::to_owned).collect();
+            Fault::of(Trouble::new(Code::TRANSITION_REFUSED, message).allowing(allowed))
+        };
+        if agent.phase(to).is_none() {
+            let mut phases: Vec<&str> = agent.phases().map(|phase| phase.name.as_str()).collect();
+            phases.sort_unstable();
+            return Err(refused(format!("There is no phase {to}."), phases));
         }
+        let ways = || from.transitions.iter().map(|way| way.to.as_str()).collect();
+        let Some(way) = from.transition(to) else {
+            return Err(refused(format!("Phase {} does not lead to {to}.", from.name), ways()));
+        };
+        way.open(&self.world()).map_err(|otherwise| refused(otherwise, ways()))?;
         self.staged.phase = Some((to.clone(), reason.to_owned()));
         Ok(())
     }

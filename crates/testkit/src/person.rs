@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
-use toolgate_kernel::names::ToolName;
-use toolgate_runtime::port::{Person, Question, Response};
+use toolgate_kernel::names::{PhaseName, ToolName};
+use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
 
 /// A person's answer as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,16 +28,27 @@ fn ada() -> Actor {
     Actor::Human("ada".into())
 }
 
-/// A person who answers by tool, and is not there for the rest.
-pub struct ScriptedPerson(pub BTreeMap<ToolName, AnswerText>);
+/// A person who answers by tool and by phase, and is not there for the rest.
+pub struct ScriptedPerson {
+    /// What is answered about a tool.
+    pub answers: BTreeMap<ToolName, AnswerText>,
+    /// What is said when a phase was entered.
+    pub words: BTreeMap<PhaseName, String>,
+}
 
 impl Person for ScriptedPerson {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
-        let response = self.0.get(&question.tool).map(|text| Response {
+        let response = self.answers.get(&question.tool).map(|text| Response {
             who: text.who.clone(),
             answer: text.answer,
             note: text.note.clone(),
         });
         Box::pin(ready(response))
+    }
+
+    fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
+        let word = self.words.get(&pause.phase);
+        let word = word.map(|feedback| Word { who: ada(), feedback: feedback.clone() });
+        Box::pin(ready(word))
     }
 }

@@ -49,6 +49,9 @@ pub struct Scenario {
     /// What a person answers, by tool; nobody is there for the rest.
     #[serde(default)]
     pub answers: BTreeMap<ToolName, AnswerText>,
+    /// What a person says when a phase was entered and the run waits; blank to go on.
+    #[serde(default)]
+    pub words: BTreeMap<PhaseName, String>,
     /// The build of the agent must fail with these words.
     #[serde(default)]
     pub refused: Option<String>,

@@ -359,8 +359,9 @@ fn crew(scenario: &Scenario, props: &Arc<Props>) -> Result<Crew> {
     if let Some(script) = &scenario.script {
         crew.provider = Some(Arc::new(Script::new("scenario", script.clone())));
     }
-    if !scenario.answers.is_empty() {
-        crew.person = Some(Arc::new(ScriptedPerson(scenario.answers.clone())));
+    if !scenario.answers.is_empty() || !scenario.words.is_empty() {
+        let (answers, words) = (scenario.answers.clone(), scenario.words.clone());
+        crew.person = Some(Arc::new(ScriptedPerson { answers, words }));
     }
     Ok(crew)
 }

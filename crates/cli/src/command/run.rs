@@ -12,7 +12,7 @@ use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Provider;
-use toolgate_runtime::{Committed, Crew, Driver, Runtime};
+use toolgate_runtime::{Committed, Crew, Driver, Halt, Runtime};
 use toolgate_wire::script::Script;
 
 use crate::console;
@@ -200,8 +200,13 @@ async fn watch(
         }
     };
     show(&mut events)?;
-    let (ending, note) = ended?;
-    Ok(Watched::Ended(ending, note))
+    Ok(match ended? {
+        Halt::Ended(ending, note) => Watched::Ended(ending, note),
+        Halt::Waiting(note) => {
+            console::hint(&note);
+            Watched::Parked(Exit::Busy)
+        }
+    })
 }
 
 fn print(record: &Record<Event>, options: &Options) -> Result<()> {

@@ -186,7 +186,8 @@ fn state_word(glance: &Glance) -> &'static str {
             Ending::DeadlineExceeded
             | Ending::BudgetExceeded
             | Ending::TurnsExceeded
-            | Ending::ModelFailed,
+            | Ending::ModelFailed
+            | Ending::Stalled,
         ) => "failed",
     }
 }

@@ -1,17 +1,21 @@
 //! Decides what a person may write down of an agent, and makes an agent of it.
 
+mod phase;
 mod policy;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
+pub use settings::SettingsText;
 
-use crate::agent::{Agent, AgentDraft, AgentRefusal, Grant, Phase};
+use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::names::{GroupName, PhaseName, ToolName};
@@ -22,12 +26,20 @@ use crate::section::Section;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentText {
+    /// The version of this form: "1.0".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
     /// Its name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The system prompt before everything else.
+    /// What it is for.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub instructions: String,
+    pub description: String,
+    /// How a run goes on, and the model.
+    pub settings: SettingsText,
+    /// The system prompt before everything else, with words in braces.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub system_prompt: String,
     /// The packs of built-in tools that are there; the program's own choice when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packs: Option<Vec<PackName>>,
@@ -56,14 +68,40 @@ pub struct AgentText {
     pub budget: Budget,
 }
 
+/// The version of the form a configuration is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Version {
+    /// The first and only one.
+    #[serde(rename = "1.0")]
+    One,
+}
+
 /// A pack of built-in tools.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum PackName {
+    /// Notes under keys.
+    Notes,
+    /// Looking at the manuscript.
+    ManuscriptRead,
+    /// Writing the manuscript.
+    ManuscriptWrite,
+    /// The manuscript as storylines, chapters and beats.
+    Beats,
+    /// Moving from phase to phase.
+    Phase,
+    /// The files of the project.
+    Files,
     /// A plan with steps.
     Planning,
+}
+
+impl PackName {
+    /// The packs that are there when a configuration names none: a writer's.
+    pub const DEFAULT: &'static [Self] =
+        &[Self::Notes, Self::ManuscriptRead, Self::ManuscriptWrite, Self::Phase];
 }
 
 /// How the planning pack is used.
@@ -87,46 +125,15 @@ pub enum Strategy {
     GoalDecomposeRouteSynthesise,
 }
 
-/// A phase as it is written down.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PhaseText {
-    /// What it is for.
-    pub description: String,
-    /// The phases that may follow.
-    pub transitions: Vec<PhaseName>,
-    /// The tools it grants; all of them when left out, none when empty.
-    #[serde(deserialize_with = "given")]
-    pub tools: Option<GrantText>,
-    /// Rules the model is told.
-    pub rules: Vec<String>,
-    /// Guidance the model is told.
-    pub guide: String,
-}
-
-/// A key that is written with nothing after it was meant to hold something back, not to give all.
-fn given<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<GrantText>, D::Error> {
-    Ok(Some(Option::<GrantText>::deserialize(reader)?.unwrap_or_default()))
-}
-
-/// A grant as it is written down.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GrantText {
-    /// Groups.
-    pub groups: Vec<GroupName>,
-    /// Single tools more.
-    pub include: Vec<ToolName>,
-    /// Single tools less; these always win.
-    pub exclude: Vec<ToolName>,
-}
-
 /// An agent that cannot be made of what was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigRefusal {
     /// A policy is not usable.
     #[error(transparent)]
     Policy(#[from] PolicyRefusal),
+    /// A phase is not usable.
+    #[error(transparent)]
+    Phase(#[from] PhaseRefusal),
     /// The parts do not go together.
     #[error(transparent)]
     Agent(#[from] AgentRefusal),
@@ -149,7 +156,8 @@ impl AgentText {
             .map(|(at, text)| text.build(at + 1))
             .collect::<Result<Vec<Arc<_>>, _>>()?;
         if !self.phases.is_empty() {
-            draft.phases = self.phases.into_iter().map(|(name, text)| text.phase(name)).collect();
+            let build = |(name, text): (PhaseName, PhaseText)| text.build(name);
+            draft.phases = self.phases.into_iter().map(build).collect::<Result<_, _>>()?;
         }
         if let Some(first) = self.default_phase {
             let at = draft.phases.iter().position(|phase| phase.name == first);
@@ -157,31 +165,13 @@ impl AgentText {
             let phase = draft.phases.remove(at);
             draft.phases.insert(0, phase);
         }
-        draft.instructions = self.instructions;
+        draft.settings = self.settings.settings();
+        draft.system_prompt = self.system_prompt;
         draft.groups = self.tool_groups;
         draft.allow = self.allow;
         draft.deny = self.deny;
         draft.limits = self.limits;
         draft.budget = self.budget;
         Ok(Agent::build(draft)?)
-    }
-}
-
-impl PhaseText {
-    fn phase(self, name: PhaseName) -> Phase {
-        let grant = match self.tools {
-            None => Grant::All,
-            Some(GrantText { groups, include, exclude }) => {
-                Grant::Some { groups, include, exclude }
-            }
-        };
-        Phase {
-            name,
-            about: self.description,
-            grant,
-            transitions: self.transitions,
-            rules: self.rules,
-            guide: self.guide,
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod call;
 mod change;
+mod iteration;
 mod record;
 mod write;
 
@@ -15,6 +16,7 @@ pub use call::{
     Notice, Outcome, RawCall, Stage, Usage,
 };
 pub use change::Change;
+pub use iteration::{Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
 pub use write::Written;
 
@@ -45,11 +47,16 @@ pub enum Event {
     IterationOpened {
         /// Its number, from one.
         iteration: u64,
-        /// Hash of the system prompt, which is fixed for the iteration.
+        /// Hash of the system prompt.
         prompt: Digest,
+        /// The system prompt, which is fixed for the iteration.
+        #[serde(default)]
+        system: String,
         /// What the person or caller says at its start.
         input: String,
     },
+    /// A stretch came to its end: the row of its figures.
+    IterationClosed(Box<IterationClosed>),
     /// A request went to the model.
     PlanSent {
         /// The turn it opens, from one within the session.
@@ -60,6 +67,12 @@ pub enum Event {
         plan: Digest,
         /// The tools that were shown.
         tools: Vec<ToolName>,
+        /// What toolgate itself has to say in it, shown once.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<Note>,
+        /// Tokens it is thought to have.
+        #[serde(default)]
+        tokens: u64,
     },
     /// The model answered.
     ModelReplied {
@@ -112,12 +125,13 @@ pub enum Event {
     },
     /// A call came to its end, with everything it changed in the session.
     CallSettled(CallSettled),
-    /// A file that a settled call changed was changed by somebody else at the same moment.
+    /// A file was changed by somebody else, and what it says cannot be brought together with ours.
     ///
-    /// It was left as it is; the call's version is kept aside.
+    /// It was left as it is; the version of a settled call is kept aside.
     FileConflicted {
-        /// The call.
-        call: CallId,
+        /// The settled call that changed it at the same moment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
         /// The file.
         path: String,
         /// What was found there.
@@ -181,6 +195,7 @@ impl Event {
             Self::Opened { .. } => "opened",
             Self::ConfigBound { .. } => "config_bound",
             Self::IterationOpened { .. } => "iteration_opened",
+            Self::IterationClosed(_) => "iteration_closed",
             Self::PlanSent { .. } => "plan_sent",
             Self::ModelReplied { .. } => "model_replied",
             Self::ModelFailed { .. } => "model_failed",
@@ -216,6 +231,8 @@ pub enum Ending {
     TurnsExceeded,
     /// The model failed for good.
     ModelFailed,
+    /// The model made no call in iteration after iteration.
+    Stalled,
 }
 
 /// What people and other processes say to a session.
@@ -227,6 +244,8 @@ pub enum Said {
         /// The words.
         text: String,
     },
+    /// Go on after a pause.
+    GoOn {},
     /// Stop at the next step.
     Stop {
         /// Why.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::write::Written;
-use super::{Event, InboxEvent, ProjectEvent};
+use super::{Event, InboxEvent, ProjectEvent, Said};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::names::SessionId;
@@ -117,6 +117,7 @@ impl Authored for Event {
             Self::Opened { .. }
             | Self::ConfigBound { .. }
             | Self::IterationOpened { .. }
+            | Self::IterationClosed(_)
             | Self::PlanSent { .. }
             | Self::ModelReplied { .. }
             | Self::ModelFailed { .. }
@@ -148,7 +149,10 @@ impl Authored for ProjectEvent {
 
 impl Authored for InboxEvent {
     fn human_act(&self) -> Option<&'static str> {
-        None
+        match self {
+            Self::Spoken { said: Said::GoOn {} } => Some("let a run go on"),
+            Self::Spoken { said: Said::Feedback { .. } | Said::Stop { .. } } => None,
+        }
     }
 }
 

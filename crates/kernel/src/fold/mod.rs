@@ -1,11 +1,13 @@
 //! Decides what the log means: two folds that copy what events say and decide nothing.
 
+mod lap;
 mod project;
 mod session;
 mod state;
 mod tally;
 mod turn;
 
+pub use lap::Lap;
 pub use project::Project;
 pub use session::{OpenCall, Progress, READS_MAX, Seen, Session, Stay};
 pub use state::{Shelf, Slot, State, StateRefusal};

@@ -6,12 +6,13 @@ use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{State, Tally, Told, Turn};
+use super::{Lap, State, Tally, Told, Turn};
 use crate::actor::Actor;
 use crate::digest::Digest;
+use crate::envelope::Code;
 use crate::event::{
-    Answer, CallAdmitted, CallRefused, CallSettled, Change, Ending, Event, Outcome, RawCall,
-    Record, Said, Saw, Usage,
+    Answer, CallAdmitted, CallRefused, CallSettled, Change, Ending, Event, IterationClosed, Note,
+    NoteKind, Outcome, RawCall, Record, Said, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -42,18 +43,34 @@ pub struct Session {
     pub stays: Vector<Stay>,
     /// Number of the open iteration; zero before the first.
     pub iteration: u64,
-    /// What was said at the start of the open iteration.
+    /// What was said at the start of the first iteration.
+    pub seed: Arc<str>,
+    /// What was said at the start of the last iteration.
     pub input: Arc<str>,
-    /// Hash of the open iteration's system prompt.
-    pub prompt: Option<Digest>,
+    /// The last iteration's system prompt.
+    pub system: Arc<str>,
+    /// The figures of the open iteration.
+    pub lap: Option<Lap>,
+    /// How the iteration before ended.
+    pub closed: Option<Arc<IterationClosed>>,
+    /// What the iteration before said at its end.
+    pub summary: Arc<str>,
+    /// Iterations in a row without a call.
+    pub idle: u64,
+    /// Whether a person's word is due before the next iteration.
+    pub awaits: bool,
     /// Number of the last turn.
     pub turn: u64,
-    /// Turns of the open iteration.
+    /// Turns of the last iteration.
     pub turns: Vector<Arc<Turn>>,
     /// Whether a request is under way.
     pub asking: bool,
     /// Requests that failed since the last reply.
     pub failures: u64,
+    /// Why the last request failed.
+    pub failure: Option<Arc<str>>,
+    /// What toolgate itself says in the request that is under way.
+    pub notes: Vector<Arc<Note>>,
     /// Calls that are not settled.
     pub open: OrdMap<CallId, Arc<OpenCall>>,
     /// The id the next call gets.
@@ -165,12 +182,20 @@ impl Session {
             phase: None,
             stays: Vector::new(),
             iteration: 0,
+            seed: "".into(),
             input: "".into(),
-            prompt: None,
+            system: "".into(),
+            lap: None,
+            closed: None,
+            summary: "".into(),
+            idle: 0,
+            awaits: false,
             turn: 0,
             turns: Vector::new(),
             asking: false,
             failures: 0,
+            failure: None,
+            notes: Vector::new(),
             open: OrdMap::new(),
             next_call: 1,
             tallies: OrdMap::new(),
@@ -206,27 +231,28 @@ impl Session {
                     self.enter(phase, "configuration bound", record.at);
                 }
             }
-            Event::IterationOpened { iteration, prompt, input } => {
-                self.iteration = *iteration;
-                self.prompt = Some(*prompt);
-                self.input = input.as_str().into();
-                self.turns = Vector::new();
-                self.repeated = None;
-                if let Some(stay) = self.stays.back_mut() {
-                    stay.loops += 1;
-                }
+            Event::IterationOpened { iteration, system, input, .. } => {
+                self.iteration_opened(*iteration, system, input, record.at);
             }
-            Event::PlanSent { turn, .. } => {
+            Event::IterationClosed(closed) => self.iteration_closed(closed),
+            Event::PlanSent { turn, notes, .. } => {
                 self.turn = *turn;
                 self.asking = true;
+                self.failure = None;
+                self.notes = notes.iter().cloned().map(Arc::new).collect();
             }
             Event::ModelReplied { turn, text, calls, usage, .. } => {
                 self.replied(*turn, text, calls, &record.actor);
                 self.usage = self.usage.plus(usage);
+                if let Some(lap) = &mut self.lap {
+                    (lap.usage, lap.last) = (lap.usage.plus(usage), *usage);
+                    lap.calls_before = lap.calls;
+                }
             }
-            Event::ModelFailed { .. } => {
+            Event::ModelFailed { reason, .. } => {
                 self.asking = false;
                 self.failures += 1;
+                self.failure = Some(reason.as_str().into());
             }
             Event::CallReceived { call } => {
                 self.receive(Arc::clone(call), &record.actor, None);
@@ -261,16 +287,58 @@ impl Session {
                 self.feedback.push_back(note.as_str().into());
             }
             Event::StateChanged { changes, .. } => self.change(changes),
-            Event::PhaseEntered { phase, reason, .. } => self.enter(phase, reason, record.at),
+            Event::PhaseEntered { phase, reason, .. } => {
+                self.enter(phase, reason, record.at);
+                if let Some(lap) = &mut self.lap {
+                    lap.entered.push_back(phase.clone());
+                }
+            }
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
                 match said {
-                    Said::Feedback { text } => self.feedback.push_back(text.as_str().into()),
+                    Said::Feedback { text } => {
+                        self.feedback.push_back(text.as_str().into());
+                        self.awaits &= !record.actor.is_human();
+                    }
+                    Said::GoOn {} => self.awaits = false,
                     Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
                 }
             }
             Event::Ended { ending, .. } => self.ended = Some(*ending),
         }
+    }
+
+    fn iteration_opened(&mut self, iteration: u64, system: &str, input: &str, at: Timestamp) {
+        self.iteration = iteration;
+        (self.system, self.input) = (system.into(), input.into());
+        if iteration == 1 {
+            self.seed = Arc::clone(&self.input);
+        }
+        self.turns = Vector::new();
+        self.repeated = None;
+        self.failure = None;
+        if let Some(stay) = self.stays.back_mut() {
+            stay.loops += 1;
+        }
+        self.lap = self.phase.clone().map(|phase| Lap {
+            opened_at: at,
+            start_phase: phase.clone(),
+            entered: Vector::new(),
+            told_phase: phase,
+            calls: 0,
+            calls_before: 0,
+            usage: Usage::default(),
+            last: Usage::default(),
+            warned: false,
+        });
+    }
+
+    fn iteration_closed(&mut self, closed: &IterationClosed) {
+        self.lap = None;
+        self.summary = closed.summary.as_str().into();
+        self.idle = if closed.calls == 0 { self.idle + 1 } else { 0 };
+        self.awaits = closed.awaits;
+        self.closed = Some(Arc::new(closed.clone()));
     }
 
     /// Questions, answers and approvals hold under the configuration they were given under.
@@ -304,7 +372,16 @@ impl Session {
         for call in calls.iter() {
             self.receive(Arc::clone(call), actor, Some(turn));
         }
-        let (notes, text, told) = (std::mem::take(&mut self.feedback), text.into(), OrdMap::new());
+        let mut notes = std::mem::take(&mut self.feedback);
+        for note in std::mem::take(&mut self.notes) {
+            notes.push_back(note.text.as_str().into());
+            match (&mut self.lap, note.about, &self.phase) {
+                (Some(lap), NoteKind::Phase, Some(phase)) => lap.told_phase = phase.clone(),
+                (Some(lap), NoteKind::Calls, _) => lap.warned = true,
+                (Some(_), NoteKind::Phase, None) | (None, ..) => {}
+            }
+        }
+        let (text, told) = (text.into(), OrdMap::new());
         self.turns.push_back(Arc::new(Turn { number: turn, notes, text, calls, told }));
     }
 
@@ -383,8 +460,14 @@ impl Session {
     /// Ends a call; the model is told of it when it was the model's.
     fn close(&mut self, call: CallId, told: impl FnOnce() -> Told) {
         let Some(turn) = self.open.remove(&call).and_then(|open| open.turn) else { return };
+        let told = told();
+        if let Some(lap) = &mut self.lap
+            && told.envelope.code() != Some(&Code::CALLS_OVER_LIMIT)
+        {
+            lap.calls += 1;
+        }
         if let Some(last) = self.turns.back_mut().filter(|last| last.number == turn) {
-            Arc::make_mut(last).told.insert(call, Arc::new(told()));
+            Arc::make_mut(last).told.insert(call, Arc::new(told));
         }
     }
 

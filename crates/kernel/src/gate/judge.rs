@@ -9,7 +9,7 @@ use crate::agent::Agent;
 use crate::digest::Tag;
 use crate::envelope::{Code, Trouble};
 use crate::event::{Answer, DenialKind, Event, RawCall, Stage};
-use crate::fold::{Counted, Progress, World};
+use crate::fold::{Counted, Progress, Session, World};
 use crate::key::Touched;
 use crate::names::{CallId, PolicyName};
 use crate::policy::{Policy, Verdict};
@@ -190,9 +190,23 @@ fn repeated(agent: &Agent, world: &World<'_>, call: &Call) -> Option<Refusal> {
     Some(Refusal::new(Stage::Judge, Trouble::new(Code::CALL_REPEATED, message)))
 }
 
-pub(super) fn over_limit(raw: &RawCall, calls_max: u64) -> Refusal {
+pub(super) fn over_limit(agent: &Agent, session: &Session, raw: &RawCall) -> Option<Refusal> {
+    let turn = session.turns.back()?;
+    let at = turn.calls.iter().position(|call| call.id == raw.id)?;
+    let at = u64::try_from(at).unwrap_or(u64::MAX);
     let name: String = raw.name.chars().take(80).collect();
-    let message =
-        format!("Only {calls_max} calls are run per turn; {name:?} was not. Call it again.");
-    Refusal::new(Stage::Judge, Trouble::new(Code::CALLS_OVER_LIMIT, message))
+    let (turn_max, lap_max) =
+        (agent.limits.turn_calls_max, agent.settings.max_tool_calls_per_iteration);
+    let before = session.lap.as_ref().map_or(0, |lap| lap.calls_before);
+    let message = if at >= turn_max {
+        format!("Only {turn_max} calls are run per turn; {name:?} was not. Call it again.")
+    } else if before.saturating_add(at) >= lap_max {
+        format!(
+            "Only {lap_max} calls are run per iteration; {name:?} was not. Call it again in the \
+             next one."
+        )
+    } else {
+        return None;
+    };
+    Some(Refusal::new(Stage::Judge, Trouble::new(Code::CALLS_OVER_LIMIT, message)))
 }

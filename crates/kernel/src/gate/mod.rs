@@ -174,7 +174,7 @@ pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Box<
     validate::validate(resolved, parsed, open).map(Box::new)
 }
 
-/// The refusal of a call beyond the cap of its turn: every call gets exactly one result.
-pub fn over_limit(raw: &RawCall, calls_max: u64) -> Refusal {
-    judge::over_limit(raw, calls_max)
+/// Refuses a model's call that is one too many, for its turn or for its iteration.
+pub fn over_limit(agent: &Agent, session: &Session, raw: &RawCall) -> Option<Refusal> {
+    judge::over_limit(agent, session, raw)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::Vector;
 use serde_json::{Map, Value};
 
-use super::expression::{Lookup, Scope, Sequence, View};
+use super::expression::{EvaluationFault, Expression, Lookup, Scope, Sequence, View};
 use super::rule::RuleExample;
 use crate::fold::{Shelf, Slot, State, World};
 use crate::gate::Call;
@@ -26,45 +26,74 @@ pub const RULE_ROOTS: &[&str] = &[
     "now",
 ];
 
-/// One call in its world.
-pub(super) struct CallScope<'a> {
-    call: &'a Call,
+/// The variables of a condition that concerns no call.
+pub const STATE_ROOTS: &[&str] = &["phase", "iteration", "turn", "session", "project", "now"];
+
+/// Whether a condition over the state holds. Whoever asks must take a fault for a no.
+pub fn holds(condition: &Expression, world: &World<'_>) -> Result<bool, EvaluationFault> {
+    condition.evaluate(&StateScope::new(world))
+}
+
+/// The world without a call.
+struct StateScope<'a> {
     world: &'a World<'a>,
-    actor: String,
-    touches: Keys,
     session: Shelves<'a>,
     project: Shelves<'a>,
 }
 
-impl<'a> CallScope<'a> {
-    pub(super) fn new(call: &'a Call, touched: &[Touched], world: &'a World<'a>) -> Self {
+impl<'a> StateScope<'a> {
+    fn new(world: &'a World<'a>) -> Self {
         let toolset = world.toolset;
         Self {
-            call,
             world,
-            actor: call.actor().to_string(),
-            touches: Keys(touched.iter().map(|touched| touched.key.to_string()).collect()),
             session: Shelves { state: &world.session.state, toolset, home: Home::Session },
             project: Shelves { state: &world.project.state, toolset, home: Home::Project },
         }
     }
 }
 
-impl Scope for CallScope<'_> {
+impl Scope for StateScope<'_> {
     fn get(&self, name: &str) -> Option<View<'_>> {
         let session = self.world.session;
         Some(match name {
-            "args" => View::Object(self.call.args()),
-            "tool" => View::Text(self.call.spec().name.as_str()),
             "phase" => View::Text(session.phase.as_ref()?.as_str()),
-            "actor" => View::Text(&self.actor),
-            "touches" => View::List(&self.touches),
             "iteration" => View::Uint(session.iteration),
             "turn" => View::Uint(session.turn),
             "session" => View::Object(&self.session),
             "project" => View::Object(&self.project),
             "now" => View::Int(self.world.now.0),
             _ => return None,
+        })
+    }
+}
+
+/// One call in its world.
+pub(super) struct CallScope<'a> {
+    call: &'a Call,
+    state: StateScope<'a>,
+    actor: String,
+    touches: Keys,
+}
+
+impl<'a> CallScope<'a> {
+    pub(super) fn new(call: &'a Call, touched: &[Touched], world: &'a World<'a>) -> Self {
+        Self {
+            call,
+            state: StateScope::new(world),
+            actor: call.actor().to_string(),
+            touches: Keys(touched.iter().map(|touched| touched.key.to_string()).collect()),
+        }
+    }
+}
+
+impl Scope for CallScope<'_> {
+    fn get(&self, name: &str) -> Option<View<'_>> {
+        Some(match name {
+            "args" => View::Object(self.call.args()),
+            "tool" => View::Text(self.call.spec().name.as_str()),
+            "actor" => View::Text(&self.actor),
+            "touches" => View::List(&self.touches),
+            _ => return self.state.get(name),
         })
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use toolgate_kernel::agent::{Agent, AgentDraft, AgentRefusal, Grant, Phase};
+use toolgate_kernel::agent::{Agent, AgentDraft, AgentRefusal};
 use toolgate_kernel::config::{AgentText, ConfigRefusal};
+use toolgate_kernel::phase::{Grant, Phase};
 use toolgate_kernel::section::Section;
 use toolgate_kernel::tool::{SpecDraft, ToolSpec};
 

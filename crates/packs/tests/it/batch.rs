@@ -8,8 +8,8 @@ use serde_json::json;
 use toolgate_kernel::event::{Ending, Finish, Usage};
 use toolgate_kernel::next::Plan as Request;
 use toolgate_packs::planning::PlanStatus::Completed;
-use toolgate_runtime::Driver;
 use toolgate_runtime::port::{Provider, ProviderFault, Reply, ReplyCall, Tap};
+use toolgate_runtime::{Driver, Halt};
 
 use crate::support::{Desk, client};
 
@@ -57,7 +57,9 @@ async fn a_whole_plan_in_one_turn() {
     let id = toolgate_kernel::names::SessionId::parse("s2").unwrap();
     let opened = Driver::open(desk.runtime.clone(), desk.crew.clone(), id, &client(), "").await;
     desk.driver = opened.unwrap();
-    let (ending, _) = desk.driver.run("Plan it.", &|_| {}).await.unwrap();
+    let Halt::Ended(ending, _) = desk.driver.run("Plan it.", &|_| {}).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(ending, Ending::Completed);
 
     let session = desk.driver.session();

@@ -2,14 +2,14 @@
 
 use std::pin::pin;
 
-use toolgate_kernel::event::Event;
+use toolgate_kernel::event::{Event, Said};
 use toolgate_kernel::fold::Progress;
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
-use super::{DriveFault, Driver};
+use super::{DriveFault, Driver, Halt};
 use crate::execute::within;
-use crate::port::Question;
+use crate::port::{Pause, Question, Word};
 
 impl Driver {
     /// Asks about one call. The question is durable before anybody sees it.
@@ -43,5 +43,24 @@ impl Driver {
             Err(DriveFault::Author(_)) => self.refuse(&open.raw, &pending),
             noted => noted,
         }
+    }
+
+    /// Asks whether the run goes on after a phase change. Without a word it waits.
+    pub(super) async fn ask_to_go_on(&mut self) -> Result<Option<Halt>, DriveFault> {
+        self.flush().await?;
+        let Some(phase) = self.session.phase.clone() else { return Ok(None) };
+        let waiting = Halt::Waiting(format!("The phase changed to {phase}; say whether to go on."));
+        let Some(person) = self.crew.person.clone() else { return Ok(Some(waiting)) };
+        let pause = Pause { phase, summary: self.session.summary.to_string() };
+        let word = pin!(person.go_on(&pause));
+        let word = within(self.crew.agent.limits.answer_ms_max, word).await;
+        let Some(Some(Word { who, feedback })) = word else { return Ok(Some(waiting)) };
+        if !who.is_human() {
+            return Ok(Some(waiting));
+        }
+        let text = feedback.trim().to_owned();
+        let said = if text.is_empty() { Said::GoOn {} } else { Said::Feedback { text } };
+        self.runtime.say(&self.session.id, &who, said).await?;
+        Ok(None)
     }
 }

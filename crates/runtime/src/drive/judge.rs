@@ -14,10 +14,9 @@ impl Driver {
     pub(super) async fn judge(&mut self, raws: &[Arc<RawCall>]) -> Result<(), DriveFault> {
         let project = self.runtime.catch_up().await?;
         let agent = Arc::clone(&self.crew.agent);
-        let calls_max = agent.limits.turn_calls_max;
-        for (at, raw) in raws.iter().enumerate() {
-            if u64::try_from(at).unwrap_or(u64::MAX) >= calls_max {
-                self.refuse(raw, &over_limit(raw, calls_max))?;
+        for raw in raws {
+            if let Some(refusal) = over_limit(&agent, &self.session, raw) {
+                self.refuse(raw, &refusal)?;
                 continue;
             }
             let Some(open) = self.session.open.get(&raw.id) else { continue };

@@ -6,7 +6,9 @@ mod model;
 mod open;
 mod run;
 mod settle;
+mod take_in;
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -25,13 +27,14 @@ use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
+pub use model::Halt;
 pub use open::OpenFault;
 
 use crate::crash_point;
 use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
-use crate::port::{Append, Person, Provider, Row, StoreFault};
-use crate::runtime::{Committed, Runtime};
+use crate::port::{Append, FilesFault, Person, Provider, Row, StoreFault};
+use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
 use crate::transaction::Shared;
 
@@ -62,6 +65,12 @@ pub enum DriveFault {
     /// A change of something that is not kept with the session.
     #[error("{0} is not kept with the session")]
     NotHere(Key),
+    /// What a person wrote into a file could not be looked at.
+    #[error(transparent)]
+    Files(#[from] FilesFault),
+    /// What is to be said to a person could not be said.
+    #[error(transparent)]
+    Say(#[from] SayFault),
     /// A person asked for a phase that does not exist.
     #[error("there is no phase {0}")]
     NoPhase(PhaseName),
@@ -111,10 +120,11 @@ pub struct Driver {
     /// What handlers can reach, whatever they are called with.
     shared: Arc<Shared>,
     cancel: Cancel,
-    prompt: (Option<PhaseName>, Arc<str>),
     stopped: bool,
     /// Where records are encoded before they are stored at their own length.
     scratch: Vec<u8>,
+    /// Files of people that could not be taken in, as they were when that was told.
+    unreadable: BTreeMap<&'static str, Digest>,
     /// The configuration that was in force before this start, when it is another one.
     replaced: Option<Digest>,
     /// What a seeded bug has not written yet.
@@ -170,6 +180,7 @@ impl Driver {
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
         self.enter_open()?;
+        self.take_in().await?;
         let id = CallId(self.session.next_call);
         let (name, args) = (name.to_owned(), args.to_owned());
         let call = Arc::new(RawCall { id, name, args, alias: alias.map(str::to_owned) });

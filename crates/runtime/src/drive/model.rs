@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Change, Ending, Event, Finish, InboxEvent, RawCall, StreamId};
+use toolgate_kernel::event::{
+    Change, Closing, Ending, Event, Finish, InboxEvent, RawCall, StreamId,
+};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
-use toolgate_kernel::next::{Plan, Step, next, system_prompt};
+use toolgate_kernel::next::{Opening, Plan, Step, close, next};
 use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
@@ -16,13 +18,24 @@ use crate::execute::within;
 use crate::log::{Tip, news};
 use crate::port::{Provider, ProviderFault, Reply, Tap};
 
+/// Why a run came to a halt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    /// The session ended.
+    Ended(Ending, String),
+    /// A person's word is due, and nobody is there. The session can be taken up again.
+    Waiting(String),
+}
+
 impl Driver {
-    /// Drives the session to its end. It goes on where the log ends, so a resume is just this.
-    pub async fn run(&mut self, input: &str, tap: Tap<'_>) -> Result<(Ending, String), DriveFault> {
+    /// Drives the session to its end, or to where a person's word is due. It goes on where the
+    /// log ends, so a resume is just this. `seed` is what a session that has not begun is about.
+    pub async fn run(&mut self, seed: &str, tap: Tap<'_>) -> Result<Halt, DriveFault> {
         self.enter()?;
         loop {
             self.tick();
             self.runtime.catch_up().await?;
+            self.take_in().await?;
             self.hear().await?;
             if self.cancel.is_cancelled()
                 && self.session.ended.is_none()
@@ -31,12 +44,20 @@ impl Driver {
                 return self.end(Ending::Stopped, "cancelled".to_owned()).await;
             }
             let project = self.runtime.project().0;
-            let step = next(&self.crew.agent, &self.world(&project));
+            let step = next(&self.crew.agent, &self.world(&project), seed);
             match step {
-                Step::OpenIteration => self.open_iteration(input)?,
+                Step::OpenIteration(opening) => self.open_iteration(opening)?,
+                Step::CloseIteration(closed) => {
+                    self.note(&Actor::System, Event::IterationClosed(closed))?;
+                }
                 Step::AskModel(plan) => self.ask_model(plan, tap).await?,
                 Step::Judge(raws) => self.judge(&raws).await?,
                 Step::AskPerson(id) => self.ask(id).await?,
+                Step::AskToGoOn => {
+                    if let Some(waiting) = self.ask_to_go_on().await? {
+                        return Ok(waiting);
+                    }
+                }
                 Step::Run(ids) => {
                     self.run_calls(&ids).await?;
                     self.flush().await?;
@@ -91,19 +112,23 @@ impl Driver {
         self.flush().await
     }
 
-    async fn end(&mut self, ending: Ending, note: String) -> Result<(Ending, String), DriveFault> {
+    async fn end(&mut self, ending: Ending, note: String) -> Result<Halt, DriveFault> {
         if self.session.ended.is_none() {
+            let project = self.runtime.project().0;
+            let row = close(&self.crew.agent, &self.world(&project), Closing::Stopped, &note);
+            if let Some(row) = row {
+                self.note(&Actor::System, Event::IterationClosed(Box::new(row)))?;
+            }
             self.note(&Actor::System, Event::Ended { ending, note: note.clone() })?;
         }
         self.flush().await?;
-        Ok((ending, note))
+        Ok(Halt::Ended(ending, note))
     }
 
-    fn open_iteration(&mut self, input: &str) -> Result<(), DriveFault> {
-        let iteration = self.session.iteration + 1;
-        let phase = self.session.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
-        let prompt = Digest::of(system_prompt(&self.crew.agent, phase).as_bytes());
-        let event = Event::IterationOpened { iteration, prompt, input: input.to_owned() };
+    fn open_iteration(&mut self, opening: Opening) -> Result<(), DriveFault> {
+        let Opening { iteration, system, input } = opening;
+        let prompt = Digest::of(system.as_bytes());
+        let event = Event::IterationOpened { iteration, prompt, system, input };
         self.note(&Actor::System, event)
     }
 
@@ -115,8 +140,10 @@ impl Driver {
         let model = provider.name().to_owned();
         let actor = Actor::Model(model.as_str().into());
         let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
-        let (turn, fingerprint) = (plan.turn, plan.fingerprint);
-        self.note(&Actor::System, Event::PlanSent { turn, model, plan: fingerprint, tools })?;
+        let (turn, notes, tokens) = (plan.turn, plan.notes.clone(), plan.tokens);
+        let plan_hash = plan.fingerprint;
+        let sent = Event::PlanSent { turn, model, plan: plan_hash, tools, notes, tokens };
+        self.note(&Actor::System, sent)?;
         let reply = self.reply(provider.as_ref(), &plan, tap).await;
         self.tick();
         match reply {

@@ -156,10 +156,10 @@ impl Driver {
             now,
             shared,
             cancel: Cancel::default(),
-            prompt: (None, "".into()),
             stopped: false,
             scratch: Vec::new(),
             late: None,
+            unreadable: BTreeMap::new(),
             replaced: None,
         })
     }
@@ -254,7 +254,7 @@ impl Driver {
         if let Placed::Conflict { found } = self.runtime.files.place(tag, &path, old, new)? {
             // The copy stays for a person to look at; saying it once is enough.
             if reported.insert((tag.call, path.clone())) {
-                self.note(&Actor::System, conflicted(tag.call, path, found))?;
+                self.note(&Actor::System, conflicted(Some(tag.call), path, found))?;
             }
         }
         Ok(())
@@ -271,7 +271,7 @@ struct Settled {
 
 impl Settled {
     fn take(&mut self, record: Record<Event>) {
-        if let Event::FileConflicted { call, path, .. } = record.event {
+        if let Event::FileConflicted { call: Some(call), path, .. } = record.event {
             self.reported.insert((call, path));
         } else if let Event::CallSettled(event) = record.event
             && event.outcome == Outcome::Done

@@ -9,7 +9,6 @@ use toolgate_kernel::event::Event;
 use toolgate_kernel::fold::{Counted, World};
 use toolgate_kernel::gate::{Admitted, Refusal, confirm, readmit};
 use toolgate_kernel::names::CallId;
-use toolgate_kernel::next::system_prompt;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::tool::Effect;
 
@@ -174,17 +173,9 @@ impl Driver {
         limits.call_ms_max.min(end.ms_since(self.now).max(1))
     }
 
-    fn reach(&mut self, id: CallId) -> Reach {
-        if self.prompt.0 != self.session.phase {
-            let phase = self.session.phase.as_ref().and_then(|phase| self.crew.agent.phase(phase));
-            let text = system_prompt(&self.crew.agent, phase).into();
-            self.prompt = (self.session.phase.clone(), text);
-        }
-        Reach {
-            shared: Arc::clone(&self.shared),
-            prompt: Arc::clone(&self.prompt.1),
-            deadline: self.now.plus_ms(self.call_ms_max(id)),
-        }
+    fn reach(&self, id: CallId) -> Reach {
+        let deadline = self.now.plus_ms(self.call_ms_max(id));
+        Reach { shared: Arc::clone(&self.shared), deadline }
     }
 
     /// The outcome of a call that may have reached the world before a crash.

@@ -360,7 +360,7 @@ impl Driver {
             crash_point!("after_place");
             // A copy that cannot be placed now is placed by the next resume.
             if let Ok(Placed::Conflict { found }) = placed {
-                self.note(&Actor::System, conflicted(call, change.path, found))?;
+                self.note(&Actor::System, conflicted(Some(call), change.path, found))?;
                 self.flush().await?;
             }
         }
@@ -385,7 +385,7 @@ fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {
 }
 
 /// What the log says of a file that somebody else was quicker with.
-pub(super) fn conflicted(call: CallId, path: String, found: Option<Digest>) -> Event {
+pub(super) fn conflicted(call: Option<CallId>, path: String, found: Option<Digest>) -> Event {
     let note =
         format!("{path} was changed by somebody else at the same moment. It was left as it is.");
     Event::FileConflicted { call, path, found, note }

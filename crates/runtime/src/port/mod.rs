@@ -9,7 +9,7 @@ mod tool;
 
 pub use clock::Clock;
 pub use files::{Files, FilesFault, NoFiles, Placed, StageTag};
-pub use person::{Person, Question, Response};
+pub use person::{Pause, Person, Question, Response, Word};
 pub use provider::{Provider, ProviderFault, Reply, ReplyCall, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
 pub use tool::{Fault, Output, Tool};

@@ -1,10 +1,10 @@
 //! Decides how a person is asked about a call.
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
-use toolgate_kernel::names::{CallId, PolicyName, ToolName};
+use toolgate_kernel::names::{CallId, PhaseName, PolicyName, ToolName};
 
 /// What a person is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +32,31 @@ pub struct Response {
     pub note: String,
 }
 
+/// Where a run stands when a person is asked whether it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// The phase that was entered.
+    pub phase: PhaseName,
+    /// What the iteration before said at its end.
+    pub summary: String,
+}
+
+/// A person's word at a pause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The person. Anyone else is refused by the kernel.
+    pub who: Actor,
+    /// What the model is told in the next iteration; nothing when blank.
+    pub feedback: String,
+}
+
 /// Somebody who can be asked. `None` means that nobody answered.
 pub trait Person: Send + Sync {
-    /// Asks, and waits for the answer.
+    /// Asks about a call, and waits for the answer.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>>;
+
+    /// Asks whether the run goes on, and waits for the word.
+    fn go_on<'a>(&'a self, _: &'a Pause) -> BoxFuture<'a, Option<Word>> {
+        Box::pin(ready(None))
+    }
 }

@@ -18,6 +18,7 @@ use toolgate_kernel::names::{PhaseName, PolicyName};
 use toolgate_kernel::policy::expression::{Expression, Scope, View};
 use toolgate_kernel::policy::{Names, Policy, Verdict};
 use toolgate_kernel::tool::{Effect, SpecDraft, ToolSpec};
+use toolgate_runtime::Halt;
 use toolgate_runtime::port::{Fault, Output, Person, Question, Response, Tool};
 use toolgate_testkit::corpus::{Case, Outcome};
 
@@ -73,7 +74,8 @@ fn sent(bench: &Bench, text: &str, field: &str, schema: &Value) -> Vec<Envelope>
         for tool in ["send", "save"] {
             driver.call(&client(), tool, text, None).await.unwrap();
         }
-        assert_eq!(driver.run("", &|_| {}).await.unwrap().0, Ending::Completed);
+        let halt = driver.run("", &|_| {}).await.unwrap();
+        assert!(matches!(halt, Halt::Ended(Ending::Completed, _)), "{halt:?}");
     });
     let told = bench.told();
     assert_eq!(told.len(), 4);

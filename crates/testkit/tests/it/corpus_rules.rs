@@ -161,11 +161,14 @@ fn reload_under_way(bench: &Bench) -> Outcome {
         Arc::new(Hanging(Arc::new(draft.build().unwrap())))
     };
     let limits = json!({"turn_calls_max": 1_000, "call_ms_max": 300});
+    let settings = json!({"max_tool_calls_per_iteration": 1_000});
     let mut calls = vec![("hang", "{}".to_owned(), "")];
     calls.extend((1..1_000).map(|n| ("shell", json!({ "n": n }).to_string(), "")));
-    let allowing = crew(json!({ "limits": limits }), vec![hang(), shell()], vec![]).unwrap();
+    let allowing =
+        crew(json!({ "limits": limits, "settings": settings }), vec![hang(), shell()], vec![])
+            .unwrap();
     let mut denying = rule("shell", "true");
-    denying["limits"] = limits;
+    (denying["limits"], denying["settings"]) = (limits, settings);
     let denying = crew(denying, vec![hang(), shell()], vec![]).unwrap();
     block_on(async {
         let mut old = bench.open(with_model(allowing, &[calls])).await;

@@ -19,7 +19,7 @@ use toolgate_runtime::port::{
     Append, Output, Person, Provider, ProviderFault, Question, Reply, Response, StoreFault, Tap,
 };
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
+    Crew, DriveFault, Driver, Halt, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
 };
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
@@ -208,7 +208,7 @@ fn a_model_and_a_person_who_say_nothing_are_not_waited_for_without_end() {
         let mut driver = bench.open(crew).await;
         let told = driver.call(&client(), "write", r#"{"text":"x"}"#, None).await.unwrap();
         assert_eq!(told.code(), Some(&Code::APPROVAL_PENDING), "{}", told.to_json());
-        let (ending, _) = driver.run("go", &|_| {}).await.unwrap();
+        let Halt::Ended(ending, _) = driver.run("go", &|_| {}).await.unwrap() else { panic!() };
         assert_eq!(ending, Ending::ModelFailed);
     });
 }

@@ -1,0 +1,180 @@
+//! Decides how a phase is written down: what it grants, and the ways out of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::names::{GroupName, NameRefusal, PhaseName, ToolName};
+use crate::phase::{Grant, Phase, Transition};
+use crate::policy::expression::ExpressionFault;
+
+/// A phase as it is written down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PhaseText {
+    /// What it is for.
+    pub description: String,
+    /// The phases that may follow; none ends the run.
+    pub transitions: Vec<TransitionText>,
+    /// The tools it grants; all of them when left out, none when empty.
+    #[serde(deserialize_with = "given")]
+    pub tools: Option<ToolsText>,
+    /// Rules the model is told.
+    pub rules: Vec<String>,
+    /// Guidance the model is told.
+    pub guide: String,
+}
+
+/// A key that is written with nothing after it was meant to hold something back, not to give all.
+fn given<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<ToolsText>, D::Error> {
+    Ok(Some(Option::<ToolsText>::deserialize(reader)?.unwrap_or_default()))
+}
+
+/// A way out of a phase: a name, or a name with a condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TransitionText {
+    /// A phase that may always follow.
+    To(PhaseName),
+    /// A phase that may follow when a condition holds.
+    When(ConditionText),
+}
+
+/// A phase that may follow when a condition holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConditionText {
+    /// The phase.
+    pub to: PhaseName,
+    /// What must hold, in CEL over `session`, `project`, `phase` and `iteration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// What the model is told when it does not hold.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub otherwise: String,
+}
+
+impl TransitionText {
+    /// The phase it leads to.
+    pub fn to(&self) -> &PhaseName {
+        match self {
+            Self::To(to) | Self::When(ConditionText { to, .. }) => to,
+        }
+    }
+
+    fn build(&self) -> Result<Transition, ExpressionFault> {
+        match self {
+            Self::To(to) | Self::When(ConditionText { to, when: None, .. }) => {
+                Ok(Transition::to(to.clone()))
+            }
+            Self::When(ConditionText { to, when: Some(when), otherwise }) => {
+                Transition::when(to.clone(), when, otherwise)
+            }
+        }
+    }
+}
+
+/// The tools of a phase: a list of groups, or groups with single tools more and less.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ToolsText {
+    /// Groups, `+tool` and `-tool`.
+    Short(Vec<String>),
+    /// The same, written out.
+    Full(GrantText),
+}
+
+impl Default for ToolsText {
+    fn default() -> Self {
+        Self::Full(GrantText::default())
+    }
+}
+
+/// A grant as it is written down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrantText {
+    /// Groups; `+tool` is one more tool and `-tool` one less.
+    pub groups: Vec<String>,
+    /// Single tools more.
+    pub include: Vec<ToolName>,
+    /// Single tools less; these always win.
+    pub exclude: Vec<ToolName>,
+    /// MCP servers, or single tools of them: `research`, `research/web_search`.
+    pub mcp: Vec<String>,
+    /// Tools without which the phase must not begin.
+    pub required: Vec<ToolName>,
+}
+
+impl ToolsText {
+    /// The same, written out.
+    pub fn full(&self) -> GrantText {
+        match self {
+            Self::Full(text) => text.clone(),
+            Self::Short(groups) => GrantText { groups: groups.clone(), ..GrantText::default() },
+        }
+    }
+}
+
+impl GrantText {
+    /// Groups, then tools more, then tools less.
+    fn build(self) -> Result<(Grant, Vec<ToolName>), NameRefusal> {
+        let (mut groups, mut include, mut exclude) = (Vec::new(), self.include, self.exclude);
+        for entry in &self.groups {
+            match (entry.strip_prefix('+'), entry.strip_prefix('-')) {
+                (Some(tool), _) => include.push(ToolName::parse(tool)?),
+                (None, Some(tool)) => exclude.push(ToolName::parse(tool)?),
+                (None, None) => groups.push(GroupName::parse(entry)?),
+            }
+        }
+        Ok((Grant::Some { groups, include, exclude }, self.required))
+    }
+}
+
+/// A phase that cannot be made of what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PhaseRefusal {
+    /// A name is not legal.
+    #[error("phase {phase}: {refusal}")]
+    Name {
+        /// The phase.
+        phase: PhaseName,
+        /// Why.
+        refusal: NameRefusal,
+    },
+    /// A condition does not compile.
+    #[error("phase {phase}, the way to {to}: {fault}")]
+    Condition {
+        /// The phase.
+        phase: PhaseName,
+        /// Where to.
+        to: PhaseName,
+        /// Why.
+        fault: ExpressionFault,
+    },
+}
+
+impl PhaseText {
+    /// Makes the phase.
+    pub(super) fn build(self, name: PhaseName) -> Result<Phase, PhaseRefusal> {
+        let refused = |refusal| PhaseRefusal::Name { phase: name.clone(), refusal };
+        let (grant, required) = match self.tools {
+            None => (Grant::All, Vec::new()),
+            Some(tools) => tools.full().build().map_err(refused)?,
+        };
+        let transition = |text: &TransitionText| {
+            let to = text.to().clone();
+            let phase = name.clone();
+            text.build().map_err(|fault| PhaseRefusal::Condition { phase, to, fault })
+        };
+        let transitions = self.transitions.iter().map(transition).collect::<Result<_, _>>()?;
+        Ok(Phase {
+            about: self.description,
+            grant,
+            required,
+            transitions,
+            rules: self.rules,
+            guide: self.guide,
+            name,
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! Decides what the log says of an iteration: how it ended, and its figures.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::PhaseName;
+
+/// Why an iteration came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// The model made no further call.
+    Done,
+    /// The phase changed, and the next iteration begins in the new one.
+    PhaseChanged,
+    /// It made as many calls as one iteration may.
+    CallLimit,
+    /// Its context is full.
+    ContextLimit,
+    /// It took as many turns as one iteration may.
+    TurnLimit,
+    /// The model could not be reached or its reply could not be used.
+    Failed,
+    /// The session ends.
+    Stopped,
+}
+
+/// The end of an iteration, with its figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IterationClosed {
+    /// Its number.
+    pub iteration: u64,
+    /// Why it ended.
+    pub closing: Closing,
+    /// The same in words.
+    pub note: String,
+    /// What the next iteration is shown of it.
+    pub summary: String,
+    /// The phase it began in.
+    pub start_phase: PhaseName,
+    /// The phase it ended in.
+    pub end_phase: PhaseName,
+    /// The phases it entered, in order.
+    pub entered: Vec<PhaseName>,
+    /// Calls it made, refused ones too.
+    pub calls: u64,
+    /// Tokens it read.
+    pub input_tokens: u64,
+    /// Tokens it wrote.
+    pub output_tokens: u64,
+    /// Milliseconds it took.
+    pub ms: u64,
+    /// Whether a person is asked before the next one begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits: bool,
+}
+
+/// What a note of toolgate itself is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// The phase changed inside an iteration.
+    Phase,
+    /// Few calls are left in the iteration.
+    Calls,
+}
+
+/// Something toolgate itself tells the model beside results, once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Note {
+    /// What it is about.
+    pub about: NoteKind,
+    /// The words.
+    pub text: String,
+}

@@ -1,0 +1,31 @@
+//! Decides what is counted of the open iteration.
+
+use imbl::Vector;
+use serde::{Deserialize, Serialize};
+
+use crate::event::Usage;
+use crate::names::PhaseName;
+use crate::time::Timestamp;
+
+/// The figures of the open iteration, as far as it has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lap {
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// The phase it began in.
+    pub start_phase: PhaseName,
+    /// The phases it entered.
+    pub entered: Vector<PhaseName>,
+    /// The phase whose rules the model was told.
+    pub told_phase: PhaseName,
+    /// Calls that came to their end, those over a limit not counted.
+    pub calls: u64,
+    /// The same before the last turn.
+    pub calls_before: u64,
+    /// Tokens it used.
+    pub usage: Usage,
+    /// What the last request and its reply used.
+    pub last: Usage,
+    /// Whether the model was told that few calls are left.
+    pub warned: bool,
+}
