@@ -185,7 +185,8 @@ impl Row<'_> {
     fn closed(self, agent: &Agent, world: &World<'_>) -> IterationClosed {
         let (session, lap) = (world.session, self.lap);
         let said = session.turns.iter().rev().map(|turn| turn.text.trim());
-        let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        // An iteration without words leaves those of the one before.
+        let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or(&session.summary);
         let chars = usize::try_from(agent.settings.summary_max_chars).unwrap_or(usize::MAX);
         IterationClosed {
             iteration: session.iteration,

@@ -153,13 +153,16 @@ pub struct Toolset {
     names: BTreeMap<ToolName, usize>,
     families: BTreeMap<Family, FamilySpec>,
     variables: Vec<Variable>,
-    projections: Vec<Projection>,
+    projections: Vec<(SectionName, Projection)>,
     texts: Vec<String>,
 }
 
+/// The family of the project's files.
+const FILE_FAMILY: &str = "file";
+
 /// Families that are there without any section: the project's files, and what was read.
 fn own_families() -> BTreeMap<Family, FamilySpec> {
-    let own = [("file", Home::Files), (SEEN_FAMILY, Home::Project)];
+    let own = [(FILE_FAMILY, Home::Files), (SEEN_FAMILY, Home::Project)];
     let named = own.into_iter().filter_map(|(name, home)| Some((Family::parse(name).ok()?, home)));
     named.map(|(name, home)| (name.clone(), FamilySpec::new(name, home))).collect()
 }
@@ -227,7 +230,8 @@ impl Toolset {
             }
         }
         self.variables.extend(&section.variables);
-        self.projections.extend(section.projection.clone());
+        let projection = section.projection.clone();
+        self.projections.extend(projection.map(|shown| (section.name.clone(), shown)));
         if !section.text.trim().is_empty() {
             self.texts.push(section.text.trim().to_owned());
         }
@@ -284,8 +288,18 @@ impl Toolset {
     }
 
     /// The files that show state.
-    pub fn projections(&self) -> &[Projection] {
-        &self.projections
+    pub fn projections(&self) -> impl Iterator<Item = &Projection> {
+        self.projections.iter().map(|(_, projection)| projection)
+    }
+
+    /// Whether a file shows the state of another section than a tool's own. What is found in such
+    /// a file counts as a person's word, so no other tool may write there.
+    pub(crate) fn shows_another(&self, tool: usize, key: &Key) -> bool {
+        let own = self.entries.get(tool).map(|entry| &entry.section);
+        key.family().as_str() == FILE_FAMILY
+            && self.projections.iter().any(|(section, projection)| {
+                Some(section) != own && projection.path.eq_ignore_ascii_case(key.name())
+            })
     }
 
     /// The sections' texts, in order.

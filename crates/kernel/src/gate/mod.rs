@@ -171,7 +171,9 @@ pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Box<
     // A name that cannot be called is the first thing to put right, so it is reported first.
     let resolved = resolve::resolve(agent, session, open)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
-    validate::validate(resolved, parsed, open).map(Box::new)
+    let call = validate::validate(resolved, parsed, open)?;
+    validate::keeps_out(&agent.toolset, &call)?;
+    Ok(Box::new(call))
 }
 
 /// Refuses a model's call that is one too many, for its turn or for its iteration.

@@ -14,6 +14,7 @@ use crate::event::Stage;
 use crate::fold::OpenCall;
 use crate::key::{Access, Key};
 use crate::path::project_path;
+use crate::section::Toolset;
 use crate::tool::{Fit, Misfit, ToolSpec};
 
 pub(super) fn validate(
@@ -88,4 +89,18 @@ fn footprint(spec: &ToolSpec, args: &Map<String, Value>) -> Result<Vec<(Access, 
     let mut keys = keys.map_err(|refusal| invalid(&refusal.to_string()))?;
     keys.sort_by_key(|(access, _)| *access);
     Ok(keys)
+}
+
+/// Refuses a write to a file that shows the state of another section.
+pub(super) fn keeps_out(toolset: &Toolset, call: &Call) -> Result<(), Refusal> {
+    let writes = call.keys.iter().filter(|(access, _)| *access == Access::Write);
+    for (_, key) in writes {
+        if toolset.shows_another(call.place, key) {
+            let name = key.name();
+            return Err(invalid(&format!(
+                "{name} is kept by other tools and cannot be written directly. Use those tools."
+            )));
+        }
+    }
+    Ok(())
 }

@@ -21,6 +21,9 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "opened", "session": "s1", "title": ""}),
         json!({"kind": "config_bound", "config": DIGEST, "program": "1", "phase": "main"}),
         json!({"kind": "iteration_opened", "iteration": 1, "prompt": DIGEST, "input": ""}),
+        json!({"kind": "iteration_closed", "iteration": 1, "closing": "done", "note": "",
+            "summary": "", "start_phase": "A", "end_phase": "A", "entered": [], "calls": 0,
+            "input_tokens": 0, "output_tokens": 0, "ms": 0}),
         json!({"kind": "plan_sent", "turn": 1, "model": "m", "plan": DIGEST, "tools": ["t"]}),
         json!({"kind": "model_replied", "turn": 1, "text": "", "calls": [call], "finish": "calls",
                "usage": usage}),
@@ -61,6 +64,7 @@ fn project_events() -> Vec<Value> {
 fn inbox_events() -> Vec<Value> {
     vec![
         json!({"kind": "spoken", "said": {"what": "feedback", "text": "shorter"}}),
+        json!({"kind": "spoken", "said": {"what": "go_on"}}),
         json!({"kind": "spoken", "said": {"what": "stop", "reason": "enough"}}),
     ]
 }
@@ -70,6 +74,7 @@ fn needs_a_person(event: &Value) -> bool {
     match event["kind"].as_str().unwrap() {
         "answered" | "state_changed" => true,
         "project_changed" => event.get("call").is_none(),
+        "spoken" => event["said"]["what"] == "go_on",
         _ => false,
     }
 }
