@@ -10,6 +10,7 @@ use toolgate_kernel::config::{AgentText, PackName};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::planning::planning;
+use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
 use toolgate_store::Folder;
@@ -70,6 +71,21 @@ impl Place {
         let Log { store, key } = signed(&home.join("log.db"), &key)?;
         let files = Arc::new(Folder::open(&self.folder, &staged)?);
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
+        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
+    }
+
+    /// Opens the project to look at it. Where there is no log yet, none is made.
+    pub(crate) fn look(&self) -> Result<Opened> {
+        if self.home()?.join("log.db").exists() {
+            return self.open();
+        }
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let key = SigningKey::from_bytes(&[0; 32]);
+        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
+        // Nothing is staged while somebody only looks, so the folder for it need not stay.
+        let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
+        let files = Arc::new(Folder::open(&self.folder, &staged)?);
+        std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
         Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
     }
 

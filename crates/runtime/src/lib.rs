@@ -7,6 +7,7 @@ mod checkpoint;
 pub mod crash;
 pub mod drive;
 mod execute;
+mod explain;
 pub mod log;
 pub mod memory;
 pub mod port;
