@@ -52,17 +52,25 @@ pub struct FamilySpec {
     pub layout: u16,
     /// Brings older layouts up to date on read.
     pub upcast: Option<Upcast>,
+    /// The whole these keys are parts of: a call that writes the whole may write them (ADR 0009).
+    pub whole: Option<Key>,
 }
 
 impl FamilySpec {
     /// A family in its first layout that calls may change.
     pub fn new(name: Family, home: Home) -> Self {
-        Self { name, home, guard: Guard::Open, layout: 1, upcast: None }
+        Self { name, home, guard: Guard::Open, layout: 1, upcast: None, whole: None }
     }
 
     /// The same, but only a person may change it.
     pub fn human_only(mut self) -> Self {
         self.guard = Guard::HumanOnly;
+        self
+    }
+
+    /// The same as parts of a whole, which changes whenever one of them does.
+    pub fn part_of(mut self, whole: Key) -> Self {
+        self.whole = Some(whole);
         self
     }
 
@@ -98,6 +106,13 @@ pub struct Projection {
     pub key: Key,
     /// What a person changed, from the file as the person left it; absent when it is gone.
     pub take_in: fn(&Project, Option<&[u8]>) -> Result<Vec<Change>, String>,
+}
+
+impl Projection {
+    /// Whether a key names this file, or its fingerprint.
+    pub fn shows(&self, key: &Key) -> bool {
+        *key == self.key || (key.family().as_str() == "file" && key.name() == self.path)
+    }
 }
 
 /// A part of the prompt: its text, its tools, its policies and the state it keeps.
