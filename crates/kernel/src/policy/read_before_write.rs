@@ -103,8 +103,7 @@ impl Policy for ReadBeforeWrite {
     }
 
     fn judge(&self, _: &Call, touched: &[Touched], world: &World<'_>) -> Verdict {
-        let writes =
-            |key: &Key| touched.iter().any(|t| t.access == Access::Write && t.key == *key);
+        let writes = |key: &Key| touched.iter().any(|t| t.access == Access::Write && t.key == *key);
         let shown = |key: &Key| {
             let mut projections = world.toolset.projections().iter();
             projections.any(|projection| projection.shows(key) && writes(&projection.key))

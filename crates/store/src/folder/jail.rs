@@ -70,7 +70,8 @@ impl Jail {
         let real = joined(under, &real, &[])?;
         if self.root.metadata(&real).map_err(fault)?.is_file() {
             let Some(spot) = self.spot(under, &real)? else { return Ok(None) };
-            let bytes = spot.open(&self.root).and_then(|file| file.metadata()).map_err(fault)?.len();
+            let bytes =
+                spot.open(&self.root).and_then(|file| file.metadata()).map_err(fault)?.len();
             let files = vec![Listed { path: under.to_owned(), bytes }];
             return Ok(Some(Listing { files, cut: false }));
         }
