@@ -137,6 +137,17 @@ pub(crate) fn bold(text: &str) -> String {
     style(text).bold().to_string()
 }
 
+/// A mark in its colour, where the terminal can show that: done, failed, refused.
+pub(crate) fn mark(mark: char) -> String {
+    let shown = style(mark);
+    let coloured = match mark {
+        '✓' => shown.green(),
+        '✗' => shown.red(),
+        _ => shown.yellow(),
+    };
+    coloured.to_string()
+}
+
 /// A number with its thousands apart.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -8,10 +8,13 @@ use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     CallRefused, Closing, Event, IterationClosed, Outcome, ProjectEvent, RawCall, Record, Said,
 };
+use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
 
-use crate::console::{bold, columns, dim, fit, grouped, put, say, visible, visible_lines, width};
+use crate::console::{
+    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width,
+};
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +55,16 @@ struct State {
 }
 
 impl Live {
-    /// A run as it happens.
-    pub(crate) fn new(detail: Detail, settings: Settings, words: Words) -> Self {
-        Self { detail, settings, words: Some(words), state: Mutex::default() }
+    /// A run as it happens, of a session as it stands.
+    pub(crate) fn new(detail: Detail, settings: Settings, words: Words, session: &Session) -> Self {
+        let state = State {
+            phase: session.phase.as_ref().map(ToString::to_string).unwrap_or_default(),
+            iteration: session.iteration,
+            calls: session.next_call.saturating_sub(1),
+            tokens: session.usage.input_tokens.saturating_add(session.usage.output_tokens),
+            ..State::default()
+        };
+        Self { detail, settings, words: Some(words), state: Mutex::new(state) }
     }
 
     /// A run as the log has it.
@@ -130,12 +140,12 @@ impl Live {
                 state.written.insert(call.id, call.as_ref().clone());
             }
             Event::CallSettled(settled) => {
-                let mark = match settled.outcome {
+                let sign = match settled.outcome {
                     Outcome::Done if settled.envelope.ok => '✓',
                     Outcome::Done | Outcome::Failed => '✗',
                     Outcome::Unknown => '?',
                 };
-                self.call(state, mark, settled.call, &settled.envelope);
+                self.call(state, sign, settled.call, &settled.envelope);
             }
             Event::CallRefused(CallRefused { call, envelope, .. }) => {
                 self.call(state, '⊘', *call, envelope);
@@ -160,10 +170,16 @@ impl Live {
         }
     }
 
-    fn call(&self, state: &mut State, mark: char, id: CallId, envelope: &Envelope) {
+    fn call(&self, state: &mut State, sign: char, id: CallId, envelope: &Envelope) {
         state.calls += 1;
         let raw = state.written.remove(&id);
-        state.line(&call_line(mark, raw.as_ref(), envelope));
+        let line = call_line(sign, raw.as_ref(), envelope);
+        state.newline();
+        match envelope.ok {
+            true => say(&fit(&line)),
+            // Why a call did not work is worth more than one line.
+            false => hanging(&line, 4),
+        }
         if self.detail == Detail::Full {
             let args = raw.map(|raw| raw.args).unwrap_or_default();
             state.detail("args", &args, self.settings.tool_args_max_chars);
@@ -194,11 +210,12 @@ impl Live {
 }
 
 /// One line per call: done, failed or refused, what it was about, and why.
-pub(crate) fn call_line(mark: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
+fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
     let about = raw.map(about).unwrap_or_default();
     let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
-    fit(&format!("  {mark} {}{about} — {code}{}", visible(&envelope.tool), visible(message)))
+    let tool = visible(&envelope.tool);
+    format!("  {} {tool}{about} — {code}{}", mark(sign), visible(message))
 }
 
 /// The first short words of a call's arguments.

@@ -74,19 +74,14 @@ fn print(told: &Explanation) {
     console::say(&console::fit(&format!("{} in {}", console::visible(&told.tool), told.phase)));
     let longest = told.stages.iter().map(|stage| stage.stage.len()).max().unwrap_or(0).min(30);
     for stage in &told.stages {
-        let mark = match stage.word {
+        let mark = console::mark(match stage.word {
             Word::Pass => '✓',
             Word::Ask => '?',
             Word::Refuse => '⊘',
             Word::Skip => '·',
-        };
+        });
         let line = format!("  {mark} {:<longest$}  {}", stage.stage, console::visible(&stage.why));
-        if stage.word == Word::Refuse {
-            // Why a call is refused is worth more than one line.
-            console::hanging(&line, longest + 6);
-        } else {
-            console::say(&console::fit(&line));
-        }
+        console::hanging(&line, longest + 6);
         let allowed = stage.errors.iter().filter_map(|trouble| trouble.allowed.as_ref());
         for allowed in allowed {
             let allowed = console::visible(&allowed.join(", "));

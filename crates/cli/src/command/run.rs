@@ -96,11 +96,6 @@ fn crew(place: &Place, how: &How) -> Result<Crew> {
 
 fn model(how: &How) -> Result<Arc<dyn Provider>> {
     let Some(model) = &how.model else {
-        if !how.json && !how.quiet {
-            console::hint(
-                "No model is configured: a script plays one. Your own: --model script:FILE",
-            );
-        }
         return Ok(Arc::new(Script::parse("demo", OWN_SCRIPT)?));
     };
     let Some(file) = model.strip_prefix("script:") else {
@@ -203,11 +198,17 @@ async fn drive(
     }
     let plain = !how.json && !how.quiet;
     if plain {
+        if how.model.is_none() {
+            console::hint(
+                "No model is configured: a script plays one. Your own: --model script:FILE",
+            );
+        }
         console::say(&console::fit(&format!("session {id}: {}", console::visible(premise))));
     }
     let detail = if how.verbose { Detail::Full } else { Detail::Lines };
     let words = words(opened, &driver);
-    let live = Live::new(detail, driver.agent().settings.clone(), Box::new(words.clone()));
+    let settings = driver.agent().settings.clone();
+    let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
     let watched = watch(&opened.runtime, &mut driver, premise, how, &live, &mut stop).await?;
     let (ending, note) = match watched {
         Watched::Ended(ending, note) => (ending, note),
@@ -226,7 +227,9 @@ async fn drive(
         summary.print(words().as_deref());
     }
     if !how.json {
-        ended(ending, &note);
+        // The words of a completed run were just shown.
+        let shown = plain && ending == Ending::Completed;
+        ended(ending, if shown { "" } else { &note });
         console::hint(&format!("The whole story: toolgate sessions show {id}"));
     }
     Ok(if ending == Ending::Completed { Exit::Done } else { Exit::Failed })
@@ -274,7 +277,8 @@ fn words(
         let now = SystemClock.now();
         let world =
             World { session: &session, project: &project, toolset, now, counted: Counted::NotYet };
-        Some((variable.show)(&world))
+        let words = (variable.show)(&world);
+        Some(words.parse().map(console::grouped).unwrap_or(words))
     }
 }
 

@@ -40,7 +40,6 @@ pub struct StageWord {
     /// Why, in one sentence.
     pub why: String,
     /// What the caller would be told.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Trouble>,
 }
 
@@ -59,7 +58,6 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
     /// What it would touch, with the versions found.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub touches: Vec<Touched>,
 }
 
