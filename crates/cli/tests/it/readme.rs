@@ -91,3 +91,25 @@ fn every_command_has_help_with_an_example_and_a_page() {
         assert!(page.contains(&format!("toolgate {command}")), "docs/cli.md lacks {command}");
     }
 }
+
+/// The configurations that the pages show are configurations.
+#[test]
+fn every_configuration_in_the_docs_loads() {
+    let mut found = 0;
+    for page in ["README.md", "docs/configuration.md", "docs/policies.md", "docs/tutorial.md"] {
+        let text = std::fs::read_to_string(repository().join(page)).unwrap_or_default();
+        for block in text.split("```yaml\n").skip(1) {
+            let yaml = block.split("```").next().unwrap();
+            // Parts of a configuration are shown too; only a whole one names its phases.
+            if !yaml.contains("\nphases:") {
+                continue;
+            }
+            let desk = Desk::new();
+            desk.write("toolgate.yaml", yaml);
+            let ran = desk.run(&["explain", "list_notes", "--json"]);
+            assert_ne!(ran.code, 2, "{page}:\n{yaml}\n{}{}", ran.out, ran.err);
+            found += 1;
+        }
+    }
+    assert!(found >= 2, "{found}");
+}
