@@ -7,7 +7,7 @@ use toolgate_kernel::fold::Project;
 
 use super::block::{Block, Name, blocks, trimmed};
 use super::parse::{Piece, parse};
-use super::render::{lay_out, render, total_lines};
+use super::render::{closing_lines, lay_out, render};
 use super::take_in::take_in;
 
 /// A project whose manuscript has these blocks, in this order.
@@ -159,7 +159,8 @@ proptest! {
         let blocks = blocks(&project.state);
         let file = render(&blocks);
         let lines: Vec<&str> = file.lines().collect();
-        prop_assert_eq!(total_lines(&blocks), lines.len());
+        let last = lay_out(&blocks).last().map_or(0, |placed| placed.last);
+        prop_assert_eq!(last + closing_lines(&blocks), lines.len());
         for placed in lay_out(&blocks) {
             let text: Vec<&str> = placed.block.text().split('\n').collect();
             let from = placed.text_line() - 1;
