@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 mod dispatch;
+mod manuscript;
 mod meter;
 mod snapshot;
 mod store;
@@ -24,6 +25,8 @@ struct Options {
 enum What {
     /// One governed call: JSON text in; parsed, judged, run, chained, signed; result out.
     Dispatch(dispatch::Options),
+    /// A novel of 300,000 words on disk: reading, searching, replacing, starting.
+    Manuscript(manuscript::Options),
     /// One snapshot of session and project, at growing sizes.
     Snapshot,
     /// Durable events per second on SQLite, from many sessions at once.
@@ -33,6 +36,7 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match Options::parse().what {
         What::Dispatch(options) => dispatch::run(&options),
+        What::Manuscript(options) => manuscript::run(&options),
         What::Snapshot => snapshot::run(),
         What::Store(options) => store::run(&options),
     }

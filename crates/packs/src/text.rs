@@ -56,22 +56,32 @@ pub(crate) fn unseen(c: char) -> bool {
 }
 
 /// How many words a text has: runs of what is not white space.
+///
+/// A novel is counted at every prompt, so the usual text is counted byte by byte, without decoding.
 pub(crate) fn words(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let (mut count, mut in_word, mut at) = (0, false, 0);
-    while let Some(byte) = bytes.get(at) {
-        let (space, length) = match byte {
-            b' ' | b'\t'..=b'\r' => (true, 1),
-            0..=0x7f => (false, 1),
-            _ => match text.get(at..).and_then(|rest| rest.chars().next()) {
-                Some(c) => (c.is_whitespace(), c.len_utf8()),
-                None => (false, 1),
-            },
-        };
-        count += usize::from(!space && !in_word);
-        (in_word, at) = (!space, at + length);
+    let after = |count| bytes.get(count..).unwrap_or_default().iter();
+    let triples = bytes.iter().zip(after(1)).zip(after(2));
+    let wide = triples.fold(false, |found, ((a, b), c)| found | wide_space(*a, *b, *c));
+    // The pairs of a text with a wide space at its very end have no third byte; ask again there.
+    if wide || text.ends_with(|c: char| !c.is_ascii() && c.is_whitespace()) {
+        return text.split_whitespace().count();
     }
-    count
+    let space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let first = bytes.first().is_some_and(|byte| !space(byte));
+    let starts = bytes.iter().zip(after(1)).map(|(a, b)| usize::from(space(a) & !space(b)));
+    usize::from(first) + starts.sum::<usize>()
+}
+
+/// Whether three bytes begin with a space that is not ASCII.
+fn wide_space(a: u8, b: u8, c: u8) -> bool {
+    let two = (a == 0xc2) & ((b == 0x85) | (b == 0xa0));
+    let ogham = (a == 0xe1) & (b == 0x9a) & (c == 0x80);
+    let general = (a == 0xe2)
+        & (((b == 0x80) & ((c <= 0x8a) | (c == 0xa8) | (c == 0xa9) | (c == 0xaf)))
+            | ((b == 0x81) & (c == 0x9f)));
+    let ideographic = (a == 0xe3) & (b == 0x80) & (c == 0x80);
+    two | ogham | general | ideographic
 }
 
 /// A count with its noun: `1 word`, `2 words`.

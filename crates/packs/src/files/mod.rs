@@ -81,8 +81,8 @@ fn near(path: &str, files: &[Listed]) -> Vec<String> {
     let wanted = parts(path);
     let far = |listed: &Listed| {
         let found = parts(&listed.path);
-        let spelled = toolgate_kernel::names::nearest(&wanted.1, [found.1.as_str()]).is_some();
-        match (found.1 == wanted.1, spelled || found.2 == wanted.2, found.0 == wanted.0) {
+        let spelled = toolgate_kernel::names::nearest(&wanted.2, [found.2.as_str()]).is_some();
+        match (found.1 == wanted.1, spelled, found.0 == wanted.0) {
             (true, _, _) => Some(0),
             (false, true, _) => Some(1),
             (false, false, true) => Some(2),

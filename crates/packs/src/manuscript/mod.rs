@@ -11,6 +11,8 @@ mod parse;
 mod read;
 mod render;
 mod take_in;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use toolgate_kernel::fold::World;

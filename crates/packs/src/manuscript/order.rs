@@ -83,7 +83,7 @@ mod tests {
             (&[Some(10), None, Some(11)], &[10, 10 + STEP, 10 + 2 * STEP]),
             // One block was carried to the front.
             (&[Some(30), Some(10), Some(20)], &[5, 10, 20]),
-            (&[Some(7), Some(7)], &[7, 7 + STEP]),
+            (&[Some(7), Some(7)], &[3, 7]),
         ];
         for (present, expected) in table {
             assert_eq!(places(present), *expected, "{present:?}");

@@ -10,10 +10,8 @@ use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Nothing, Transaction, tool};
 
-use super::block::{
-    Block, Name, PASSAGES, SECTIONS, family, kept_text, ordered, section_names, total_words,
-};
-use super::render::{lay_out, total_lines};
+use super::block::{Block, Name, PASSAGES, SECTIONS, family, kept_text, ordered, section_names};
+use super::render::{closing_lines, lay_out};
 use crate::text::{check_name, context, counted, matching_lines, not_there, pattern, words};
 
 const GROUP: &str = "manuscript_read";
@@ -68,21 +66,19 @@ fn info_spec() -> SpecDraft {
 
 fn info(tx: &mut Transaction, _: Nothing) -> Result<Output, Fault> {
     let blocks = blocks(tx)?;
-    let sections = lay_out(&blocks).filter_map(|placed| {
-        Some(SectionInfo {
-            name: placed.block.section()?.to_owned(),
-            words: words(placed.block.text()),
-            line_range: vec![placed.first, placed.last],
-        })
-    });
-    let section_count = section_names(&blocks).count();
-    let info = Info {
-        total_words: total_words(&blocks),
-        total_lines: total_lines(&blocks),
-        section_count,
-        sections: sections.take(SHOWN_MAX).collect(),
-    };
-    let message = match section_count.saturating_sub(SHOWN_MAX) {
+    let mut info = Info { total_words: 0, total_lines: 0, section_count: 0, sections: Vec::new() };
+    for placed in lay_out(&blocks) {
+        let words = words(placed.block.text());
+        info.total_words += words;
+        info.total_lines = placed.last + closing_lines(&blocks);
+        let Some(name) = placed.block.section() else { continue };
+        info.section_count += 1;
+        if info.sections.len() < SHOWN_MAX {
+            let line_range = vec![placed.first, placed.last];
+            info.sections.push(SectionInfo { name: name.to_owned(), words, line_range });
+        }
+    }
+    let message = match info.section_count.saturating_sub(SHOWN_MAX) {
         0 => String::new(),
         more => format!("{more} sections are not shown."),
     };

@@ -64,11 +64,10 @@ pub(super) fn lay_out(blocks: &[Block]) -> impl Iterator<Item = Placed<'_>> {
     })
 }
 
-/// How many lines the file has.
-pub(super) fn total_lines(blocks: &[Block]) -> usize {
+/// How many lines the file has after its last block.
+pub(super) fn closing_lines(blocks: &[Block]) -> usize {
     let last = blocks.last().and_then(Block::beat);
-    let closing = closing(last.map(|(storyline, chapter, _)| (storyline, chapter)), None);
-    lay_out(blocks).last().map_or(0, |placed| placed.last + closing)
+    closing(last.map(|(storyline, chapter, _)| (storyline, chapter)), None)
 }
 
 /// How many of chapter and storyline end.

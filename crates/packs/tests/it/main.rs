@@ -3,10 +3,20 @@
 #![cfg(test)]
 
 mod batch;
+mod beats;
 mod completion;
 mod examples;
+mod file_paths;
+mod file_tools;
 mod limits;
+mod listed;
+mod manuscript_reading;
+mod manuscript_writing;
+mod note_tools;
+mod person;
+mod phases;
 mod refusals;
+mod room;
 mod section;
 mod support;
 

@@ -17,7 +17,7 @@ use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, Toolbox};
 
 /// A clock that stands still.
-struct FixedClock;
+pub(crate) struct FixedClock;
 
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {

@@ -181,3 +181,61 @@ fn a_project_that_is_not_there_is_refused() {
     let opened = Folder::open(parent.path(), file.join("staged"));
     assert!(matches!(opened, Err(FolderFault::Staging { .. })));
 }
+
+/// What we put in place is known without reading it, until anybody touches it.
+#[test]
+fn a_change_after_placing_is_seen() {
+    let (project, folder) = project();
+    let path = project.path().join("a.md");
+    for round in 0..30_u64 {
+        let (text, other) = (format!("text {round:03}"), format!("mine {round:03}"));
+        let old = folder.version("a.md").unwrap();
+        folder.stage(&tag(round + 1, 0), "a.md", Some(text.as_bytes())).unwrap();
+        let placed = folder.place(&tag(round + 1, 0), "a.md", old, of(&text));
+        assert_eq!(placed, Ok(Placed::Done));
+        assert_eq!(folder.version("a.md"), Ok(of(&text)));
+        match round % 3 {
+            // In place, with the same length.
+            0 => fs::write(&path, &other).unwrap(),
+            // Another file under the same name.
+            1 => {
+                fs::write(project.path().join("b.md"), &other).unwrap();
+                fs::rename(project.path().join("b.md"), &path).unwrap();
+            }
+            _ => fs::remove_file(&path).unwrap(),
+        }
+        let found = if round % 3 == 2 { None } else { of(&other) };
+        assert_eq!(folder.version("a.md"), Ok(found), "round {round}");
+        let placed = folder.place(&tag(round + 1, 0), "a.md", of(&text), of("x"));
+        assert_ne!(placed, Ok(Placed::Done));
+    }
+}
+
+#[test]
+fn lists_are_sorted_and_leave_out_what_is_reserved() {
+    let (project, folder) = project();
+    for path in ["b.md", "a/c.md", "a.md", "toolgate.yaml", ".toolgate/x", ".hidden"] {
+        let path = project.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    }
+    let paths = |under| {
+        let listing = folder.list(under).unwrap()?;
+        assert!(!listing.cut);
+        Some(listing.files.into_iter().map(|file| file.path).collect::<Vec<_>>())
+    };
+    let some = |paths: &[&str]| Some(paths.iter().map(|path| (*path).to_owned()).collect());
+    assert_eq!(paths(None), some(&["a.md", "a/c.md", "b.md"]));
+    assert_eq!(paths(Some("a")), some(&["a/c.md"]));
+    assert_eq!(paths(Some("b.md")), some(&["b.md"]));
+    assert_eq!(paths(Some("none")), None);
+    for under in ["", "..", ".toolgate", "a/../..", "/", "ToolGate.yaml"] {
+        let outside = Err(FilesFault::Outside { path: under.to_owned() });
+        assert_eq!(folder.list(Some(under)), outside, "{under}");
+    }
+    for number in 0..2_100 {
+        fs::write(project.path().join(format!("a/{number}")), "").unwrap();
+    }
+    let listing = folder.list(None).unwrap().unwrap();
+    assert!(listing.cut && listing.files.len() == 2_000);
+}
