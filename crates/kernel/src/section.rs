@@ -104,8 +104,10 @@ pub struct Projection {
     pub path: &'static str,
     /// Where calls keep the fingerprint of the file as they left it, as text.
     pub key: Key,
-    /// What a person changed, from the file as the person left it; absent when it is gone.
-    pub take_in: fn(&Project, Option<&[u8]>) -> Result<Vec<Change>, String>,
+    /// What a person changed, from the file as the person left it.
+    pub take_in: fn(&Project, &[u8]) -> Result<Vec<Change>, String>,
+    /// The file as calls write it.
+    pub render: fn(&Project) -> Vec<u8>,
 }
 
 impl Projection {

@@ -338,7 +338,11 @@ fn a_run_that_is_told_to_stop_is_taken_up_again() {
     }
     let out = desk.ok(&run);
     assert!(out.contains("✓ Completed."), "{out}");
-    assert_eq!(desk.ok(&["sessions", "list"]).lines().count(), 1, "one session, taken up again and again");
+    assert_eq!(
+        desk.ok(&["sessions", "list"]).lines().count(),
+        1,
+        "one session, taken up again and again"
+    );
     desk.ok(&["verify"]);
 }
 

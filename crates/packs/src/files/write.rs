@@ -39,7 +39,6 @@ fn write_spec() -> SpecDraft {
 
 fn write(tx: &mut Transaction, params: WriteFile) -> Result<Output, Fault> {
     let path = params.path.as_str();
-    not_kept_by_others(tx, path)?;
     let there = tx.file_version(path).map_err(|fault| fault.at("path"))?.is_some();
     let bytes = counted(params.content.len(), "byte");
     tx.write_file(path, Some(params.content.into_bytes())).map_err(|fault| fault.at("path"))?;
@@ -78,7 +77,6 @@ fn edit_spec() -> SpecDraft {
 
 fn edit(tx: &mut Transaction, params: EditFile) -> Result<Output, Fault> {
     let path = params.path.as_str();
-    not_kept_by_others(tx, path)?;
     let (old, new) = (params.old_text.as_str(), params.new_text.as_str());
     if old.is_empty() {
         let message = "old_text: must not be empty; write_file replaces a whole file.";
@@ -115,18 +113,4 @@ fn draft(name: &str, about: &str) -> SpecDraft {
         .argument_alias("path", "file_path")
         .argument_alias("path", "filename")
         .touches(|args| Ok(touch(args, Access::Write)))
-}
-
-/// A file that shows state is written by the tools of that state. Written here, it would be taken
-/// in as if a person had changed it.
-fn not_kept_by_others(tx: &Transaction, path: &str) -> Result<(), Fault> {
-    let plain = path.trim_end_matches(['.', ' ']).to_lowercase();
-    let kept = tx.agent().toolset.projections().any(|shown| shown.path == plain);
-    if !kept {
-        return Ok(());
-    }
-    let message = format!(
-        "{path} shows what other tools keep, and only they write it. Use those tools instead."
-    );
-    Err(Fault::failed(message).at("path"))
 }

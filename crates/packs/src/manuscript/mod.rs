@@ -70,7 +70,12 @@ pub fn manuscript(chosen: ManuscriptTools) -> Result<Pack, SpecRefusal> {
             None => family,
         });
     }
-    section.projection = whole.map(|key| Projection { path: PATH, key, take_in: take_in::take_in });
+    section.projection = whole.map(|key| Projection {
+        path: PATH,
+        key,
+        take_in: take_in::take_in,
+        render: |project| render::render(&block::blocks(&project.state)).into_bytes(),
+    });
     section.variables = vec![
         Variable { name: "total_words", show: total_words },
         Variable { name: "section_count", show: section_count },

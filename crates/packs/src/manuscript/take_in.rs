@@ -18,10 +18,7 @@ use super::{PATH, manuscript_key};
 const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// What a person changed, from the file as the person left it.
-pub(super) fn take_in(project: &Project, content: Option<&[u8]>) -> Result<Vec<Change>, String> {
-    let Some(content) = content else {
-        return Err(format!("{PATH} was removed; the manuscript itself is still there."));
-    };
+pub(super) fn take_in(project: &Project, content: &[u8]) -> Result<Vec<Change>, String> {
     if content.len() > FILE_BYTES_MAX {
         return Err(format!(
             "{PATH} has {} bytes; at most {FILE_BYTES_MAX} can be taken in. Make it shorter.",

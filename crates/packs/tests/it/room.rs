@@ -5,23 +5,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolgate_kernel::agent::{Agent, AgentDraft, Phase};
+use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::envelope::{Code, Envelope};
-use toolgate_kernel::event::Change;
 use toolgate_kernel::fold::{Counted, World};
-use toolgate_kernel::key::{Access, Key};
-use toolgate_kernel::names::{PhaseName, SectionName};
+use toolgate_kernel::names::PhaseName;
+use toolgate_kernel::phase::{Phase, Transition};
 use toolgate_kernel::policy::Policy;
 use toolgate_kernel::seal::SigningKey;
-use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
-use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_packs::files::files;
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_packs::notes::notes;
 use toolgate_packs::phase::phase;
-use toolgate_runtime::port::{Fault, Output};
-use toolgate_runtime::{Crew, Driver, MemoryStore, Nothing, Pack, Runtime, Toolbox, tool};
+use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, Toolbox};
 use toolgate_testkit::Folder;
 
 use crate::support::{FixedClock, client, session_id};
@@ -37,28 +33,6 @@ pub(crate) struct Room {
 pub(crate) fn packs() -> Vec<Pack> {
     let chosen = ManuscriptTools { read: true, write: true, beats: true };
     vec![notes().unwrap(), manuscript(chosen).unwrap(), phase().unwrap(), files().unwrap()]
-}
-
-/// A tool that stands for the driver, which takes in what a person changed.
-fn person() -> Pack {
-    let draft = SpecDraft::new("take_in", "Takes in the file.")
-        .effect(Effect::Staged)
-        .touches(|_| Ok(vec![(Access::Write, Key::parse("manuscript")?)]));
-    let take_in = tool(draft, |tx, _: Nothing| {
-        let projection = tx.agent().toolset.projections()[0].clone();
-        let content = tx.read_file(projection.path)?;
-        let changes = (projection.take_in)(tx.project(), content.as_deref());
-        let changes = changes.map_err(Fault::failed)?;
-        for change in &changes {
-            match change {
-                Change::Put { key, value, .. } => tx.put(key, value)?,
-                Change::Remove { key } => tx.remove(key)?,
-                Change::Push { .. } | Change::Clear {} => unreachable!(),
-            }
-        }
-        Ok(Output::message(changes.len().to_string()))
-    });
-    Pack::new(Section::new(SectionName::parse("person").unwrap()), vec![take_in.unwrap()])
 }
 
 impl Room {
@@ -77,12 +51,11 @@ impl Room {
     }
 
     async fn driver(runtime: &Arc<Runtime>, policies: Vec<Arc<dyn Policy>>) -> Driver {
-        let mut packs = packs();
-        packs.push(person());
+        let packs = packs();
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         let name = |name| PhaseName::parse(name).unwrap();
         let to = |from, to: &[&'static str]| Phase {
-            transitions: to.iter().copied().map(name).collect(),
+            transitions: to.iter().copied().map(name).map(Transition::to).collect(),
             ..Phase::new(name(from))
         };
         let phases =

@@ -7,10 +7,11 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::{Digest, unhex};
 use toolgate_kernel::event::{Change, Event, ProjectEvent, StreamId};
 use toolgate_kernel::fold::{Project, Slot};
+use toolgate_kernel::names::CallId;
 use toolgate_kernel::section::Projection;
 
 use super::{DriveFault, Driver};
-use crate::port::{FilesFault, StoreFault};
+use crate::port::{FilesFault, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
 
 /// Who is named as the author of what was found in a file: whoever can write there is a person.
@@ -26,8 +27,10 @@ impl Driver {
                 Err(FilesFault::None) => return Ok(()),
                 found => found?,
             };
-            if found.is_some() && found != kept(&project, projection) {
-                self.take_in_file(projection).await?;
+            match (found, kept(&project, projection)) {
+                (Some(found), kept) if Some(found) != kept => self.take_in_file(projection).await?,
+                (None, Some(kept)) => self.restore(projection, kept)?,
+                (Some(_) | None, _) => {}
             }
         }
         Ok(())
@@ -45,7 +48,7 @@ impl Driver {
                 // Another session took it in meanwhile.
                 return Ok(());
             }
-            let changes = match (projection.take_in)(&project, Some(&content)) {
+            let changes = match (projection.take_in)(&project, &content) {
                 Ok(changes) => changes,
                 Err(reason) => return self.cannot_take_in(projection.path, found, &reason).await,
             };
@@ -60,6 +63,19 @@ impl Driver {
             }
         }
         Err(DriveFault::Stopped)
+    }
+
+    /// Writes a file that somebody removed. What a person wrote in another form comes back with
+    /// the next call that writes it.
+    fn restore(&self, projection: &Projection, kept: Digest) -> Result<(), DriveFault> {
+        let content = (projection.render)(&self.runtime.project().0);
+        if Digest::of(&content) == kept {
+            let tag = StageTag { session: self.session.id.clone(), call: CallId(0), at: 0 };
+            self.runtime.files.stage(&tag, projection.path, Some(&content))?;
+            // Somebody may have written it meanwhile: then it is a person's.
+            self.runtime.files.place(&tag, projection.path, None, Some(kept))?;
+        }
+        Ok(())
     }
 
     async fn taken_in(
