@@ -1,13 +1,14 @@
-//! Decides what a person sees: plain lines that fit eighty columns, nothing secret.
+//! Decides how anything is printed: lines that fit the terminal, nothing secret, nothing that acts on it.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use console::{measure_text_width, style, truncate_str};
 use serde::Serialize;
-use toolgate_kernel::event::{CallRefused, Ending, Event, Outcome};
+use toolgate_kernel::event::Ending;
 use toolgate_runtime::Driver;
 
-/// Columns that a line may take.
+/// Columns that a line takes when nobody can say how wide the terminal is.
 const COLUMNS: usize = 80;
 
 /// Whether something could not be printed.
@@ -16,7 +17,13 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// Prints a line. Whoever stops reading does not stop the work; what is lost for another reason
 /// is told at the end.
 pub(crate) fn say(line: &str) {
-    if let Err(error) = writeln!(std::io::stdout().lock(), "{line}")
+    put(&format!("{line}\n"));
+}
+
+/// Prints a part of a line.
+pub(crate) fn put(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
         LOST.store(true, Ordering::Relaxed);
@@ -29,9 +36,30 @@ pub(crate) fn all_said() -> bool {
 }
 
 /// Prints one JSON value on one line.
-pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    say(&serde_json::to_string(value)?);
-    Ok(())
+pub(crate) fn json(value: &impl Serialize) {
+    match serde_json::to_string(value) {
+        Ok(line) => say(&line),
+        Err(_) => LOST.store(true, Ordering::Relaxed),
+    }
+}
+
+/// Prints a text of several lines, two columns in, wrapped where the terminal ends.
+pub(crate) fn paragraph(text: &str) {
+    visible_lines(text).lines().for_each(|line| hanging(&format!("  {line}"), 2));
+}
+
+/// Prints a line, wrapped where the terminal ends; what follows hangs some columns in.
+pub(crate) fn hanging(line: &str, indent: usize) {
+    let (mut out, mut empty) = (String::new(), true);
+    for word in line.split_inclusive(' ') {
+        if !empty && width(&out) + width(word.trim_end()) > columns() {
+            say(out.trim_end());
+            out = " ".repeat(indent);
+        }
+        out.push_str(word);
+        empty &= word.trim().is_empty();
+    }
+    say(out.trim_end());
 }
 
 /// Prints why a command did not work, cause by cause; as one JSON value for who asked for JSON.
@@ -70,28 +98,6 @@ pub(crate) fn replaced_config(driver: &Driver) {
     }
 }
 
-/// One line per call: done, failed or refused, and why.
-pub(crate) fn call_line(event: &Event) -> Option<String> {
-    let (mark, envelope) = if let Event::CallSettled(settled) = event {
-        let mark = match settled.outcome {
-            Outcome::Done if settled.envelope.ok => "✓",
-            Outcome::Done | Outcome::Failed => "✗",
-            Outcome::Unknown => "?",
-        };
-        (mark, &settled.envelope)
-    } else if let Event::CallRefused(CallRefused { envelope, .. }) = event {
-        ("⊘", envelope)
-    } else {
-        return None;
-    };
-    let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
-    Some(fit(&format!(
-        "  {mark} {} — {code}{}",
-        visible(&envelope.tool),
-        visible(&envelope.message)
-    )))
-}
-
 /// How a session ended, in words.
 pub(crate) fn ending(ending: Ending) -> &'static str {
     match ending {
@@ -105,16 +111,63 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
     }
 }
 
-/// Cuts a line so that it fits.
-pub(crate) fn fit(line: &str) -> String {
-    if line.chars().count() <= COLUMNS {
-        return line.to_owned();
-    }
-    line.chars().take(COLUMNS - 1).chain(['…']).collect()
+/// Columns of the terminal, between forty and a hundred.
+pub(crate) fn columns() -> usize {
+    let found = console::Term::stdout().size_checked();
+    found.map_or(COLUMNS, |(_, columns)| usize::from(columns).clamp(40, 100))
 }
 
-/// Text of a model with what cannot be seen, or would act on a terminal, made visible.
+/// Cuts a line so that it fits, by what a terminal shows of it.
+pub(crate) fn fit(line: &str) -> String {
+    truncate_str(line, columns(), "…").into_owned()
+}
+
+/// The columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    measure_text_width(text)
+}
+
+/// A text in the background, where the terminal can show that.
+pub(crate) fn dim(text: &str) -> String {
+    style(text).dim().to_string()
+}
+
+/// A text in the foreground, where the terminal can show that.
+pub(crate) fn bold(text: &str) -> String {
+    style(text).bold().to_string()
+}
+
+/// A mark in its colour, where the terminal can show that: done, failed, refused.
+pub(crate) fn mark(mark: char) -> String {
+    let shown = style(mark);
+    let coloured = match mark {
+        '✓' => shown.green(),
+        '✗' => shown.red(),
+        _ => shown.yellow(),
+    };
+    coloured.to_string()
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Text of a model on one line, with what cannot be seen, or would act on a terminal, made visible.
 pub(crate) fn visible(text: &str) -> String {
+    visible_lines(text).replace('\n', " ")
+}
+
+/// The same with its lines kept.
+pub(crate) fn visible_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         let hidden = c.is_control()
@@ -122,7 +175,7 @@ pub(crate) fn visible(text: &str) -> String {
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
             || matches!(c, '\u{e0000}'..='\u{e007f}');
         match c {
-            '\n' => out.push(' '),
+            '\n' => out.push('\n'),
             c if hidden => out.push_str(&format!("<U+{:04X}>", u32::from(c))),
             c => out.push(c),
         }
@@ -136,7 +189,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_shown() {
-        assert_eq!(visible("a\u{202e}b\u{1b}[2Jc"), "a<U+202E>b<U+001B>[2Jc");
-        assert_eq!(fit(&"x".repeat(90)).chars().count(), 80);
+        assert_eq!(visible("a\u{202e}b\u{1b}[2Jc\nd"), "a<U+202E>b<U+001B>[2Jc d");
+        assert_eq!(width(&fit(&"x".repeat(200))), columns());
+        assert_eq!(
+            width(&fit(&"字".repeat(200))),
+            columns() - columns().is_multiple_of(2) as usize
+        );
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(grouped(7), "7");
+        assert_eq!(grouped(1_234_567), "1,234,567");
     }
 }

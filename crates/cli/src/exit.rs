@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Failed,
     /// Wrong usage or configuration.
     Usage,
+    /// A person's word is due before it can go on.
+    Waiting,
     /// The log cannot be written or read.
     Log,
     /// Somebody else is at work on the session.
@@ -29,6 +31,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Waiting => 3,
             // What the system calls an input/output error.
             Exit::Log => 74,
             // What the system calls a passing failure.

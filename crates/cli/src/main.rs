@@ -3,9 +3,11 @@
 mod command;
 mod console;
 mod exit;
+mod live;
 mod person;
 mod project;
 mod stop;
+mod summary;
 
 use clap::{Parser, Subcommand};
 
@@ -19,9 +21,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     version,
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
-                  configuration\n  74 the log cannot be written or read\n  75 \
+                  configuration\n  3  a person's word is due\n  74 the log cannot be written or read\n  75 \
                   somebody else is at work on it; try again\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
-                  \"a picnic for eight\""
+                  \"a lighthouse keeper who collects storms\""
 )]
 struct Options {
     /// The project folder.
@@ -40,23 +42,28 @@ enum Command {
     Run(command::run::Options),
     /// Makes one tool call through the whole gate.
     Call(command::call::Options),
-    /// Lists, shows and exports sessions.
+    /// Says what the gate would decide on a call; nothing runs.
+    Explain(command::explain::Options),
+    /// Lists, shows, resumes, replays and exports sessions.
     Sessions(command::sessions::Options),
     /// Checks that the log is what was written.
     Verify(command::verify::Options),
     /// Prints a published JSON Schema.
     Schema(command::schema::Options),
+    /// Prints a completion script for a shell.
+    Completions(command::completions::Options),
 }
 
 impl Command {
     /// Whether whoever reads the output is a program.
     fn as_json(&self) -> bool {
         match self {
-            Self::Run(options) => options.json,
+            Self::Run(options) => options.how.json,
             Self::Call(options) => options.json,
             Self::Sessions(options) => options.json(),
             Self::Verify(options) => options.json,
-            Self::Schema(_) => false,
+            Self::Explain(options) => options.json,
+            Self::Schema(_) | Self::Completions(_) => false,
         }
     }
 }
@@ -68,9 +75,11 @@ fn main() -> std::process::ExitCode {
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
         Command::Call(options) => command::call::run(&place, &options),
+        Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),
+        Command::Completions(options) => command::completions::run(&options),
     };
     let exit = outcome.unwrap_or_else(|error| {
         console::complain(&error, as_json);

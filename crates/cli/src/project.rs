@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::config::{AgentText, PackName};
+use toolgate_kernel::config::AgentText;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
-use toolgate_packs::planning::planning;
+use toolgate_packs::enabled;
+use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
-use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
+use toolgate_runtime::{Crew, Runtime, Toolbox};
 use toolgate_store::Folder;
 use toolgate_store::SqliteStore;
 
 /// The agent that is used when there is no toolgate.yaml.
-const OWN_AGENT: &str = include_str!("../demo/agent.yaml");
+const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
 
 /// Where a command works.
 pub(crate) struct Place {
@@ -73,6 +74,21 @@ impl Place {
         Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
     }
 
+    /// Opens the project to look at it. Where there is no log yet, none is made.
+    pub(crate) fn look(&self) -> Result<Opened> {
+        if self.home()?.join("log.db").exists() {
+            return self.open();
+        }
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let key = SigningKey::from_bytes(&[0; 32]);
+        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
+        // Nothing is staged while somebody only looks, so the folder for it need not stay.
+        let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
+        let files = Arc::new(Folder::open(&self.folder, &staged)?);
+        std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
+        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
+    }
+
     /// The key, which must not lie where an agent's tools can reach.
     fn key(&self, create: Create) -> Result<[u8; 32]> {
         let (path, folder) = (key_path()?, self.folder.canonicalize()?);
@@ -91,7 +107,7 @@ impl Place {
         let (name, text) = self.config_text()?;
         let text: AgentText =
             serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
-        let packs = packs(&text)?;
+        let packs = enabled(&text)?;
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         let agent: Agent =
             text.build(sections).with_context(|| format!("{name} cannot be used"))?;
@@ -127,16 +143,6 @@ fn signed(log: &Path, key: &[u8; 32]) -> Result<Log> {
 pub(crate) enum Create {
     Yes,
     No,
-}
-
-fn packs(text: &AgentText) -> Result<Vec<Pack>> {
-    let mut packs = Vec::new();
-    for name in text.packs.as_deref().unwrap_or(&[PackName::Planning]) {
-        if *name == PackName::Planning {
-            packs.push(planning(text.planning.unwrap_or_default().strategy)?);
-        }
-    }
-    Ok(packs)
 }
 
 /// The key that signs the log: 32 random bytes outside every project, for this user alone.

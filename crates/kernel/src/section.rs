@@ -52,17 +52,25 @@ pub struct FamilySpec {
     pub layout: u16,
     /// Brings older layouts up to date on read.
     pub upcast: Option<Upcast>,
+    /// The whole these keys are parts of: a call that writes the whole may write them (ADR 0009).
+    pub whole: Option<Key>,
 }
 
 impl FamilySpec {
     /// A family in its first layout that calls may change.
     pub fn new(name: Family, home: Home) -> Self {
-        Self { name, home, guard: Guard::Open, layout: 1, upcast: None }
+        Self { name, home, guard: Guard::Open, layout: 1, upcast: None, whole: None }
     }
 
     /// The same, but only a person may change it.
     pub fn human_only(mut self) -> Self {
         self.guard = Guard::HumanOnly;
+        self
+    }
+
+    /// The same as parts of a whole, which changes whenever one of them does.
+    pub fn part_of(mut self, whole: Key) -> Self {
+        self.whole = Some(whole);
         self
     }
 
@@ -98,6 +106,13 @@ pub struct Projection {
     pub key: Key,
     /// What a person changed, from the file as the person left it; absent when it is gone.
     pub take_in: fn(&Project, Option<&[u8]>) -> Result<Vec<Change>, String>,
+}
+
+impl Projection {
+    /// Whether a key names this file, or its fingerprint.
+    pub fn shows(&self, key: &Key) -> bool {
+        *key == self.key || (key.family().as_str() == "file" && key.name() == self.path)
+    }
 }
 
 /// A part of the prompt: its text, its tools, its policies and the state it keeps.
@@ -296,9 +311,11 @@ impl Toolset {
     /// a file counts as a person's word, so no other tool may write there.
     pub(crate) fn shows_another(&self, tool: usize, key: &Key) -> bool {
         let own = self.entries.get(tool).map(|entry| &entry.section);
+        // Some file systems drop trailing dots and spaces, and some know no case.
+        let name = key.name().trim_end_matches(['.', ' ']);
         key.family().as_str() == FILE_FAMILY
             && self.projections.iter().any(|(section, projection)| {
-                Some(section) != own && projection.path.eq_ignore_ascii_case(key.name())
+                Some(section) != own && projection.path.eq_ignore_ascii_case(name)
             })
     }
 

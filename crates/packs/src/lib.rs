@@ -1,3 +1,41 @@
 //! Decides what the built-in tools do. A pack is a section of the prompt with its tools and state.
 
+pub mod files;
+pub mod manuscript;
+pub mod notes;
+pub mod phase;
 pub mod planning;
+mod text;
+
+use toolgate_kernel::config::{AgentText, PackName};
+use toolgate_kernel::tool::SpecRefusal;
+use toolgate_runtime::Pack;
+
+use manuscript::ManuscriptTools;
+
+/// The packs of a configuration, in the order of the prompt; a writer's when it names none.
+pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
+    let has = |name| text.packs.as_deref().unwrap_or(PackName::DEFAULT).contains(&name);
+    let tools = ManuscriptTools {
+        read: has(PackName::ManuscriptRead),
+        write: has(PackName::ManuscriptWrite),
+        beats: has(PackName::Beats),
+    };
+    let mut packs = Vec::new();
+    if has(PackName::Notes) {
+        packs.push(notes::notes()?);
+    }
+    if tools.read || tools.write || tools.beats {
+        packs.push(manuscript::manuscript(tools)?);
+    }
+    if has(PackName::Phase) {
+        packs.push(phase::phase()?);
+    }
+    if has(PackName::Files) {
+        packs.push(files::files()?);
+    }
+    if has(PackName::Planning) {
+        packs.push(planning::planning(text.planning.unwrap_or_default().strategy)?);
+    }
+    Ok(packs)
+}

@@ -2,11 +2,41 @@
 //!
 //! Read it along the path of a call: [`drive`] (judge, begin, settle), [`transaction`] for what
 //! a handler may reach, [`port`] for what is needed from outside.
+//!
+//! Embedding takes one tool, one phase and one policy:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use toolgate_kernel::{actor::Actor, agent::*, config::*, names::*, section::*, seal::*, tool::*};
+//! use toolgate_runtime::{port::{Clock, Output}, *};
+//! # use toolgate_kernel::time::Timestamp;
+//! # struct Noon;
+//! # impl Clock for Noon { fn now(&self) -> Timestamp { Timestamp(0) } }
+//! # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
+//! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
+//! let greet = tool(SpecDraft::new("greet", "Greets somebody."), |_, args: Greet| {
+//!     Ok(Output::message(format!("Hello, {}!", args.name)))
+//! })?;
+//! let pack = Pack::new(Section::new(SectionName::parse("manners")?), vec![greet]);
+//! let text: AgentText = serde_json::from_value(serde_json::json!({
+//!     "phases": { "DAY": { "tools": { "include": ["greet"] } } },
+//!     "policies": [{ "rule": { "tools": ["greet"], "deny": "args.name == 'Voldemort'", "message": "Not him." } }],
+//! }))?;
+//! let crew = Crew::new(Arc::new(text.build(vec![pack.section.clone()])?), Toolbox::of(&[pack]));
+//! let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(Noon), SigningKey::from_bytes(&[7; 32]));
+//! let me = Actor::Client("example".into());
+//! let mut driver = Driver::open(Arc::new(runtime), crew, SessionId::parse("s1")?, &me, "manners").await?;
+//! assert_eq!(driver.call(&me, "greet", r#"{"name": "Ada"}"#, None).await?.message, "Hello, Ada!");
+//! assert_eq!(driver.call(&me, "greet", r#"{"name": "Voldemort"}"#, None).await?.message, "Not him.");
+//! # Ok(()) }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(embed()).unwrap();
+//! ```
 
 mod checkpoint;
 pub mod crash;
 pub mod drive;
 mod execute;
+mod explain;
 pub mod log;
 pub mod memory;
 pub mod port;

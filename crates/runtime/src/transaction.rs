@@ -35,7 +35,7 @@ use toolgate_kernel::section::{FamilySpec, Guard, Home};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::Effect;
 
-use crate::port::{Clock, Fault, Files, Provider};
+use crate::port::{Clock, Fault, Files, Listing, Provider};
 
 /// Things a handler may ask for by their type.
 #[derive(Default, Clone)]
@@ -62,6 +62,8 @@ pub struct Transaction {
     session: Arc<Session>,
     project: Arc<Project>,
     staged: Staged,
+    /// The versions of staged files, worked out once.
+    staged_versions: BTreeMap<String, Option<Digest>>,
     reach: Reach,
     /// The states with this call's own changes, made when the first change is staged.
     session_state: Option<State>,
@@ -119,6 +121,7 @@ impl Transaction {
             session,
             project,
             staged,
+            staged_versions: BTreeMap::new(),
             reach,
             session_state: None,
             project_state: None,
@@ -299,12 +302,28 @@ impl Transaction {
         self.reach.shared.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
     }
 
+    /// The version of a file's content, with this call's own changes.
+    pub fn file_version(&self, path: &str) -> Result<Option<Digest>, Fault> {
+        if let Some(staged) = self.staged_versions.get(path) {
+            return Ok(*staged);
+        }
+        self.reach.shared.files.version(path).map_err(|fault| Fault::failed(fault.to_string()))
+    }
+
+    /// The plain files in a folder and below it, without this call's own changes; `None` when
+    /// there is no such folder, and everything when none is given.
+    pub fn list_files(&self, under: Option<&str>) -> Result<Option<Listing>, Fault> {
+        self.reach.shared.files.list(under).map_err(|fault| Fault::failed(fault.to_string()))
+    }
+
     /// Stages the content of a file; `None` removes it.
     pub fn write_file(&mut self, path: &str, content: Option<Vec<u8>>) -> Result<(), Fault> {
         self.writable()?;
         self.declared(&file_key(path)?)?;
         let bytes = content.as_ref().map_or(0, Vec::len);
         self.check_size(path, bytes)?;
+        let version = content.as_ref().map(|content| Digest::of(content));
+        self.staged_versions.insert(path.to_owned(), version);
         self.staged.files.insert(path.to_owned(), content);
         Ok(())
     }
@@ -326,11 +345,10 @@ impl Transaction {
             let version = match (touched.access, self.family(&touched.key).map(|spec| spec.home)) {
                 (Access::Write, Ok(Home::Session)) => changed(&self.session_state),
                 (Access::Write, Ok(Home::Project)) => changed(&self.project_state),
-                (Access::Write, Ok(Home::Files)) => match self.staged.files.get(touched.key.name())
-                {
-                    Some(content) => content.as_ref().map(|content| Digest::of(content)),
-                    None => touched.version,
-                },
+                (Access::Write, Ok(Home::Files)) => {
+                    let staged = self.staged_versions.get(touched.key.name());
+                    staged.copied().unwrap_or(touched.version)
+                }
                 (Access::Write, Err(_)) | (Access::Read, _) => touched.version,
             };
             Touched { version, ..touched.clone() }
@@ -388,9 +406,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// What a call changes must be in its footprint, or nobody could have judged it.
+    /// What a call changes must be in its footprint, or nobody could have judged it; a part may be
+    /// there by its whole.
     fn declared(&self, key: &Key) -> Result<(), Fault> {
-        let writes = |(access, touched): &(Access, Key)| *access == Access::Write && touched == key;
+        let whole = self.family(key).ok().and_then(|family| family.whole.as_ref());
+        let writes = |(access, touched): &(Access, Key)| {
+            *access == Access::Write && (touched == key || Some(touched) == whole)
+        };
         if self.call.keys().iter().any(writes) {
             return Ok(());
         }

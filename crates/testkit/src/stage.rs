@@ -12,7 +12,7 @@ use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{SectionName, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Section};
-use toolgate_packs::planning::planning;
+use toolgate_packs::enabled;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Files, Store};
 use toolgate_runtime::{Crew, Driver, OpenFault, Pack, Runtime, Toolbox};
@@ -350,8 +350,8 @@ fn crew(scenario: &Scenario, props: &Arc<Props>) -> Result<Crew> {
         let families = if at == 0 { families(scenario) } else { Vec::new() };
         packs.push(pack(text, families, props)?);
     }
-    if let Some(text) = scenario.agent.planning {
-        packs.push(planning(text.strategy)?);
+    if scenario.agent.packs.is_some() {
+        packs.extend(enabled(&scenario.agent)?);
     }
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent: Agent = scenario.agent.clone().build(sections)?;

@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod crash;
 mod fuzz;
+mod picture;
 mod step;
 mod tidy;
 
@@ -26,6 +27,7 @@ usage: cargo xtask <chore>
   crash [args]                     kill the process at every crash point and resume
   seeded [args]                    put known bugs in, one by one; each must be caught
   bench [args]                     the measurements of toolgate itself
+  picture                          the pictures of the docs, drawn from real runs
 ";
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn run(args: &[String]) -> anyhow::Result<()> {
         "fuzz" => fuzz::run(rest),
         "crash" | "seeded" => crash::run(chore, rest),
         "bench" => bench::run(rest),
+        "picture" => no_arguments(rest).and_then(|()| picture::run()),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             Ok(())

@@ -65,7 +65,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         }
         let envelope = driver.call(&actor, &options.tool, &options.args, None).await?;
         if options.json {
-            console::json(&envelope)?;
+            console::json(&envelope);
         } else {
             let text = if envelope.message.is_empty() { "Done." } else { &envelope.message };
             console::say(&console::visible(text));

@@ -1,6 +1,8 @@
 //! One file per command.
 
 pub(crate) mod call;
+pub(crate) mod completions;
+pub(crate) mod explain;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod sessions;

@@ -1,90 +1,101 @@
 //! `toolgate run`: the agent on a model, from the start or from where it stopped.
 
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::event::{Ending, Event, ProjectEvent, Record, StreamId};
-use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::event::{Ending, ProjectEvent, Record, Said, StreamId};
+use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::Provider;
+use toolgate_runtime::port::{Clock, Provider};
 use toolgate_runtime::{Committed, Crew, Driver, Halt, Runtime};
 use toolgate_wire::script::Script;
 
 use crate::console;
 use crate::exit::Exit;
+use crate::live::{Detail, Live};
 use crate::person::AtTerminal;
 use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::stop::Stop;
+use crate::summary::Summary;
 
 /// The script that plays the model when none is configured.
-const OWN_SCRIPT: &str = include_str!("../../demo/script.yaml");
+const OWN_SCRIPT: &str = include_str!("../../demo/story.yaml");
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  toolgate run \"a picnic for eight\"")]
+#[command(after_help = "Examples:\n  toolgate run \"a lighthouse keeper who collects storms\"\n  \
+                  toolgate run                          go on where it stopped\n  \
+                  toolgate run --feedback \"Less rain.\"  say something, then go on")]
 pub(crate) struct Options {
-    /// What you want. Leave it out to go on with the newest unfinished session.
+    /// What you want written. Leave it out to go on with the newest unfinished session.
     premise: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Begin a new session even though there is one already.
+    #[arg(long)]
+    new: bool,
+}
+
+/// How a session is driven and shown.
+#[derive(Args)]
+pub(crate) struct How {
     /// The model: `script:FILE` plays a file.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Begin a new session even when the same one is unfinished.
-    #[arg(long)]
-    new: bool,
+    /// Words for the model, shown once, in the next iteration.
+    #[arg(long, value_name = "TEXT")]
+    feedback: Option<String>,
+    /// Show arguments and results of every call.
+    #[arg(long, short, conflicts_with_all = ["json", "quiet"])]
+    verbose: bool,
     /// Print one committed event per line as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     /// Print only the ending.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     quiet: bool,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let mut crew = place.crew()?;
-    crew.provider = Some(model(options)?);
-    crew.person = AtTerminal::here();
+    let crew = crew(place, &options.how)?;
     let opened = place.open()?;
     block_on(async {
-        let mut stop = Stop::listen()?;
-        let (mut driver, premise) = driver(&opened, crew, options).await?;
-        console::replaced_config(&driver);
-        if !options.json && !options.quiet {
-            let session = driver.session();
-            console::say(&console::fit(&format!(
-                "session {}: {}",
-                session.id,
-                console::visible(&premise)
-            )));
-        }
-        let watched = watch(&opened.runtime, &mut driver, &premise, options, &mut stop).await?;
-        let (ending, note) = match watched {
-            Watched::Ended(ending, note) => (ending, note),
-            Watched::Parked(exit) => {
-                console::hint("Parked. Everything so far is in the log; go on with: toolgate run");
-                return Ok(exit);
+        let stop = Stop::listen()?;
+        match begin(&opened, crew, options).await? {
+            Begun::Driver(driver, premise) => {
+                drive(&opened, *driver, &premise, &options.how, stop).await
             }
-        };
-        let completed = ending == Ending::Completed;
-        if !options.json {
-            let mark = if completed { "✓" } else { "✗" };
-            let note = console::visible(&note);
-            console::say(&console::fit(&format!("{mark} {}. {note}", console::ending(ending))));
-            let id = driver.session().id.clone();
-            console::hint(&format!("The whole story: toolgate sessions show {id}"));
+            Begun::Completed(session) => completed(&opened, &session, &options.how).await,
         }
-        Ok(if completed { Exit::Done } else { Exit::Failed })
     })
 }
 
-fn model(options: &Options) -> Result<Arc<dyn Provider>> {
-    let Some(model) = &options.model else {
-        if !options.json && !options.quiet {
-            console::hint("No model is configured, so a script plays one (--model script:FILE).");
-        }
+/// Drives one session that is named, as `sessions resume` does.
+pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
+    let crew = crew(place, how)?;
+    let opened = place.open()?;
+    block_on(async {
+        let stop = Stop::listen()?;
+        let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
+        let premise = driver.session().title.to_string();
+        drive(&opened, driver, &premise, how, stop).await
+    })
+}
+
+fn crew(place: &Place, how: &How) -> Result<Crew> {
+    let mut crew = place.crew()?;
+    crew.provider = Some(model(how)?);
+    crew.person = AtTerminal::here();
+    Ok(crew)
+}
+
+fn model(how: &How) -> Result<Arc<dyn Provider>> {
+    let Some(model) = &how.model else {
         return Ok(Arc::new(Script::parse("demo", OWN_SCRIPT)?));
     };
     let Some(file) = model.strip_prefix("script:") else {
@@ -94,36 +105,55 @@ fn model(options: &Options) -> Result<Arc<dyn Provider>> {
     Ok(Arc::new(Script::parse(file, &yaml)?))
 }
 
-/// The session to drive: the newest unfinished one that fits, or a new one.
-async fn driver(opened: &Opened, crew: Crew, options: &Options) -> Result<(Driver, String)> {
-    let unfinished = if options.new { None } else { unfinished(opened).await? };
-    match (unfinished, &options.premise) {
-        (Some(session), premise)
-            if premise.as_ref().is_none_or(|premise| *premise == *session.title) =>
-        {
+/// What `run` found to do.
+enum Begun {
+    /// A session to drive, and what it is about.
+    Driver(Box<Driver>, String),
+    /// Nothing: the session is complete.
+    Completed(Box<Session>),
+}
+
+/// The session to drive: the newest one that fits, or a new one.
+async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> {
+    let newest = if options.new { None } else { newest(opened).await? };
+    let premise = options.premise.as_deref();
+    if premise.is_some_and(|premise| premise.trim().is_empty()) {
+        bail!("the premise is blank; say what you want written");
+    }
+    match (newest, premise) {
+        (Some(session), premise) if premise.is_none_or(|premise| same(premise, &session)) => {
+            if session.ended.is_some() {
+                return Ok(Begun::Completed(Box::new(session)));
+            }
             let runtime = Arc::clone(&opened.runtime);
             let driver = Driver::resume(runtime, crew, session.id.clone()).await?;
-            Ok((driver, session.title.to_string()))
+            Ok(Begun::Driver(Box::new(driver), session.title.to_string()))
         }
         (Some(session), Some(_)) => bail!(
-            "session {} is not finished: {:?}. Run without a premise to go on with it, or add --new",
+            "session {} is about something else: {:?}. Run without a premise to go on with it, \
+             or add --new",
             session.id,
             session.title
         ),
-        (None, Some(premise)) if premise.trim().is_empty() => {
-            bail!("the premise is blank; say what you want")
-        }
-        (_, None) => bail!("say what you want: toolgate run \"a picnic for eight\""),
+        (_, None) => bail!(
+            "say what you want written: toolgate run \"a lighthouse keeper who collects storms\""
+        ),
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
             let driver = Driver::open(runtime, crew, new_id()?, &actor, premise).await?;
-            Ok((driver, premise.clone()))
+            Ok(Begun::Driver(Box::new(driver), premise.to_owned()))
         }
     }
 }
 
-async fn unfinished(opened: &Opened) -> Result<Option<Session>> {
+/// Whether a session is about a premise. A title is cut; the first iteration has all of it.
+fn same(premise: &str, session: &Session) -> bool {
+    let about = if session.seed.is_empty() { &session.title } else { &session.seed };
+    premise.trim() == about.trim()
+}
+
+async fn newest(opened: &Opened) -> Result<Option<Session>> {
     let store = opened.store.as_ref();
     let mut project = Project::default();
     let apply = |record: Record<ProjectEvent>, _: &_| project.apply(&record);
@@ -134,7 +164,7 @@ async fn unfinished(opened: &Opened) -> Result<Option<Session>> {
         let stream = StreamId::Session(id.clone());
         read_from(store, &stream, Tip::START, |record, _| session.apply(&record)).await?;
         let newer = newest.as_ref().is_none_or(|newest| newest.opened_at <= session.opened_at);
-        if session.ended.is_none() && session.seq > 0 && newer {
+        if session.seq > 0 && newer {
             newest = Some(session);
         }
     }
@@ -143,7 +173,6 @@ async fn unfinished(opened: &Opened) -> Result<Option<Session>> {
 
 /// An id that sorts by time and that two processes do not make at once.
 fn new_id() -> Result<SessionId> {
-    use toolgate_runtime::port::Clock;
     let mut random = [0; 2];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let moment = SystemClock.now().to_string();
@@ -152,10 +181,113 @@ fn new_id() -> Result<SessionId> {
     Ok(SessionId::parse(&format!("run-{digits}-{a:02x}{b:02x}"))?)
 }
 
+/// Drives a session and shows it.
+async fn drive(
+    opened: &Opened,
+    mut driver: Driver,
+    premise: &str,
+    how: &How,
+    mut stop: Stop,
+) -> Result<Exit> {
+    console::replaced_config(&driver);
+    let id = driver.session().id.clone();
+    if let Some(text) = &how.feedback {
+        let text = text.trim().to_owned();
+        let who = Actor::Client("cli".into());
+        opened.runtime.say(&id, &who, Said::Feedback { text }).await?;
+    }
+    let plain = !how.json && !how.quiet;
+    if plain {
+        if how.model.is_none() {
+            console::hint(
+                "No model is configured: a script plays one. Your own: --model script:FILE",
+            );
+        }
+        console::say(&console::fit(&format!("session {id}: {}", console::visible(premise))));
+    }
+    let detail = if how.verbose { Detail::Full } else { Detail::Lines };
+    let words = words(opened, &driver);
+    let settings = driver.agent().settings.clone();
+    let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
+    let watched = watch(&opened.runtime, &mut driver, premise, how, &live, &mut stop).await?;
+    let (ending, note) = match watched {
+        Watched::Ended(ending, note) => (ending, note),
+        Watched::Waiting(note) => {
+            console::hint(&note);
+            console::hint("Go on with: toolgate run, at a terminal, where you are asked.");
+            return Ok(Exit::Waiting);
+        }
+        Watched::Parked(exit) => {
+            console::hint("Parked. Everything so far is in the log; go on with: toolgate run");
+            return Ok(exit);
+        }
+    };
+    if plain {
+        let summary = Summary::read(opened.store.as_ref(), &id).await?;
+        summary.print(words().as_deref());
+    }
+    if !how.json {
+        // The words of a completed run were just shown.
+        let shown = plain && ending == Ending::Completed;
+        ended(ending, if shown { "" } else { &note });
+        console::hint(&format!("The whole story: toolgate sessions show {id}"));
+    }
+    Ok(if ending == Ending::Completed { Exit::Done } else { Exit::Failed })
+}
+
+fn ended(ending: Ending, note: &str) {
+    let mark = if ending == Ending::Completed { '✓' } else { '✗' };
+    console::say("");
+    console::say(&format!("{mark} {}.", console::ending(ending)));
+    console::paragraph(note);
+}
+
+/// Says of a session that it is over, with its figures.
+async fn completed(opened: &Opened, session: &Session, how: &How) -> Result<Exit> {
+    let ending = session.ended.unwrap_or(Ending::Completed);
+    if how.json {
+        console::json(&serde_json::json!({ "session": session.id, "ended": ending }));
+    } else {
+        let word = console::ending(ending);
+        console::say(&console::fit(&format!(
+            "session {} is over ({}): {}",
+            session.id,
+            word.to_lowercase(),
+            console::visible(&session.title)
+        )));
+        if !how.quiet {
+            Summary::read(opened.store.as_ref(), &session.id).await?.print(None);
+        }
+        console::hint("Begin another one with: toolgate run --new \"…\"");
+    }
+    Ok(if ending == Ending::Completed { Exit::Done } else { Exit::Failed })
+}
+
+/// How many words the manuscript has, where a section can tell.
+fn words(
+    opened: &Opened,
+    driver: &Driver,
+) -> impl Fn() -> Option<String> + Clone + Send + Sync + 'static {
+    let (runtime, agent) = (Arc::clone(&opened.runtime), Arc::clone(driver.agent()));
+    let session = Arc::new(Session::new(driver.session().id.clone()));
+    move || {
+        let toolset = &agent.toolset;
+        let variable = toolset.variables().iter().find(|word| word.name == "total_words")?;
+        let (project, _) = runtime.project();
+        let now = SystemClock.now();
+        let world =
+            World { session: &session, project: &project, toolset, now, counted: Counted::NotYet };
+        let words = (variable.show)(&world);
+        Some(words.parse().map(console::grouped).unwrap_or(words))
+    }
+}
+
 /// How driving came to its end.
 enum Watched {
     /// The session did.
     Ended(Ending, String),
+    /// A person's word is due.
+    Waiting(String),
     /// Somebody told the program to stop. The session can be taken up again.
     Parked(Exit),
 }
@@ -165,64 +297,61 @@ async fn watch(
     runtime: &Runtime,
     driver: &mut Driver,
     premise: &str,
-    options: &Options,
+    how: &How,
+    live: &Live,
     stop: &mut Stop,
 ) -> Result<Watched> {
-    let mut events = runtime.observe();
-    let show = |events: &mut tokio::sync::broadcast::Receiver<Committed>| -> Result<()> {
-        loop {
-            match events.try_recv() {
-                Ok(Committed::Session(_, record)) => print(&record, options)?,
-                Ok(Committed::Project(_)) => {}
-                Err(TryRecvError::Lagged(lost)) => {
-                    console::hint(&format!(
-                        "{lost} events went by too fast to show; they are in the log."
-                    ));
-                }
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return Ok(()),
-            }
+    let events = Events(Mutex::new(runtime.observe()));
+    let tap = |text: &str| {
+        if !how.json && !how.quiet {
+            // What was committed before these words is shown before them.
+            events.show(how, live);
+            live.words(text);
         }
     };
-    let tap = |_: &str| {};
     let driving = driver.run(premise, &tap);
     let stop = stop.heard();
     tokio::pin!(driving, stop);
-    let ended = loop {
+    let halted = loop {
         tokio::select! {
             biased;
-            ended = &mut driving => break ended,
+            halted = &mut driving => break halted,
             // What is under way is dropped, as in a crash, and a resume settles it.
             exit = &mut stop => {
-                show(&mut events)?;
+                events.show(how, live);
+                live.done();
                 return Ok(Watched::Parked(exit));
             }
-            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => show(&mut events)?,
+            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => {
+                events.show(how, live);
+            }
         }
     };
-    show(&mut events)?;
-    Ok(match ended? {
+    events.show(how, live);
+    live.done();
+    Ok(match halted? {
         Halt::Ended(ending, note) => Watched::Ended(ending, note),
-        Halt::Waiting(note) => {
-            console::hint(&note);
-            Watched::Parked(Exit::Busy)
-        }
+        Halt::Waiting(note) => Watched::Waiting(note),
     })
 }
 
-fn print(record: &Record<Event>, options: &Options) -> Result<()> {
-    if options.json {
-        return console::json(record);
+/// What was committed and is not shown yet.
+struct Events(Mutex<Receiver<Committed>>);
+
+impl Events {
+    fn show(&self, how: &How, live: &Live) {
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match events.try_recv() {
+                Ok(Committed::Session(_, record)) if how.json => console::json(&record),
+                Ok(Committed::Session(_, record)) if !how.quiet => live.event(&record),
+                Ok(Committed::Project(record)) if !how.json && !how.quiet => live.project(&record),
+                Ok(_) => {}
+                Err(TryRecvError::Lagged(lost)) => console::hint(&format!(
+                    "{lost} events went by too fast to show; they are in the log."
+                )),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
     }
-    if options.quiet {
-        return Ok(());
-    }
-    if let Event::ModelReplied { text, .. } = &record.event
-        && !text.is_empty()
-    {
-        console::say(&console::fit(&console::visible(text)));
-    }
-    if let Some(line) = console::call_line(&record.event) {
-        console::say(&line);
-    }
-    Ok(())
 }

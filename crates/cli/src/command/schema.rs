@@ -6,9 +6,10 @@ use serde_json::Value;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record};
+use toolgate_kernel::gate::Explanation;
 use toolgate_wire::script::ScriptText;
 
-use super::sessions::{Export, Glance};
+use super::sessions::{Export, Shown};
 use crate::console;
 use crate::exit::Exit;
 
@@ -33,6 +34,8 @@ pub(crate) enum What {
     InboxEvent,
     /// What a caller is told of a call.
     Envelope,
+    /// `toolgate explain --json`.
+    Explanation,
     /// `toolgate sessions show --json`.
     Session,
     /// `toolgate sessions export`.
@@ -52,7 +55,8 @@ fn schema(what: What) -> Value {
         What::ProjectEvent => schemars::schema_for!(Record<ProjectEvent>),
         What::InboxEvent => schemars::schema_for!(Record<InboxEvent>),
         What::Envelope => schemars::schema_for!(Envelope),
-        What::Session => schemars::schema_for!(Glance),
+        What::Explanation => schemars::schema_for!(Explanation),
+        What::Session => schemars::schema_for!(Shown),
         What::Export => schemars::schema_for!(Export),
     }
     .to_value()

@@ -1,4 +1,6 @@
-//! `toolgate sessions`: list, show and export what the log has.
+//! `toolgate sessions`: list, show, resume, replay and export what the log has.
+
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -13,12 +15,17 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
 
+use super::run::{self, How};
 use crate::console;
 use crate::exit::Exit;
-use crate::project::{Place, block_on};
+use crate::live::{Detail, Live};
+use crate::project::{Log, Place, block_on};
+use crate::summary::Summary;
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  toolgate sessions show call --json")]
+#[command(after_help = "Examples:\n  toolgate sessions list\n  toolgate sessions show \
+                        run-20261115093000-a1b2 --verbose\n  toolgate sessions replay \
+                        run-20261115093000-a1b2")]
 pub(crate) struct Options {
     #[command(subcommand)]
     what: What,
@@ -32,11 +39,32 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Shows one session.
+    /// Shows one session: every call, and the figures of every phase.
     Show {
         /// The session.
         session: String,
-        /// Print it as one JSON object.
+        /// Show arguments and results of every call.
+        #[arg(long, short)]
+        verbose: bool,
+        /// Print it as one JSON object, with one row per iteration.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Goes on with one session where it stopped.
+    Resume {
+        /// The session.
+        session: String,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Plays a session's log again: nothing runs, and what it adds up to must be the same.
+    Replay {
+        /// The session.
+        session: String,
+        /// Milliseconds to wait after each event.
+        #[arg(long, default_value_t = 0, value_name = "MS")]
+        delay: u64,
+        /// Print one record per line as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -64,6 +92,15 @@ pub(crate) struct Glance {
     state_hash: Digest,
 }
 
+/// A session with its figures.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    glance: Glance,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
 /// A session, whole: every record as it stands in the log, and what they add up to.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Export {
@@ -85,20 +122,26 @@ impl Options {
     /// Whether whoever reads the output is a program.
     pub(crate) fn json(&self) -> bool {
         match &self.what {
-            What::List { json } | What::Show { json, .. } => *json,
+            What::List { json } | What::Show { json, .. } | What::Replay { json, .. } => *json,
+            What::Resume { how, .. } => how.json,
             What::Export { .. } => true,
         }
     }
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    if let What::Resume { session, how } = &options.what {
+        return run::resume(place, &SessionId::parse(session)?, how);
+    }
     let log = place.log()?;
     let store = log.store.as_ref();
     block_on(async {
         match &options.what {
             What::List { json } => list(store, *json).await,
-            What::Show { session, json } => show(store, session, *json).await,
+            What::Show { session, verbose, json } => show(store, session, *verbose, *json).await,
+            What::Replay { session, delay, json } => replay(&log, session, *delay, *json).await,
             What::Export { session } => export(store, session).await,
+            What::Resume { .. } => Ok(Exit::Usage),
         }
     })
 }
@@ -158,7 +201,7 @@ async fn list(store: &dyn Store, json: bool) -> Result<Exit> {
             }
         };
         if json {
-            console::json(&glance)?;
+            console::json(&glance);
             continue;
         }
         let state = state_word(&glance);
@@ -192,16 +235,14 @@ fn state_word(glance: &Glance) -> &'static str {
     }
 }
 
-async fn show(store: &dyn Store, id: &str, json: bool) -> Result<Exit> {
+async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<Exit> {
     let id = SessionId::parse(id)?;
-    let mut lines = Vec::new();
-    let (session, _) = session(store, &id, |record| {
-        lines.extend(console::call_line(&record.event));
-    })
-    .await?;
-    let glance = glance(&session);
+    let live = Live::of_log(if verbose { Detail::Full } else { Detail::Lines });
+    let mut records = Vec::new();
+    let (session, _) = session(store, &id, |record| records.push(record)).await?;
+    let (glance, summary) = (glance(&session), Summary::read(store, &id).await?);
     if json {
-        console::json(&glance)?;
+        console::json(&Shown { glance, summary });
         return Ok(Exit::Done);
     }
     let phase = glance.phase.as_ref().map_or("none", |phase| phase.as_str());
@@ -211,8 +252,42 @@ async fn show(store: &dyn Store, id: &str, json: bool) -> Result<Exit> {
         console::visible(&glance.title)
     )));
     console::say(&format!("opened {}, {}, phase {phase}", glance.opened_at, state_word(&glance)));
-    lines.iter().for_each(|line| console::say(line));
+    records.iter().for_each(|record| live.event(record));
+    live.done();
+    if !summary.phases.is_empty() {
+        summary.print(None);
+    }
+    console::say("");
     console::say(&format!("{} records, state {}", glance.records, glance.state_hash.short()));
+    Ok(Exit::Done)
+}
+
+/// Plays the log again, event by event, and compares what it adds up to with the checkpointed fold.
+async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> {
+    let (id, live) = (SessionId::parse(id)?, Live::of_log(Detail::Lines));
+    let mut records = Vec::new();
+    let (session, tip) = session(log.store.as_ref(), &id, |record| records.push(record)).await?;
+    for record in &records {
+        if json {
+            console::json(record);
+        } else {
+            live.event(record);
+        }
+        if delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        }
+    }
+    live.done();
+    let (_, replayed) = session.export();
+    let head = log.store.head(&StreamId::Session(id.clone())).await?;
+    let sound = head.is_some_and(|head| head.hash == tip.hash && log.key.vouches_for(&head));
+    if !sound {
+        bail!("the log of {id} does not end where its signed head says; run: toolgate verify");
+    }
+    if !json {
+        console::say("");
+        console::say(&format!("{} records replayed, state {}", tip.seq, replayed.short()));
+    }
     Ok(Exit::Done)
 }
 

@@ -14,7 +14,7 @@ fn call(desk: &Desk, args: &[&str]) -> (i32, Value) {
 
 #[test]
 fn a_call_is_judged_run_and_remembered() {
-    let desk = Desk::new();
+    let desk = Desk::planner();
     let (code, envelope) =
         call(&desk, &["planning_setup_plan", r#"{"objective":"x","initial_steps":["a"]}"#]);
     assert_eq!((code, &envelope["ok"]), (0, &Value::Bool(true)));
@@ -28,7 +28,7 @@ fn a_call_is_judged_run_and_remembered() {
 
 #[test]
 fn a_phase_that_does_not_grant_a_tool_refuses_it() {
-    let desk = Desk::new();
+    let desk = Desk::planner();
     let plan = r#"{"objective":"x"}"#;
     let (code, envelope) = call(&desk, &["planning_setup_plan", plan, "--phase", "REVIEW"]);
     assert_eq!(code, 1);
@@ -41,7 +41,7 @@ fn a_phase_that_does_not_grant_a_tool_refuses_it() {
 
 #[test]
 fn bad_arguments_are_told_what_is_right() {
-    let desk = Desk::new();
+    let desk = Desk::planner();
     for (args, code) in [
         ("not json", "ARGUMENTS_JSON_PARSE_ERROR"),
         ("{}", "ARGUMENTS_INVALID"),
@@ -68,7 +68,7 @@ fn nobody_at_the_terminal_means_that_a_question_stays_open() {
 
 #[test]
 fn two_processes_do_not_write_over_each_other() {
-    let desk = Desk::new();
+    let desk = Desk::planner();
     call(&desk, &["planning_setup_plan", r#"{"objective":"x"}"#]);
     let mut children: Vec<_> = (0..6)
         .map(|at| {

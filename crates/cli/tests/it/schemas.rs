@@ -4,8 +4,17 @@ use serde_json::Value;
 
 use crate::support::{Desk, repository};
 
-const SCHEMAS: &[&str] =
-    &["config", "script", "event", "project-event", "inbox-event", "envelope", "session", "export"];
+const SCHEMAS: &[&str] = &[
+    "config",
+    "script",
+    "event",
+    "project-event",
+    "inbox-event",
+    "envelope",
+    "explanation",
+    "session",
+    "export",
+];
 
 fn published(name: &str) -> Value {
     let path = repository().join(format!("docs/schema/{name}.schema.json"));
@@ -40,6 +49,9 @@ fn what_the_program_writes_fits_its_schemas() {
     for line in events.lines() {
         check("event", &serde_json::from_str(line).unwrap());
     }
+    let told = desk.run(&["explain", "create_section", "{}", "--json"]);
+    check("explanation", &serde_json::from_str(&told.out).unwrap());
+    let desk = Desk::planner();
     let refused = desk.run(&["call", "planning_setup_plan", "{}", "--json"]);
     check("envelope", &serde_json::from_str(&refused.out).unwrap());
     let shown = desk.ok(&["sessions", "show", "call", "--json"]);
@@ -54,7 +66,7 @@ fn what_the_program_writes_fits_its_schemas() {
 /// An export is canonical: the hash in it is the hash of the state in it.
 #[test]
 fn an_export_carries_the_hash_of_its_state() {
-    let desk = Desk::new();
+    let desk = Desk::planner();
     desk.ok(&["call", "planning_setup_plan", r#"{"objective":"é"}"#]);
     let export: Value = serde_json::from_str(&desk.ok(&["sessions", "export", "call"])).unwrap();
     let hash = toolgate_kernel::digest::Digest::of_json(&export["state"]);
@@ -65,7 +77,7 @@ fn an_export_carries_the_hash_of_its_state() {
 
 #[test]
 fn the_shipped_configuration_fits_its_schema() {
-    for (name, file) in [("config", "agent.yaml"), ("script", "script.yaml")] {
+    for (name, file) in [("config", "novel.yaml"), ("script", "story.yaml")] {
         let path = repository().join("crates/cli/demo").join(file);
         let yaml = std::fs::read_to_string(path).unwrap();
         check(name, &serde_saphyr::from_str(&yaml).unwrap());

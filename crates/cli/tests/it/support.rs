@@ -21,6 +21,13 @@ impl Desk {
         Self { folder }
     }
 
+    /// A project whose agent plans in two phases.
+    pub(crate) fn planner() -> Self {
+        let desk = Self::new();
+        desk.write("toolgate.yaml", include_str!("../data/planner.yaml"));
+        desk
+    }
+
     pub(crate) fn project(&self) -> PathBuf {
         self.folder.path().join("project")
     }

@@ -18,6 +18,7 @@
 //! }
 //! ```
 
+mod explain;
 mod judge;
 mod parse;
 mod refusal;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use explain::{Explanation, StageWord, Word, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use refusal::Refusal;
 

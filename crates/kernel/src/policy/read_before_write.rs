@@ -52,7 +52,8 @@ pub fn seen_key(key: &Key) -> Option<Key> {
 
 /// Existing content must be read before it is overwritten. Creating is free.
 ///
-/// It compares content hashes, so a read of an older content does not count.
+/// It compares content hashes, so a read of an older content does not count. A file that shows
+/// state is written along with that state, so there the state alone is what must have been read.
 pub struct ReadBeforeWrite {
     name: PolicyName,
     families: BTreeSet<Family>,
@@ -102,7 +103,14 @@ impl Policy for ReadBeforeWrite {
     }
 
     fn judge(&self, _: &Call, touched: &[Touched], world: &World<'_>) -> Verdict {
-        let governed = |key: &Key| self.families.is_empty() || self.families.contains(key.family());
+        let writes = |key: &Key| touched.iter().any(|t| t.access == Access::Write && t.key == *key);
+        let shown = |key: &Key| {
+            let mut projections = world.toolset.projections();
+            projections.any(|projection| projection.shows(key) && writes(&projection.key))
+        };
+        let governed = |key: &Key| {
+            (self.families.is_empty() || self.families.contains(key.family())) && !shown(key)
+        };
         let unread = touched.iter().find(|touched| {
             touched.access == Access::Write
                 && touched.version.is_some()

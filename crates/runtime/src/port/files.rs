@@ -26,6 +26,24 @@ pub enum Placed {
     },
 }
 
+/// One plain file of the project.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its path, in the one form.
+    pub path: String,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// The plain files in a folder and below it, in the order of their paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The files. Links, hidden names and what is reserved are not among them.
+    pub files: Vec<Listed>,
+    /// Whether there are more than were looked at.
+    pub cut: bool,
+}
+
 /// Why a file could not be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilesFault {
@@ -66,6 +84,10 @@ pub trait Files: Send + Sync {
         Ok(self.read(path)?.map(|content| Digest::of(&content)))
     }
 
+    /// The plain files in a folder and below it, bounded; a file stands for itself, and nothing
+    /// given means the whole project. `None` when there is no such folder.
+    fn list(&self, under: Option<&str>) -> Result<Option<Listing>, FilesFault>;
+
     /// Writes a durable copy beside the project's files; `None` stages a removal.
     fn stage(&self, tag: &StageTag, path: &str, content: Option<&[u8]>) -> Result<(), FilesFault>;
 
@@ -90,6 +112,10 @@ pub struct NoFiles;
 
 impl Files for NoFiles {
     fn read(&self, _: &str) -> Result<Option<Vec<u8>>, FilesFault> {
+        Err(FilesFault::None)
+    }
+
+    fn list(&self, _: Option<&str>) -> Result<Option<Listing>, FilesFault> {
         Err(FilesFault::None)
     }
 

@@ -8,7 +8,7 @@ mod store;
 mod tool;
 
 pub use clock::Clock;
-pub use files::{Files, FilesFault, NoFiles, Placed, StageTag};
+pub use files::{Files, FilesFault, Listed, Listing, NoFiles, Placed, StageTag};
 pub use person::{Pause, Person, Question, Response, Word};
 pub use provider::{Provider, ProviderFault, Reply, ReplyCall, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};

@@ -11,8 +11,10 @@ use cap_std::fs::{Dir, Metadata};
 use sha2::{Digest as _, Sha256};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::path::project_path;
-use toolgate_runtime::port::FilesFault;
+use toolgate_runtime::port::{FilesFault, Listed, Listing};
 
+use super::known::Known;
+use super::list;
 use super::staging::Staging;
 use super::walk::{Spot, Stamp, Walk, identity, leads_elsewhere, stamp};
 use super::{FILE_BYTES_MAX, unavailable};
@@ -40,11 +42,41 @@ impl Found {
 /// The project folder as the only world there is.
 pub(super) struct Jail {
     root: Dir,
+    pub(super) known: Known,
 }
 
 impl Jail {
     pub(super) fn new(root: Dir) -> Self {
-        Self { root }
+        Self { root, known: Known::default() }
+    }
+
+    /// The version of a file that we put in place and nobody has touched since.
+    pub(super) fn known(&self, path: &str) -> Result<Option<Digest>, FilesFault> {
+        let Some(spot) = self.spot(path, path)? else { return Ok(None) };
+        let Ok(seen) = spot.folder.symlink_metadata(&spot.name) else { return Ok(None) };
+        Ok(self.known.version(path, stamp(&seen)))
+    }
+
+    /// The plain files in a folder and below it.
+    pub(super) fn list(&self, under: Option<&str>) -> Result<Option<Listing>, FilesFault> {
+        let path = under.unwrap_or_default();
+        let fault = |error: io::Error| fault(path, &error);
+        let mut walk = Walk::from(&self.root).map_err(fault)?;
+        let Some(under) = under else { return list::below(walk, "").map(Some).map_err(fault) };
+        checked(under, under)?;
+        let Some(real) = present(self.root.canonicalize(under)).map_err(fault)? else {
+            return Ok(None);
+        };
+        let real = joined(under, &real, &[])?;
+        if self.root.metadata(&real).map_err(fault)?.is_file() {
+            let Some(spot) = self.spot(under, &real)? else { return Ok(None) };
+            let bytes =
+                spot.open(&self.root).and_then(|file| file.metadata()).map_err(fault)?.len();
+            let files = vec![Listed { path: under.to_owned(), bytes }];
+            return Ok(Some(Listing { files, cut: false }));
+        }
+        walk.along(Path::new(&real)).map_err(fault)?;
+        list::below(walk, under).map(Some).map_err(fault)
     }
 
     /// The content of a file. A link is followed as long as it stays in the project.
@@ -77,6 +109,9 @@ impl Jail {
         let Some(seen) = seen else { return Ok(Found::Nothing(Some(spot))) };
         if !seen.is_file() {
             return Ok(Found::Other(spot));
+        }
+        if let Some(version) = self.known.version(path, stamp(&seen)) {
+            return Ok(Found::File { spot, version, stamp: stamp(&seen) });
         }
         let mut file = spot.open(&self.root).map_err(fault)?;
         // A person's file may have any size, so it is not read into memory.

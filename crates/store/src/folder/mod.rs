@@ -1,6 +1,8 @@
 //! Decides how a project's files change: a durable copy first, then in place, never blindly.
 
 mod jail;
+mod known;
+mod list;
 mod staging;
 mod walk;
 
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use toolgate_kernel::digest::Digest;
-use toolgate_runtime::port::{Files, FilesFault, Placed, StageTag};
+use toolgate_runtime::port::{Files, FilesFault, Listing, Placed, StageTag};
 
 use jail::{Found, Jail};
 use staging::{Moved, Staging};
@@ -72,6 +74,7 @@ impl Folder {
         new: Digest,
     ) -> Result<Placed, FilesFault> {
         let unavailable = |error: io::Error| unavailable(path, &error);
+        let copied = self.staging.stamp(tag).map_err(unavailable)?;
         let copy = self.staging.content(tag).map_err(unavailable)?;
         if copy.map(|copy| Digest::of(&copy)) != Some(new) {
             let reason = "its staged copy is gone or damaged; write the file again".to_owned();
@@ -90,7 +93,11 @@ impl Folder {
             return Ok(Placed::Conflict { found: self.jail.look(path)?.version() });
         }
         walk::sync(&spot.folder).map_err(unavailable)?;
-        self.forget(tag, path)
+        let placed = self.forget(tag, path)?;
+        if let (Some(copied), Ok(now)) = (copied, spot.folder.symlink_metadata(&spot.name)) {
+            self.jail.known.placed(path, copied, walk::stamp(&now), new);
+        }
+        Ok(placed)
     }
 
     /// Removes a file.
@@ -116,6 +123,17 @@ impl Folder {
 impl Files for Folder {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, FilesFault> {
         self.jail.read(path)
+    }
+
+    fn version(&self, path: &str) -> Result<Option<Digest>, FilesFault> {
+        if let Some(version) = self.jail.known(path)? {
+            return Ok(Some(version));
+        }
+        Ok(self.read(path)?.map(|content| Digest::of(&content)))
+    }
+
+    fn list(&self, under: Option<&str>) -> Result<Option<Listing>, FilesFault> {
+        self.jail.list(under)
     }
 
     fn stage(&self, tag: &StageTag, path: &str, content: Option<&[u8]>) -> Result<(), FilesFault> {

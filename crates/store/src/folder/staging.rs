@@ -83,6 +83,15 @@ impl Staging {
         Ok(Some(bytes))
     }
 
+    /// What tells a staged copy from a changed one.
+    pub(super) fn stamp(&self, tag: &StageTag) -> io::Result<Option<Stamp>> {
+        match self.folder.symlink_metadata(name(tag)) {
+            Ok(found) => Ok(Some(stamp(&found))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Links a staged copy to a name that nobody has.
     pub(super) fn place_new(&self, tag: &StageTag, spot: &Spot) -> io::Result<Moved> {
         match self.folder.hard_link(name(tag), &spot.folder, &spot.name) {

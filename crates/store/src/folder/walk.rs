@@ -18,8 +18,9 @@ pub(super) struct Spot {
 /// Disk and number of a file or folder; the same for all its names. Unix only.
 pub(super) type Identity = Option<(u64, u64)>;
 
-/// What tells a file from itself before a change.
-pub(super) type Stamp = (Identity, u64, Option<SystemTime>);
+/// What tells a file from itself before a change: which one, its length, when its content and
+/// when anything about it was changed.
+pub(super) type Stamp = (Identity, u64, Option<SystemTime>, Option<(i64, i64)>);
 
 #[cfg(unix)]
 pub(super) fn identity(found: &Metadata) -> Identity {
@@ -34,7 +35,30 @@ pub(super) fn identity(_: &Metadata) -> Identity {
 
 pub(super) fn stamp(found: &Metadata) -> Stamp {
     let modified = found.modified().ok().map(cap_std::time::SystemTime::into_std);
-    (identity(found), found.len(), modified)
+    (identity(found), found.len(), modified, changed(found))
+}
+
+#[cfg(unix)]
+fn changed(found: &Metadata) -> Option<(i64, i64)> {
+    use cap_std::fs::MetadataExt;
+    Some((found.ctime(), found.ctime_nsec()))
+}
+
+#[cfg(not(unix))]
+fn changed(_: &Metadata) -> Option<(i64, i64)> {
+    None
+}
+
+/// Whether nobody wrote to a file between two stamps; moving it or giving it other rights is no
+/// writing. Where files have no identity nothing is sure.
+pub(super) fn same_content(before: Stamp, after: Stamp) -> bool {
+    before.0.is_some() && (before.0, before.1, before.2) == (after.0, after.1, after.2)
+}
+
+/// The identities of the law.
+fn law(root: &Dir) -> Vec<Identity> {
+    let found = LAW.iter().filter_map(|name| root.metadata(name).ok());
+    found.map(|found| identity(&found)).filter(Option::is_some).collect()
 }
 
 /// A way through the project, on which the law is known whatever other names it has: through
@@ -47,9 +71,7 @@ pub(super) struct Walk {
 impl Walk {
     /// Starts at the top of the project.
     pub(super) fn from(root: &Dir) -> io::Result<Self> {
-        let found = LAW.iter().filter_map(|name| root.metadata(name).ok());
-        let law = found.map(|found| identity(&found)).filter(Option::is_some).collect();
-        Ok(Self { law, folder: root.try_clone()? })
+        Ok(Self { law: law(root), folder: root.try_clone()? })
     }
 
     /// Goes along a real path, which has no links.
@@ -69,6 +91,22 @@ impl Walk {
             Ok(()) | Err(_) => sync(&self.folder)?,
         }
         self.step(Path::new(name))
+    }
+
+    /// The folder where the walk has come to.
+    pub(super) fn folder(&self) -> &Dir {
+        &self.folder
+    }
+
+    /// Whether something is the law under another name.
+    pub(super) fn is_law(&self, found: &Metadata) -> bool {
+        self.law.contains(&identity(found))
+    }
+
+    /// Another walk, one folder further.
+    pub(super) fn further(&self, name: &str) -> io::Result<Self> {
+        let mut further = Self { law: self.law.clone(), folder: self.folder.try_clone()? };
+        further.step(Path::new(name)).map(|()| further)
     }
 
     /// The spot of a name where the walk has come to.
@@ -100,7 +138,7 @@ impl Spot {
         }
         let file = self.folder.open(&self.name)?;
         let opened = identity(&file.metadata()?);
-        if opened != identity(&seen) || Walk::from(root)?.law.contains(&opened) {
+        if opened != identity(&seen) || (opened.is_some() && law(root).contains(&opened)) {
             return Err(elsewhere());
         }
         Ok(file)

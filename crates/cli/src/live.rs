@@ -1,0 +1,307 @@
+//! Decides what a person sees of a run: a banner per phase, a line per call, one status line.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use toolgate_kernel::envelope::Envelope;
+use toolgate_kernel::event::{
+    CallRefused, Closing, Event, IterationClosed, Outcome, ProjectEvent, RawCall, Record, Said,
+};
+use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::CallId;
+use toolgate_kernel::settings::Settings;
+
+use crate::console::{
+    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width,
+};
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// One line per call.
+    Lines,
+    /// Arguments and results too, as far as the settings let them be shown.
+    Full,
+}
+
+/// Says how many words the manuscript has.
+pub(crate) type Words = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What somebody at a terminal sees. It is told of events and of words as they come.
+pub(crate) struct Live {
+    detail: Detail,
+    settings: Settings,
+    /// How many words the manuscript has, where there is one; no status line without this.
+    words: Option<Words>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    phase: String,
+    iteration: u64,
+    calls: u64,
+    tokens: u64,
+    /// The calls of the last reply, for showing what they were about.
+    written: BTreeMap<CallId, RawCall>,
+    /// Whether the words of the next reply were shown as they came.
+    streamed: bool,
+    /// The column the words have come to; zero at the start of a line.
+    column: usize,
+    /// Whether a status line stands at the bottom.
+    status: bool,
+    banner: String,
+}
+
+impl Live {
+    /// A run as it happens, of a session as it stands.
+    pub(crate) fn new(detail: Detail, settings: Settings, words: Words, session: &Session) -> Self {
+        let state = State {
+            phase: session.phase.as_ref().map(ToString::to_string).unwrap_or_default(),
+            iteration: session.iteration,
+            calls: session.next_call.saturating_sub(1),
+            tokens: session.usage.input_tokens.saturating_add(session.usage.output_tokens),
+            ..State::default()
+        };
+        Self { detail, settings, words: Some(words), state: Mutex::new(state) }
+    }
+
+    /// A run as the log has it.
+    pub(crate) fn of_log(detail: Detail) -> Self {
+        Self { detail, settings: Settings::default(), words: None, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows words of the model as they come, wrapped and in the background.
+    pub(crate) fn words(&self, text: &str) {
+        if !self.settings.stream_console_updates || text.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        state.wipe();
+        state.flow(text);
+        state.streamed = true;
+    }
+
+    /// Shows one event of the session.
+    pub(crate) fn event(&self, record: &Record<Event>) {
+        let mut state = self.state();
+        state.wipe();
+        self.show(&mut state, &record.event);
+        self.status(&mut state);
+    }
+
+    /// Shows what changed in the project without a call: a person's work.
+    pub(crate) fn project(&self, record: &Record<ProjectEvent>) {
+        let ProjectEvent::ProjectChanged { call: None, reason, .. } = &record.event else { return };
+        let mut state = self.state();
+        state.wipe();
+        state.line(&format!("  » {} ({})", visible(reason), visible(&record.actor.to_string())));
+        self.status(&mut state);
+    }
+
+    /// Takes the status line away.
+    pub(crate) fn done(&self) {
+        let mut state = self.state();
+        state.wipe();
+        state.newline();
+    }
+
+    fn show(&self, state: &mut State, event: &Event) {
+        match event {
+            Event::ConfigBound { phase, .. } => state.phase = phase.to_string(),
+            Event::PhaseEntered { phase, from, reason, .. } => {
+                state.phase = phase.to_string();
+                state.line(&fit(&dim(&format!("  → {from} to {phase}: {}", visible(reason)))));
+            }
+            Event::IterationOpened { iteration, .. } => {
+                state.iteration = *iteration;
+                state.banner();
+            }
+            Event::IterationClosed(closed) => state.closed(closed),
+            Event::ModelReplied { text, calls, usage, .. } => {
+                state.tokens = state.tokens.saturating_add(usage.input_tokens);
+                state.tokens = state.tokens.saturating_add(usage.output_tokens);
+                if !state.streamed && !text.is_empty() {
+                    state.flow(text);
+                }
+                (state.streamed, state.written) = (false, BTreeMap::new());
+                state.newline();
+                state.written.extend(calls.iter().map(|call| (call.id, call.as_ref().clone())));
+            }
+            Event::ModelFailed { reason, .. } => {
+                state.line(&fit(&format!("  ✗ model — {}", visible(reason))));
+            }
+            Event::CallReceived { call } => {
+                state.written.insert(call.id, call.as_ref().clone());
+            }
+            Event::CallSettled(settled) => {
+                let sign = match settled.outcome {
+                    Outcome::Done if settled.envelope.ok => '✓',
+                    Outcome::Done | Outcome::Failed => '✗',
+                    Outcome::Unknown => '?',
+                };
+                self.call(state, sign, settled.call, &settled.envelope);
+            }
+            Event::CallRefused(CallRefused { call, envelope, .. }) => {
+                self.call(state, '⊘', *call, envelope);
+            }
+            Event::CallAsked { tool, reason, .. } => {
+                state.line(&fit(&format!("  … {tool} waits for a person: {}", visible(reason))));
+            }
+            Event::FileConflicted { note, .. } => {
+                state.line(&fit(&format!("  ! {}", visible(note))));
+            }
+            Event::Heard { said, .. } => {
+                let (Said::Feedback { text } | Said::Stop { reason: text }) = said else { return };
+                state.line(&fit(&format!("  » {}", visible(text))));
+            }
+            Event::Opened { .. }
+            | Event::PlanSent { .. }
+            | Event::CallAdmitted(_)
+            | Event::CallStarted { .. }
+            | Event::StateChanged { .. }
+            | Event::Answered { .. }
+            | Event::Ended { .. } => {}
+        }
+    }
+
+    fn call(&self, state: &mut State, sign: char, id: CallId, envelope: &Envelope) {
+        state.calls += 1;
+        let raw = state.written.remove(&id);
+        let line = call_line(sign, raw.as_ref(), envelope);
+        state.newline();
+        match envelope.ok {
+            true => say(&fit(&line)),
+            // Why a call did not work is worth more than one line.
+            false => hanging(&line, 4),
+        }
+        if self.detail == Detail::Full {
+            let args = raw.map(|raw| raw.args).unwrap_or_default();
+            state.detail("args", &args, self.settings.tool_args_max_chars);
+            if !envelope.data.is_null() {
+                let data = envelope.data.to_string();
+                state.detail("data", &data, self.settings.tool_result_max_chars);
+            }
+        }
+    }
+
+    /// Draws the status line, where a terminal can take it away again.
+    fn status(&self, state: &mut State) {
+        let Some(words) = self.words.as_ref().filter(|_| console::user_attended()) else { return };
+        if state.column > 0 || state.iteration == 0 {
+            return;
+        }
+        let words = words().map(|words| format!(" · {words} words")).unwrap_or_default();
+        let line = format!(
+            "{} · iteration {}{words} · {} calls · {} tokens",
+            state.phase,
+            state.iteration,
+            state.calls,
+            grouped(state.tokens)
+        );
+        put(&dim(&console::truncate_str(&line, columns().saturating_sub(1), "…")));
+        state.status = true;
+    }
+}
+
+/// One line per call: done, failed or refused, what it was about, and why.
+fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
+    let about = raw.map(about).unwrap_or_default();
+    let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
+    let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
+    let tool = visible(&envelope.tool);
+    format!("  {} {tool}{about} — {code}{}", mark(sign), visible(message))
+}
+
+/// The first short words of a call's arguments.
+fn about(raw: &RawCall) -> String {
+    let Ok(Value::Object(args)) = serde_json::from_str(&raw.args) else { return String::new() };
+    let short = args.values().filter_map(|value| match value {
+        Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    short.take(1).map(|text| format!(" {text}")).collect()
+}
+
+impl State {
+    /// Takes the status line away before something else is printed.
+    fn wipe(&mut self) {
+        if std::mem::take(&mut self.status) {
+            put("\r\u{1b}[2K");
+        }
+    }
+
+    fn newline(&mut self) {
+        if self.column > 0 {
+            say("");
+            self.column = 0;
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.newline();
+        say(line);
+    }
+
+    /// A banner per phase, and a quiet line per further iteration in it.
+    fn banner(&mut self) {
+        self.newline();
+        let iteration = format!("iteration {}", self.iteration);
+        if self.banner == self.phase {
+            return say(&dim(&format!("  · {iteration}")));
+        }
+        self.banner.clone_from(&self.phase);
+        let title = format!("━━ {} ", self.phase);
+        let rest = columns().saturating_sub(width(&title) + width(&iteration) + 4);
+        say("");
+        say(&fit(&format!("{}{} {iteration} ━━", bold(&title), "━".repeat(rest))));
+    }
+
+    fn closed(&mut self, closed: &IterationClosed) {
+        match closed.closing {
+            Closing::Done | Closing::PhaseChanged | Closing::Stopped => {}
+            Closing::CallLimit | Closing::ContextLimit | Closing::TurnLimit | Closing::Failed => {
+                let note = visible(&closed.note);
+                self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));
+            }
+        }
+    }
+
+    /// Lets words flow, wrapped at the terminal's edge, two columns in.
+    fn flow(&mut self, text: &str) {
+        let edge = columns().saturating_sub(2);
+        for (at, line) in visible_lines(text).split('\n').enumerate() {
+            if at > 0 {
+                self.newline();
+            }
+            for word in line.split_inclusive(' ') {
+                let wide = width(word.trim_end());
+                if self.column > 2 && self.column + wide > edge {
+                    self.newline();
+                }
+                if self.column == 0 {
+                    put("  ");
+                    self.column = 2;
+                }
+                put(&dim(word));
+                self.column += width(word);
+            }
+        }
+    }
+
+    fn detail(&mut self, what: &str, text: &str, chars_max: u64) {
+        let max = usize::try_from(chars_max).unwrap_or(usize::MAX);
+        let mut shown: String = text.chars().take(max).collect();
+        if text.chars().count() > max {
+            shown.push('…');
+        }
+        self.flow(&format!("  {what}: {shown}"));
+        self.newline();
+    }
+}
