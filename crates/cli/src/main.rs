@@ -1,7 +1,10 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
+mod chart;
 mod command;
 mod console;
+mod diagnose;
+mod environment;
 mod exit;
 mod live;
 mod person;
@@ -40,6 +43,12 @@ struct Options {
 enum Command {
     /// Runs the agent on a model, or goes on where it stopped.
     Run(command::run::Options),
+    /// Writes a configuration to begin with.
+    Init(command::init::Options),
+    /// Says what is wrong with a configuration, and draws what it grants.
+    Check(command::check::Options),
+    /// Lists the tools and the phases that grant them.
+    Tools(command::tools::Options),
     /// Makes one tool call through the whole gate.
     Call(command::call::Options),
     /// Says what the gate would decide on a call; nothing runs.
@@ -63,7 +72,9 @@ impl Command {
             Self::Sessions(options) => options.json(),
             Self::Verify(options) => options.json,
             Self::Explain(options) => options.json,
-            Self::Schema(_) | Self::Completions(_) => false,
+            Self::Check(options) => options.json,
+            Self::Tools(options) => options.json,
+            Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
 }
@@ -74,6 +85,9 @@ fn main() -> std::process::ExitCode {
     let place = project::Place { folder: options.project, config: options.config };
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
+        Command::Init(options) => command::init::run(&place, &options),
+        Command::Check(options) => command::check::run(&place, &options),
+        Command::Tools(options) => command::tools::run(&place, &options),
         Command::Call(options) => command::call::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),

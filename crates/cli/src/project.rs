@@ -5,19 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use toolgate_kernel::agent::Agent;
-use toolgate_kernel::config::AgentText;
+use toolgate_kernel::config::{Checked, SettingsText, Severity, read};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::enabled;
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
-use toolgate_runtime::{Crew, Runtime, Toolbox};
+use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
 use toolgate_store::Folder;
 use toolgate_store::SqliteStore;
 
+use crate::console;
+use crate::diagnose::{self, File};
+use crate::environment::{self, Flags};
+
 /// The agent that is used when there is no toolgate.yaml.
-const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
+pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
 
 /// Where a command works.
 pub(crate) struct Place {
@@ -104,32 +107,57 @@ impl Place {
 
     /// The agent with its handlers.
     pub(crate) fn crew(&self) -> Result<Crew> {
-        let (name, text) = self.config_text()?;
-        let text: AgentText =
-            serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
-        let packs = enabled(&text)?;
-        let sections = packs.iter().map(|pack| pack.section.clone()).collect();
-        let agent: Agent =
-            text.build(sections).with_context(|| format!("{name} cannot be used"))?;
-        Ok(Crew::new(Arc::new(agent), Toolbox::of(&packs)))
+        Ok(self.crew_with(&Flags::default())?.0)
     }
 
-    fn config_text(&self) -> Result<(String, String)> {
+    /// The same with what the command line says, and the settings that hold.
+    pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, SettingsText)> {
+        let (name, bytes) = self.config_bytes()?;
+        let (checked, packs) = self.checked(&bytes, flags)?;
+        if checked.agent().is_none() {
+            let file = File { name: &name, source: checked.source() };
+            let errors = checked.findings.iter().filter(|f| f.severity == Severity::Error);
+            let colour = diagnose::colour(&std::io::stderr());
+            let shown: Vec<String> = errors.map(|error| file.text(error, colour)).collect();
+            shown.iter().for_each(|text| console::hint(&format!("{text}\n")));
+            let s = if shown.len() == 1 { "" } else { "s" };
+            bail!("{name} cannot be used: {} error{s}. Nothing of it is loaded", shown.len());
+        }
+        let settings = checked.text.settings.clone();
+        let agent = checked.into_agent().context("the configuration makes no agent")?;
+        Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), settings))
+    }
+
+    /// Looks at a configuration, with the settings of the command line and the environment.
+    pub(crate) fn checked(&self, bytes: &[u8], flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
+        let mut reading = read(bytes);
+        let file = std::mem::take(&mut reading.text.settings);
+        reading.text.settings = flags.settings().or(file).or(environment::settings()?);
+        let packs = enabled(&reading.text)?;
+        let sections = packs.iter().map(|pack| pack.section.clone()).collect();
+        Ok((reading.check(sections), packs))
+    }
+
+    /// The configuration that holds, and how it is called.
+    pub(crate) fn config_bytes(&self) -> Result<(String, Vec<u8>)> {
         let own = self.folder.join("toolgate.yaml");
-        let path = match &self.config {
-            Some(path) => path.clone(),
+        match &self.config {
+            Some(path) => named(path),
             // A link that leads nowhere is a law that is missing, not one that was never made.
-            None if own.symlink_metadata().is_ok() => own,
+            None if own.symlink_metadata().is_ok() => named(&own),
             None if self.folder.join("toolgate.yml").symlink_metadata().is_ok() => {
                 bail!("toolgate.yml is not read; call it toolgate.yaml, or use --config")
             }
-            None => return Ok(("the built-in configuration".to_owned(), OWN_AGENT.to_owned())),
-        };
-        let name = path.display().to_string();
-        let text =
-            std::fs::read_to_string(&path).with_context(|| format!("{name} cannot be read"))?;
-        Ok((name, text))
+            None => Ok(("the built-in configuration".to_owned(), OWN_AGENT.into())),
+        }
     }
+}
+
+/// A file by its name. A `./` before it says nothing.
+pub(crate) fn named(path: &Path) -> Result<(String, Vec<u8>)> {
+    let name = path.strip_prefix("./").unwrap_or(path).display().to_string();
+    let bytes = std::fs::read(path).with_context(|| format!("{name} cannot be read"))?;
+    Ok((name, bytes))
 }
 
 fn signed(log: &Path, key: &[u8; 32]) -> Result<Log> {

@@ -31,15 +31,18 @@ pub struct BudgetRefusal(pub &'static str);
 impl Budget {
     /// Refuses zero.
     pub fn check(&self) -> Result<(), BudgetRefusal> {
+        self.refusals().next().map_or(Ok(()), Err)
+    }
+
+    /// Every limit that is zero.
+    pub fn refusals(&self) -> impl Iterator<Item = BudgetRefusal> {
         let limits = [
             ("input_tokens_max", self.input_tokens_max),
             ("output_tokens_max", self.output_tokens_max),
             ("total_tokens_max", self.total_tokens_max),
         ];
-        match limits.iter().find(|(_, limit)| *limit == Some(0)) {
-            Some((name, _)) => Err(BudgetRefusal(name)),
-            None => Ok(()),
-        }
+        let zero = limits.into_iter().filter(|(_, limit)| *limit == Some(0));
+        zero.map(|(name, _)| BudgetRefusal(name))
     }
 
     /// Refuses usage that is over a limit; exactly at it is fine.

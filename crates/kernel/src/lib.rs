@@ -15,6 +15,7 @@ pub mod gate;
 pub mod json;
 pub mod key;
 pub mod limits;
+mod mask;
 pub mod names;
 pub mod next;
 pub mod path;

@@ -95,18 +95,28 @@ pub enum LimitRefusal {
     },
 }
 
+impl LimitRefusal {
+    /// The limit.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Zero(name) | Self::TooHigh { name, .. } => name,
+        }
+    }
+}
+
 impl Limits {
     /// Refuses zero and what cannot be kept.
     pub fn check(&self) -> Result<(), LimitRefusal> {
-        for (name, value, ceiling) in self.table() {
-            if value == 0 {
-                return Err(LimitRefusal::Zero(name));
-            }
-            if value > ceiling {
-                return Err(LimitRefusal::TooHigh { name, given: value, ceiling });
-            }
-        }
-        Ok(())
+        self.refusals().next().map_or(Ok(()), Err)
+    }
+
+    /// Every limit that is zero or cannot be kept.
+    pub fn refusals(&self) -> impl Iterator<Item = LimitRefusal> {
+        self.table().into_iter().filter_map(|(name, given, ceiling)| match given {
+            0 => Some(LimitRefusal::Zero(name)),
+            _ if given > ceiling => Some(LimitRefusal::TooHigh { name, given, ceiling }),
+            _ => None,
+        })
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.

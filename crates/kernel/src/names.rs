@@ -102,6 +102,10 @@ name!(
     PolicyName, "policy name", is_id, ID_GRAMMAR
 );
 name!(
+    /// The name of an MCP server.
+    ServerName, "server name", is_id, ID_GRAMMAR
+);
+name!(
     /// The name of a phase.
     PhaseName, "phase name", is_word, WORD_GRAMMAR
 );

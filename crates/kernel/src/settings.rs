@@ -49,6 +49,11 @@ pub struct SettingRefusal(pub &'static str);
 impl Settings {
     /// Refuses zero.
     pub fn check(&self) -> Result<(), SettingRefusal> {
+        self.refusals().next().map_or(Ok(()), Err)
+    }
+
+    /// Every setting that is zero.
+    pub fn refusals(&self) -> impl Iterator<Item = SettingRefusal> {
         let limits = [
             ("max_context_tokens", self.max_context_tokens),
             ("max_tool_calls_per_iteration", self.max_tool_calls_per_iteration),
@@ -56,9 +61,7 @@ impl Settings {
             ("tool_result_max_chars", self.tool_result_max_chars),
             ("summary_max_chars", self.summary_max_chars),
         ];
-        match limits.iter().find(|(_, limit)| *limit == 0) {
-            Some((name, _)) => Err(SettingRefusal(name)),
-            None => Ok(()),
-        }
+        let zero = limits.into_iter().filter(|(_, limit)| *limit == 0);
+        zero.map(|(name, _)| SettingRefusal(name))
     }
 }

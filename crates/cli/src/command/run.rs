@@ -17,6 +17,7 @@ use toolgate_runtime::{Committed, Crew, Driver, Halt, Runtime};
 use toolgate_wire::script::Script;
 
 use crate::console;
+use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::person::AtTerminal;
@@ -44,9 +45,8 @@ pub(crate) struct Options {
 /// How a session is driven and shown.
 #[derive(Args)]
 pub(crate) struct How {
-    /// The model: `script:FILE` plays a file.
-    #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
+    #[command(flatten)]
+    settings: Flags,
     /// Words for the model, shown once, in the next iteration.
     #[arg(long, value_name = "TEXT")]
     feedback: Option<String>,
@@ -88,14 +88,17 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
 }
 
 fn crew(place: &Place, how: &How) -> Result<Crew> {
-    let mut crew = place.crew()?;
-    crew.provider = Some(model(how)?);
+    let (mut crew, settings) = place.crew_with(&how.settings)?;
+    if settings.model.is_none() && !how.json && !how.quiet {
+        console::hint("No model is configured: a script plays one. Your own: --model script:FILE");
+    }
+    crew.provider = Some(model(settings.model.as_deref())?);
     crew.person = AtTerminal::here();
     Ok(crew)
 }
 
-fn model(how: &How) -> Result<Arc<dyn Provider>> {
-    let Some(model) = &how.model else {
+fn model(model: Option<&str>) -> Result<Arc<dyn Provider>> {
+    let Some(model) = model else {
         return Ok(Arc::new(Script::parse("demo", OWN_SCRIPT)?));
     };
     let Some(file) = model.strip_prefix("script:") else {
@@ -198,11 +201,6 @@ async fn drive(
     }
     let plain = !how.json && !how.quiet;
     if plain {
-        if how.model.is_none() {
-            console::hint(
-                "No model is configured: a script plays one. Your own: --model script:FILE",
-            );
-        }
         console::say(&console::fit(&format!("session {id}: {}", console::visible(premise))));
     }
     let detail = if how.verbose { Detail::Full } else { Detail::Lines };

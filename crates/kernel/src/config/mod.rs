@@ -1,24 +1,40 @@
 //! Decides what a person may write down of an agent, and makes an agent of it.
 
+mod check;
+mod finding;
+mod model;
 mod phase;
 mod policy;
+mod read;
+mod secret;
+mod server;
 mod settings;
+mod structure;
+mod tree;
+mod yaml;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use check::Checked;
+pub use finding::{Finding, Mistake, Severity, Span};
+pub use model::{
+    ChoiceText, ModelText, NamesText, ToolCallingText, ToolFailurePolicy, ToolUseMode,
+};
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
+pub use read::{Reading, read};
+pub use secret::{Secret, SecretPart, SecretRefusal};
+pub use server::{ServerText, Transport};
 pub use settings::SettingsText;
 
 use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
 use crate::limits::Limits;
-use crate::names::{GroupName, PhaseName, ToolName};
+use crate::names::{GroupName, PhaseName, ServerName, ToolName};
 use crate::policy::ReadScope;
 use crate::section::Section;
 
@@ -51,6 +67,15 @@ pub struct AgentText {
     /// Groups of tools; they replace a tool's own group of the same name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_groups: BTreeMap<GroupName, Vec<ToolName>>,
+    /// MCP servers, by name; phases choose among them. Not active yet.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub mcp_servers: IndexMap<ServerName, ServerText>,
+    /// Models, by name. Not active yet: `settings` names the model of a run.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub models: IndexMap<String, ModelText>,
+    /// How models are asked to call tools. Not active yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calling: Option<ToolCallingText>,
     /// The phases; one that grants everything when there are none.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub phases: IndexMap<PhaseName, PhaseText>,
@@ -145,25 +170,47 @@ pub enum ConfigRefusal {
 impl AgentText {
     /// Makes an agent of what was written and the sections that were enabled.
     pub fn build(self, sections: Vec<Section>) -> Result<Agent, ConfigRefusal> {
+        let mut first = None;
+        let draft = self.draft(sections, |_, refusal| {
+            first.get_or_insert(refusal);
+        });
+        match first {
+            Some(refusal) => Err(refusal),
+            None => Ok(Agent::build(draft)?),
+        }
+    }
+
+    /// The draft of an agent, without what cannot be used; `refuse` is told of that, and of its
+    /// place in a list.
+    fn draft(
+        self,
+        sections: Vec<Section>,
+        mut refuse: impl FnMut(usize, ConfigRefusal),
+    ) -> AgentDraft {
         let mut draft = AgentDraft::new(&self.name, sections);
         draft.remember_reads = self.policies.iter().any(|policy| {
             policy.read_before_write.as_ref().is_some_and(|text| text.scope == ReadScope::Project)
         });
-        draft.policies = self
-            .policies
-            .into_iter()
-            .enumerate()
-            .map(|(at, text)| text.build(at + 1))
-            .collect::<Result<Vec<Arc<_>>, _>>()?;
+        for (at, text) in self.policies.into_iter().enumerate() {
+            match text.build(at + 1) {
+                Ok(policy) => draft.policies.push(policy),
+                Err(refusal) => refuse(at, refusal.into()),
+            }
+        }
         if !self.phases.is_empty() {
-            let build = |(name, text): (PhaseName, PhaseText)| text.build(name);
-            draft.phases = self.phases.into_iter().map(build).collect::<Result<_, _>>()?;
+            let mut build = |(name, text): (PhaseName, PhaseText)| {
+                text.build(name, |refusal| refuse(0, refusal.into()))
+            };
+            draft.phases = self.phases.into_iter().map(&mut build).collect();
         }
         if let Some(first) = self.default_phase {
-            let at = draft.phases.iter().position(|phase| phase.name == first);
-            let Some(at) = at else { return Err(ConfigRefusal::DefaultPhase(first)) };
-            let phase = draft.phases.remove(at);
-            draft.phases.insert(0, phase);
+            match draft.phases.iter().position(|phase| phase.name == first) {
+                None => refuse(0, ConfigRefusal::DefaultPhase(first)),
+                Some(at) => {
+                    let phase = draft.phases.remove(at);
+                    draft.phases.insert(0, phase);
+                }
+            }
         }
         draft.settings = self.settings.settings();
         draft.system_prompt = self.system_prompt;
@@ -172,6 +219,6 @@ impl AgentText {
         draft.deny = self.deny;
         draft.limits = self.limits;
         draft.budget = self.budget;
-        Ok(Agent::build(draft)?)
+        draft
     }
 }

@@ -117,16 +117,19 @@ impl ToolsText {
 
 impl GrantText {
     /// Groups, then tools more, then tools less.
-    fn build(self) -> Result<(Grant, Vec<ToolName>), NameRefusal> {
+    fn build(self, mut refuse: impl FnMut(String, NameRefusal)) -> (Grant, Vec<ToolName>) {
         let (mut groups, mut include, mut exclude) = (Vec::new(), self.include, self.exclude);
-        for entry in &self.groups {
-            match (entry.strip_prefix('+'), entry.strip_prefix('-')) {
-                (Some(tool), _) => include.push(ToolName::parse(tool)?),
-                (None, Some(tool)) => exclude.push(ToolName::parse(tool)?),
-                (None, None) => groups.push(GroupName::parse(entry)?),
+        for entry in self.groups {
+            let parsed = match (entry.strip_prefix('+'), entry.strip_prefix('-')) {
+                (Some(tool), _) => ToolName::parse(tool).map(|tool| include.push(tool)),
+                (None, Some(tool)) => ToolName::parse(tool).map(|tool| exclude.push(tool)),
+                (None, None) => GroupName::parse(&entry).map(|group| groups.push(group)),
+            };
+            if let Err(refusal) = parsed {
+                refuse(entry, refusal);
             }
         }
-        Ok((Grant::Some { groups, include, exclude }, self.required))
+        (Grant::Some { groups, include, exclude }, self.required)
     }
 }
 
@@ -138,6 +141,8 @@ pub enum PhaseRefusal {
     Name {
         /// The phase.
         phase: PhaseName,
+        /// What was written.
+        entry: String,
         /// Why.
         refusal: NameRefusal,
     },
@@ -146,6 +151,8 @@ pub enum PhaseRefusal {
     Condition {
         /// The phase.
         phase: PhaseName,
+        /// Which way, counted from zero.
+        at: usize,
         /// Where to.
         to: PhaseName,
         /// Why.
@@ -154,20 +161,27 @@ pub enum PhaseRefusal {
 }
 
 impl PhaseText {
-    /// Makes the phase.
-    pub(super) fn build(self, name: PhaseName) -> Result<Phase, PhaseRefusal> {
-        let refused = |refusal| PhaseRefusal::Name { phase: name.clone(), refusal };
+    /// Makes the phase of what can be used, and tells what cannot.
+    pub(super) fn build(self, name: PhaseName, mut refuse: impl FnMut(PhaseRefusal)) -> Phase {
+        let phase = || name.clone();
         let (grant, required) = match self.tools {
             None => (Grant::All, Vec::new()),
-            Some(tools) => tools.full().build().map_err(refused)?,
+            Some(tools) => tools.full().build(|entry, refusal| {
+                refuse(PhaseRefusal::Name { phase: phase(), entry, refusal });
+            }),
         };
-        let transition = |text: &TransitionText| {
-            let to = text.to().clone();
-            let phase = name.clone();
-            text.build().map_err(|fault| PhaseRefusal::Condition { phase, to, fault })
-        };
-        let transitions = self.transitions.iter().map(transition).collect::<Result<_, _>>()?;
-        Ok(Phase {
+        let mut transitions = Vec::with_capacity(self.transitions.len());
+        for (at, text) in self.transitions.iter().enumerate() {
+            match text.build() {
+                Ok(transition) => transitions.push(transition),
+                Err(fault) => {
+                    let to = text.to().clone();
+                    transitions.push(Transition::to(to.clone()));
+                    refuse(PhaseRefusal::Condition { phase: phase(), at, to, fault });
+                }
+            }
+        }
+        Phase {
             about: self.description,
             grant,
             required,
@@ -175,6 +189,6 @@ impl PhaseText {
             rules: self.rules,
             guide: self.guide,
             name,
-        })
+        }
     }
 }

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::secret::Secret;
 use crate::settings::Settings;
 
 /// Settings as they are written down. What is left out is taken from the environment, then from
 /// the defaults.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettingsText {
     /// Where the model is reached; with `model` an OpenAI-compatible server.
@@ -16,9 +17,10 @@ pub struct SettingsText {
     /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The key for the model. It is never printed and never logged.
+    /// The key for the model: `env:NAME`, `file:PATH`, `${NAME}`, or the word itself. It is never
+    /// printed and never logged.
     #[serde(skip_serializing)]
-    pub api_key: Option<String>,
+    pub api_key: Option<Secret>,
     /// Whether the run goes on after a phase change without a person's word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_pilot: Option<bool>,
@@ -89,14 +91,5 @@ impl SettingsText {
                 .unwrap_or(own.stream_console_updates),
             summary_max_chars: self.summary_max_chars.unwrap_or(own.summary_max_chars),
         }
-    }
-}
-
-/// The key stays out of whatever prints settings.
-impl std::fmt::Debug for SettingsText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = self.clone();
-        shown.api_key = None;
-        f.write_str(&serde_json::to_string(&shown).unwrap_or_default())
     }
 }

@@ -8,6 +8,7 @@ use crate::{report, tree};
 /// What the kernel is built on. Another crate needs an ADR and a line here.
 const DEPENDENCIES: &[&str] = &[
     "cel",
+    "granit-parser",
     "hmac",
     "imbl",
     "indexmap",

@@ -1,0 +1,119 @@
+//! Decides whether what a file says can be used, and tells everything that is off in one go.
+
+mod outside;
+mod phases;
+mod refusals;
+
+use super::finding::{Finding, Mistake, Severity, Span};
+use super::read::Reading;
+use super::tree::Step;
+use super::{AgentText, ConfigRefusal};
+use crate::agent::{Agent, Survey};
+use crate::section::Section;
+
+/// A configuration that was looked at.
+pub struct Checked {
+    /// What it says.
+    pub text: AgentText,
+    /// Everything that was found, in the order of the file.
+    pub findings: Vec<Finding>,
+    source: String,
+    agent: Option<Agent>,
+}
+
+impl Checked {
+    /// The file to show snippets of, with secrets blanked.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The agent; absent when there is an error, whatever else could be read.
+    pub fn agent(&self) -> Option<&Agent> {
+        self.agent.as_ref()
+    }
+
+    /// The same, to keep.
+    pub fn into_agent(self) -> Option<Agent> {
+        self.agent
+    }
+}
+
+impl Reading {
+    /// Looks at everything that is written, with the sections that it enables.
+    pub fn check(mut self, sections: Vec<Section>) -> Checked {
+        let mut refused = Vec::new();
+        let text = self.text.clone();
+        let draft = text.draft(sections, |at, refusal| refused.push((at, refusal)));
+        let survey = Agent::survey(draft);
+        let mut found = Vec::new();
+        if self.tree.is_some() {
+            let desk = Desk { reading: &self, survey: &survey };
+            found.extend(refused.iter().flat_map(|(at, refusal)| desk.refusal(*at, refusal)));
+            found.extend(survey.refused.iter().flat_map(|refusal| desk.agent_refusal(refusal)));
+            desk.phases(&mut found);
+            desk.prompt(&mut found);
+            desk.outside(&mut found);
+        }
+        self.findings.extend(found);
+        let mut findings = self.findings;
+        findings.sort_by_key(|finding| finding.span.map_or(usize::MAX, |span| span.start));
+        let mut seen: Vec<Finding> = Vec::new();
+        findings.retain(|finding| {
+            let new = !seen.contains(finding);
+            if new {
+                seen.push(finding.clone());
+            }
+            new
+        });
+        let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
+        let agent = match (wrong, survey.agent()) {
+            (false, Ok(agent)) => Some(agent),
+            (false, Err(refusal)) => {
+                findings.push(Finding::error(Mistake::Agent, refusal.to_string()));
+                None
+            }
+            (true, _) => None,
+        };
+        Checked { text: self.text, findings, source: self.source, agent }
+    }
+}
+
+/// What the checks look at.
+struct Desk<'a> {
+    reading: &'a Reading,
+    survey: &'a Survey,
+}
+
+impl Desk<'_> {
+    /// The place of a value.
+    fn place(&self, path: &[Step<'_>]) -> Option<Span> {
+        self.reading.tree.as_ref()?.place(path)
+    }
+
+    /// The place of a key.
+    fn key(&self, path: &[Step<'_>]) -> Option<Span> {
+        self.reading.tree.as_ref()?.key(path)
+    }
+
+    /// The places under a path where some name stands.
+    fn named(&self, path: &[Step<'_>], wanted: impl Fn(&str) -> bool) -> Vec<Span> {
+        let mut found = Vec::new();
+        if let Some(node) = self.reading.tree.as_ref().and_then(|tree| tree.find(path)) {
+            node.named(&wanted, &mut found);
+        }
+        found
+    }
+
+    /// Whether what stands under a key at the top could not be read whole.
+    fn doubtful(&self, key: &str) -> bool {
+        self.reading.doubtful.contains(key)
+    }
+
+    fn text(&self) -> &AgentText {
+        &self.reading.text
+    }
+
+    fn agent(&self) -> Option<&Agent> {
+        self.survey.so_far()
+    }
+}

@@ -1,0 +1,189 @@
+//! Decides whether what is outside can be reached as written: servers, models, secrets.
+
+use super::{Desk, Finding, Mistake, Severity, Step};
+use crate::config::finding::quoted;
+use crate::config::model::TRANSFORMS;
+use crate::config::secret::Secret;
+use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
+use crate::config::{ToolCallingText, ToolUseMode};
+use crate::names::nearest;
+
+impl Desk<'_> {
+    pub(super) fn outside(&self, found: &mut Vec<Finding>) {
+        self.servers(found);
+        self.models(found);
+        if let Some(text) = &self.text().tool_calling {
+            self.tool_calling(text, found);
+        }
+        self.inactive(found);
+    }
+
+    fn servers(&self, found: &mut Vec<Finding>) {
+        for (name, server) in &self.text().mcp_servers {
+            let path = [Step::Key("mcp_servers"), Step::Key(name.as_str())];
+            for (key, message, help) in server.problems() {
+                let place = self.place(&[&path[..], &[Step::Key(key)]].concat());
+                let message = format!("mcp server {name}: {message}");
+                found.push(Finding::error(Mistake::Server, message).at(place).help(help));
+            }
+            for (group, secrets) in [("env", &server.env), ("headers", &server.headers)] {
+                for (key, secret) in secrets {
+                    let inside = [Step::Key(group), Step::Key(key.as_str())];
+                    self.secret(secret, &[&path[..], &inside].concat(), found);
+                }
+            }
+            if let Some(secret) = &server.auth {
+                self.secret(secret, &[&path[..], &[Step::Key("auth")]].concat(), found);
+            }
+        }
+        for (name, phase) in &self.text().phases {
+            let grant = phase.tools.as_ref().map(|tools| tools.full()).unwrap_or_default();
+            for entry in &grant.mcp {
+                let server = entry.split('/').next().unwrap_or_default();
+                if self.text().mcp_servers.contains_key(server) || self.doubtful("mcp_servers") {
+                    continue;
+                }
+                let phase = Step::Key(name.as_str());
+                let path = [Step::Key("phases"), phase, Step::Key("tools"), Step::Key("mcp")];
+                let span = self.named(&path, |text| text == entry).first().copied();
+                let message = format!("there is no MCP server {}", quoted(server));
+                let finding = Finding::error(Mistake::UnknownName, message).at(span);
+                let known = self.text().mcp_servers.keys().map(|name| name.as_str());
+                found.push(match nearest(server, known) {
+                    Some(near) => finding.near(Some(near)),
+                    None => finding.help(format!("declare `{server}` under `mcp_servers:`")),
+                });
+            }
+        }
+    }
+
+    fn models(&self, found: &mut Vec<Finding>) {
+        let settings = &self.text().settings;
+        let path = |key| [Step::Key("settings"), Step::Key(key)];
+        if let Some(secret) = &settings.api_key {
+            self.secret(secret, &path("api_key"), found);
+        }
+        let address = |url: &Option<String>, path: &[Step<'_>], found: &mut Vec<Finding>| {
+            if url.as_deref().is_some_and(|url| !is_address(url)) {
+                let finding = Finding::error(Mistake::Model, NO_ADDRESS);
+                found.push(finding.at(self.place(path)).help(ADDRESS_HELP));
+            }
+        };
+        address(&settings.base_url, &path("base_url"), found);
+        for (name, model) in &self.text().models {
+            let path = [Step::Key("models"), Step::Key(name.as_str())];
+            let under = |key| [&path[..], &[Step::Key(key)]].concat();
+            address(&model.base_url, &under("base_url"), found);
+            if let Some(secret) = &model.api_key {
+                self.secret(secret, &under("api_key"), found);
+            }
+            for (key, secret) in &model.headers {
+                let inside = [Step::Key("headers"), Step::Key(key.as_str())];
+                self.secret(secret, &[&path[..], &inside].concat(), found);
+            }
+            if model.model.trim().is_empty() && !self.doubtful("models") {
+                let message = format!("the model {} has no name", quoted(name));
+                let finding = Finding::error(Mistake::Model, message).at(self.key(&path));
+                found.push(finding.help("add `model:` with the name that its server knows"));
+            }
+            let limits =
+                [("connect_ms_max", model.connect_ms_max), ("reply_ms_max", model.reply_ms_max)];
+            for (key, _) in limits.iter().filter(|(_, limit)| *limit == Some(0)) {
+                found.push(self.zero(key, &under(key)));
+            }
+        }
+    }
+
+    fn zero(&self, key: &str, path: &[Step<'_>]) -> Finding {
+        let message = format!("{key} is 0: 0 never means no limit");
+        let finding = Finding::error(Mistake::OutOfRange, message).at(self.place(path));
+        finding.help("leave the line out for the default")
+    }
+
+    fn tool_calling(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
+        let path = |key| [Step::Key("tool_calling"), Step::Key(key)];
+        let reliable =
+            self.text().models.values().any(|model| model.tool_calling_reliable == Some(true));
+        let allowed = reliable || text.allow_unreliable == Some(true);
+        if text.tool_use_mode == Some(ToolUseMode::Enforced) && !allowed {
+            let message = "`enforced` needs a model whose tool calls can be relied on";
+            let finding = Finding::error(Mistake::Model, message);
+            let help = "mark a model with `tool_calling_reliable: true`, or write \
+                        `allow_unreliable: true`";
+            found.push(finding.at(self.place(&path("tool_use_mode"))).help(help));
+        }
+        for (key, limit) in [
+            ("max_tool_args_bytes", text.max_tool_args_bytes),
+            ("max_tool_output_bytes", text.max_tool_output_bytes),
+        ] {
+            if limit == Some(0) {
+                found.push(self.zero(key, &path(key)));
+            }
+        }
+        for (key, names) in text.transforms() {
+            let known = TRANSFORMS.iter().find(|(name, _)| *name == key);
+            let known: &[&str] = known.map(|(_, known)| *known).unwrap_or_default();
+            for name in names.iter().flat_map(|names| names.names()) {
+                if !known.contains(&name) {
+                    let near = nearest(name, known.iter().copied());
+                    self.unlisted("transform", key, name, near, known, found);
+                }
+            }
+        }
+        let agent = self.agent().filter(|_| !self.doubtful("packs"));
+        let lists =
+            [("tool_allowlist", &text.tool_allowlist), ("tool_denylist", &text.tool_denylist)];
+        for (key, names) in lists {
+            for name in names.iter().flat_map(|names| names.names()).filter(|n| *n != "all") {
+                let Some(agent) = agent.filter(|agent| agent.toolset.find(name).is_none()) else {
+                    continue;
+                };
+                let entries = agent.toolset.entries().iter();
+                let near = nearest(name, entries.map(|entry| entry.spec.name.as_str()));
+                self.unlisted("tool", key, name, near, &[], found);
+            }
+        }
+    }
+
+    fn unlisted(
+        &self,
+        kind: &str,
+        key: &str,
+        name: &str,
+        near: Option<&str>,
+        known: &[&str],
+        found: &mut Vec<Finding>,
+    ) {
+        let path = [Step::Key("tool_calling"), Step::Key(key)];
+        let span = self.named(&path, |text| text == name).first().copied();
+        let message = format!("{key}: there is no {kind} {}", quoted(name));
+        let finding =
+            Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
+        found.push(match (near, known) {
+            (None, [_, ..]) => finding.help(format!("there is {}", known.join(", "))),
+            (near, _) => finding.near(near),
+        });
+    }
+
+    fn secret(&self, secret: &Secret, path: &[Step<'_>], found: &mut Vec<Finding>) {
+        if let Err(refusal) = secret.parts() {
+            let finding = Finding::error(Mistake::Secret, refusal.to_string());
+            found.push(finding.at(self.place(path)));
+        }
+    }
+
+    fn inactive(&self, found: &mut Vec<Finding>) {
+        let text = self.text();
+        for (key, given) in [
+            ("mcp_servers", !text.mcp_servers.is_empty()),
+            ("models", !text.models.is_empty()),
+            ("tool_calling", text.tool_calling.is_some()),
+        ] {
+            if given {
+                let message = format!("`{key}` is read and checked, and not active yet");
+                let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
+                found.push(finding.at(self.key(&[Step::Key(key)])));
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Decides whether phases lead somewhere, and whether what models are told fits what is granted.
+
+use std::collections::BTreeSet;
+
+use super::{Desk, Finding, Mistake, Severity, Step};
+use crate::agent::Agent;
+use crate::names::PhaseName;
+use crate::phase::Phase;
+
+/// The group of the tools that change the phase.
+const PHASE_GROUP: &str = "phase";
+
+impl Desk<'_> {
+    pub(super) fn phases(&self, found: &mut Vec<Finding>) {
+        let Some(agent) = self.agent() else { return };
+        let reached = reached(agent, agent.first_phase());
+        for phase in agent.phases().filter(|_| !self.text().phases.is_empty()) {
+            self.ways(agent, phase, &reached, found);
+            if !self.doubtful("packs") {
+                self.tools(agent, phase, found);
+            }
+        }
+        let ends = |name: &PhaseName| agent.terminal(name);
+        let several = agent.phases().count() > 1;
+        if several && !reached.iter().any(|name| ends(name)) && !self.doubtful("phases") {
+            let finding = Finding::new(
+                Severity::Warning,
+                Mistake::NoWayOut,
+                "no phase that ends the run can be reached",
+            );
+            let help = "give one phase `transitions: []`; a run ends with such a phase";
+            found.push(finding.at(self.key(&[Step::Key("phases")])).help(help));
+        }
+    }
+
+    fn ways(
+        &self,
+        agent: &Agent,
+        phase: &Phase,
+        reached: &BTreeSet<PhaseName>,
+        found: &mut Vec<Finding>,
+    ) {
+        let name = &phase.name;
+        let path = [Step::Key("phases"), Step::Key(name.as_str())];
+        if !reached.contains(name) && !self.doubtful("phases") {
+            let message = format!("no way leads to the phase {name}");
+            let finding = Finding::new(Severity::Warning, Mistake::UnreachablePhase, message);
+            let help = format!("name {name} in the `transitions` of a phase, or take it out");
+            found.push(finding.at(self.key(&path)).help(help));
+        }
+        let ways = [&path[..], &[Step::Key("transitions")]].concat();
+        let others = phase.transitions.iter().any(|way| way.to != *name);
+        if !phase.transitions.is_empty() && !others {
+            let message = format!("the phase {name} has no way out: it only leads to itself");
+            let help = "add another phase, or write `transitions: []` to end the run with it";
+            let finding = Finding::error(Mistake::NoWayOut, message);
+            found.push(finding.at(self.key(&ways)).help(help));
+        }
+        let moves = |group: &str| group == PHASE_GROUP;
+        let mover = agent.visible(name).any(|entry| moves(entry.spec.group.as_str()));
+        if others && !mover && !self.doubtful("packs") && !self.doubtful("tool_groups") {
+            let message =
+                format!("the phase {name} has ways out and grants no tool that can take them");
+            let finding = Finding::new(Severity::Warning, Mistake::NoPhaseTool, message);
+            let help = "grant the group `phase`; without it only a person can move on";
+            found.push(finding.at(self.key(&ways)).help(help));
+        }
+    }
+
+    /// Tools that the model is told of and cannot use.
+    fn tools(&self, agent: &Agent, phase: &Phase, found: &mut Vec<Finding>) {
+        let name = &phase.name;
+        let granted: BTreeSet<&str> =
+            agent.visible(name).map(|entry| entry.spec.name.as_str()).collect();
+        let known: Vec<&str> =
+            agent.toolset.entries().iter().map(|entry| entry.spec.name.as_str()).collect();
+        let path = [Step::Key("phases"), Step::Key(name.as_str())];
+        let rules = phase.rules.iter().enumerate().map(|(at, rule)| {
+            ([&path[..], &[Step::Key("rules"), Step::Item(at)]].concat(), rule)
+        });
+        let guide = ([&path[..], &[Step::Key("guide")]].concat(), &phase.guide);
+        for (place, text) in rules.chain([guide]) {
+            let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+            // A tool called `plan` is also a plain word.
+            let named: BTreeSet<&str> = words
+                .filter(|word| word.contains(['_', '-']) && known.contains(word))
+                .filter(|word| !granted.contains(word))
+                .collect();
+            for tool in named {
+                let message = format!("this names `{tool}`, which the phase {name} does not grant");
+                let finding = Finding::new(Severity::Warning, Mistake::UngrantedTool, message);
+                found.push(finding.at(self.inside(&place, tool)).help(format!(
+                    "grant it with `include: [{tool}]`, or say it without the tool"
+                )));
+            }
+        }
+    }
+
+    /// The place of a word inside a text, or the text.
+    fn inside(&self, path: &[Step<'_>], word: &str) -> Option<super::Span> {
+        let node = self.reading.tree.as_ref()?.find(path)?;
+        let slice = self.reading.source().get(node.span.start..node.span.end)?;
+        match slice.find(word) {
+            Some(at) => {
+                let start = node.span.start + at;
+                Some(super::Span { start, end: start + word.len() })
+            }
+            None => self.place(path),
+        }
+    }
+
+    pub(super) fn prompt(&self, found: &mut Vec<Finding>) {
+        let text = self.text();
+        let ruled = text.phases.values().any(|phase| !phase.rules.is_empty());
+        let said = text.system_prompt.contains("{phase_rules}");
+        if ruled && !said && !text.system_prompt.trim().is_empty() {
+            let message = "the prompt has no `{phase_rules}`: the rules are put after it";
+            let finding = Finding::new(Severity::Note, Mistake::RulesAppended, message);
+            found.push(finding.at(self.key(&[Step::Key("system_prompt")])));
+        }
+    }
+}
+
+/// The phases that can be reached from one.
+fn reached(agent: &Agent, from: Option<&Phase>) -> BTreeSet<PhaseName> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&Phase> = from.into_iter().collect();
+    while let Some(phase) = open.pop() {
+        if reached.insert(phase.name.clone()) {
+            open.extend(phase.transitions.iter().filter_map(|way| agent.phase(&way.to)));
+        }
+    }
+    reached
+}

@@ -1,0 +1,228 @@
+//! Decides where a refusal stands in the file, and what to write in its place.
+
+use super::{ConfigRefusal, Desk, Finding, Mistake, Span, Step};
+use crate::agent::{AgentRefusal, Place};
+use crate::config::finding::quoted;
+use crate::config::{PhaseRefusal, PolicyRefusal, structure};
+use crate::names::PolicyName;
+use crate::policy::RuleRefusal;
+use crate::prompt::UnknownWord;
+
+impl Desk<'_> {
+    /// What could not be made of the text itself; `at` is its place in a list.
+    pub(super) fn refusal(&self, at: usize, refusal: &ConfigRefusal) -> Vec<Finding> {
+        match refusal {
+            ConfigRefusal::Policy(refusal) => vec![self.policy(at, refusal)],
+            ConfigRefusal::Phase(refusal) => vec![self.phase(refusal)],
+            ConfigRefusal::Agent(refusal) => self.agent_refusal(refusal),
+            ConfigRefusal::DefaultPhase(name) => {
+                if self.reading.dropped.contains(name.as_str()) || self.text().phases.is_empty() && self.doubtful("phases") {
+                    return Vec::new();
+                }
+                let known = self.text().phases.keys().map(|phase| phase.as_str());
+                let near = crate::names::nearest(name.as_str(), known);
+                let message = format!("default_phase: there is no phase {}", quoted(name.as_str()));
+                let place = self.place(&[Step::Key("default_phase")]);
+                vec![Finding::error(Mistake::UnknownName, message).at(place).near(near)]
+            }
+        }
+    }
+
+    fn policy(&self, at: usize, refusal: &PolicyRefusal) -> Finding {
+        let list = [Step::Key("policies"), Step::Item(at)];
+        let under = |rest: &[Step<'_>]| self.place(&[&list, rest].concat());
+        let place = match refusal {
+            PolicyRefusal::NotOne { .. } => under(&[]),
+            PolicyRefusal::Name(_) => under(&[Step::Key("name")]),
+            PolicyRefusal::Limit(_) => {
+                let rate = self.text().policies.get(at).is_some_and(|text| text.rate.is_some());
+                under(&[Step::Key(if rate { "rate" } else { "limit" }), Step::Key("max")])
+            }
+            PolicyRefusal::Rule(refusal) => {
+                let rule = Step::Key("rule");
+                match refusal {
+                    RuleRefusal::NoCondition(_) => under(&[rule]),
+                    RuleRefusal::NoTools(_) => under(&[rule, Step::Key("tools")]),
+                    RuleRefusal::Condition { side, .. } => under(&[rule, Step::Key(side)]),
+                    RuleRefusal::Example { list, at, .. } => {
+                        under(&[rule, Step::Key(list), Step::Item(at.saturating_sub(1))])
+                    }
+                }
+            }
+        };
+        let code = match refusal {
+            PolicyRefusal::Rule(RuleRefusal::Condition { .. }) => Mistake::Condition,
+            PolicyRefusal::NotOne { .. }
+            | PolicyRefusal::Limit(_)
+            | PolicyRefusal::Rule(_)
+            | PolicyRefusal::Name(_) => Mistake::Policy,
+        };
+        Finding::error(code, refusal.to_string()).at(place)
+    }
+
+    fn phase(&self, refusal: &PhaseRefusal) -> Finding {
+        match refusal {
+            PhaseRefusal::Name { phase, entry, refusal } => {
+                let path = [Step::Key("phases"), Step::Key(phase.as_str()), Step::Key("tools")];
+                let span = self.named(&path, |text| text == entry).first().copied();
+                if entry == "*" {
+                    return structure::star(span.unwrap_or_default());
+                }
+                Finding::error(Mistake::BadName, refusal.to_string()).at(span)
+            }
+            PhaseRefusal::Condition { phase, at, to, fault } => {
+                let phase = Step::Key(phase.as_str());
+                let way = [Step::Key("phases"), phase, Step::Key("transitions"), Step::Item(*at)];
+                let place = self.place(&[&way[..], &[Step::Key("when")]].concat());
+                let message = format!("the condition of the way to {to} cannot be used: {fault}");
+                Finding::error(Mistake::Condition, message).at(place)
+            }
+        }
+    }
+
+    /// What could not be put together.
+    pub(super) fn agent_refusal(&self, refusal: &AgentRefusal) -> Vec<Finding> {
+        match refusal {
+            AgentRefusal::Limit(refusal) => {
+                let other = match refusal.name() {
+                    "args_bytes_max" => "max_tool_args_bytes",
+                    "result_bytes_max" => "max_tool_output_bytes",
+                    _ => refusal.name(),
+                };
+                let path = |name| [Step::Key("limits"), Step::Key(name)];
+                let given = self.key(&path(refusal.name())).map(|_| refusal.name());
+                let place = self.place(&path(given.unwrap_or(other)));
+                vec![Finding::error(Mistake::OutOfRange, refusal.to_string()).at(place)]
+            }
+            AgentRefusal::Budget(refusal) => {
+                let place = self.place(&[Step::Key("budget"), Step::Key(refusal.0)]);
+                vec![Finding::error(Mistake::OutOfRange, refusal.to_string()).at(place)]
+            }
+            AgentRefusal::Setting(refusal) => {
+                let path = [Step::Key("settings"), Step::Key(refusal.0)];
+                let place = self.key(&path).and_then(|_| self.place(&path));
+                vec![Finding::error(Mistake::OutOfRange, refusal.to_string()).at(place)]
+            }
+            AgentRefusal::Word(word) if !self.doubtful("packs") => vec![self.word(word)],
+            AgentRefusal::Required { phase, tool } => {
+                let path = [Step::Key("phases"), Step::Key(phase.as_str()), Step::Key("tools")];
+                let required = [&path[..], &[Step::Key("required")]].concat();
+                let span = self.named(&required, |text| text == tool.as_str()).first().copied();
+                let message = format!("the phase {phase} requires `{tool}` and does not grant it");
+                let help = format!("add `{tool}` under `include:`, or take it out here");
+                vec![Finding::error(Mistake::Required, message).at(span).help(help)]
+            }
+            AgentRefusal::Example { policy, misfit } => {
+                let place = self.place(&self.policy_path(policy));
+                let message = format!("policy {policy}, in an example: {misfit}");
+                vec![Finding::error(Mistake::Policy, message).at(place)]
+            }
+            AgentRefusal::Unknown { place, kind, name, near } => {
+                self.unknown(place, kind, name, near.as_deref())
+            }
+            AgentRefusal::Word(_) => Vec::new(),
+            AgentRefusal::Toolset(_) | AgentRefusal::NoPhase | AgentRefusal::PhaseTwice(_) => {
+                vec![Finding::error(Mistake::Agent, refusal.to_string())]
+            }
+        }
+    }
+
+    fn unknown(&self, place: &Place, kind: &str, name: &str, near: Option<&str>) -> Vec<Finding> {
+        let doubt = match kind {
+            "phase" => self.reading.dropped.contains(name),
+            "group" => self.doubtful("packs") || self.reading.dropped.contains(name),
+            _ => self.doubtful("packs"),
+        };
+        if doubt {
+            return Vec::new();
+        }
+        let phase;
+        let path = match place {
+            Place::Phase(name) => {
+                phase = name.clone();
+                vec![Step::Key("phases"), Step::Key(phase.as_str()), Step::Key("tools")]
+            }
+            Place::Transitions(name) => {
+                phase = name.clone();
+                vec![Step::Key("phases"), Step::Key(phase.as_str()), Step::Key("transitions")]
+            }
+            Place::Group(name) => vec![Step::Key("tool_groups"), Step::Key(name.as_str())],
+            Place::Policy(name) => self.policy_path(name),
+            Place::Allow => vec![Step::Key("allow")],
+            Place::Deny => vec![Step::Key("deny")],
+        };
+        let spans = self.named(&path, |text| {
+            let signed = text.strip_prefix(['+', '-']).filter(|_| kind == "tool");
+            signed.unwrap_or(text) == name
+        });
+        let finding = |span: Option<Span>| {
+            let message = format!("{place}: there is no {kind} {}", quoted(name));
+            let finding = Finding::error(Mistake::UnknownName, message).at(span);
+            let agent = self.agent();
+            let tool = agent.is_some_and(|agent| agent.toolset.find(name).is_some());
+            if kind == "group" && tool {
+                return finding.help(format!("`{name}` is a tool: write `+{name}` for one more tool"));
+            }
+            match (near, self.listed(kind)) {
+                (None, Some(known)) => finding.help(format!("there is {known}")),
+                (near, _) => finding.near(near),
+            }
+        };
+        match spans.as_slice() {
+            [] => vec![finding(self.place(&path))],
+            spans => spans.iter().map(|span| finding(Some(*span))).collect(),
+        }
+    }
+
+    /// What there is of a kind, when it can be told in a line.
+    fn listed(&self, kind: &str) -> Option<String> {
+        let agent = self.agent()?;
+        let names: Vec<String> = match kind {
+            "group" => {
+                let own = self.text().tool_groups.keys().map(|group| group.to_string());
+                let mut groups: Vec<String> =
+                    agent.toolset.groups().iter().map(|group| group.to_string()).collect();
+                groups.extend(own);
+                groups.sort();
+                groups.dedup();
+                groups
+            }
+            "phase" => agent.phases().map(|phase| phase.name.to_string()).collect(),
+            "state family" => agent.toolset.families().map(|f| f.name.to_string()).collect(),
+            _ => Vec::new(),
+        };
+        (1..=12).contains(&names.len()).then(|| names.join(", "))
+    }
+
+    /// The path of a policy by its name, said or made.
+    fn policy_path(&self, name: &PolicyName) -> Vec<Step<'static>> {
+        let place = self.text().policies.iter().enumerate().position(|(at, policy)| {
+            let own = policy.name.as_ref().map(|own| own == name);
+            own.unwrap_or_else(|| name.as_str().ends_with(&format!("-{}", at + 1)))
+        });
+        let mut path = vec![Step::Key("policies")];
+        path.extend(place.map(Step::Item));
+        path
+    }
+
+    fn word(&self, word: &UnknownWord) -> Finding {
+        let written = format!("{{{}}}", word.name);
+        let text = &self.text().system_prompt;
+        let before = text.get(..word.at).unwrap_or_default().matches(&written).count();
+        let key = Step::Key("system_prompt");
+        let node = self.reading.tree.as_ref().and_then(|tree| tree.find(&[key]));
+        let inside = node.and_then(|node| {
+            let slice = self.reading.source().get(node.span.start..node.span.end)?;
+            let (at, _) = slice.match_indices(&written).nth(before)?;
+            let start = node.span.start + at;
+            Some(Span { start, end: start + written.len() })
+        });
+        let message = format!("{} has no meaning in a prompt", quoted(&written));
+        let finding =
+            Finding::error(Mistake::UnknownWord, message).at(inside.or(self.key(&[key])));
+        match &word.near {
+            Some(near) => finding.help(format!("did you mean `{{{near}}}`?")),
+            None => finding.help("write `{{` for a brace that is only text"),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Decides how a model is written down, and how it is asked to call tools.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::secret::Secret;
+
+/// A model as it is written down. It is checked now, and not active yet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelText {
+    /// The model's name, as its server calls it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// Where it is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// What is put between the address and the endpoint, unless it is already there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_prefix: Option<String>,
+    /// The key: `env:NAME`, `file:PATH`, `${NAME}`, or the word itself. It is never printed.
+    #[serde(skip_serializing)]
+    pub api_key: Option<Secret>,
+    /// Headers that are sent with every request.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, Secret>,
+    /// Whether its tool calls can be relied on, so that `tool_use_mode: enforced` makes sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calling_reliable: Option<bool>,
+    /// Milliseconds to wait for a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_ms_max: Option<u64>,
+    /// Milliseconds one reply may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_ms_max: Option<u64>,
+    /// Sampling and whatever else its server takes: temperature, top_p, top_k, min_p, …
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub options: Map<String, Value>,
+}
+
+/// How models are asked to call tools. It is checked now, and not active yet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolCallingText {
+    /// Whether tools must be used; `relaxed` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_use_mode: Option<ToolUseMode>,
+    /// What a tool that failed means for an enforced run; `fatal` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_failure_policy: Option<ToolFailurePolicy>,
+    /// Allows `enforced` with a model that is not marked reliable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_unreliable: Option<bool>,
+    /// Bytes of a call's arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_args_bytes: Option<u64>,
+    /// Bytes of a result shown to the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_output_bytes: Option<u64>,
+    /// Which tool is asked for: `auto`, `none`, `required`, or the provider's own form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ChoiceText>,
+    /// How often a request is tried again without tools, in `relaxed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_retry_count: Option<u64>,
+    /// The only tools that are sent and may be called; `all` for no filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_allowlist: Option<NamesText>,
+    /// Tools that are not sent and may not be called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_denylist: Option<NamesText>,
+    /// Whether a model that ends with nothing is asked once more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix_empty_final: Option<bool>,
+    /// What it is then told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix_empty_final_user_text: Option<String>,
+    /// Whether it then gets no tools; it gets none when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix_empty_final_disable_tools: Option<bool>,
+    /// Put into every request, over everything else.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub request_overrides: Map<String, Value>,
+    /// Changes of outgoing messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_transforms: Option<NamesText>,
+    /// Changes of the tools that are sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_transforms: Option<NamesText>,
+    /// Changes of a reply before its calls are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_transforms: Option<NamesText>,
+    /// Changes of calls before they are judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_transforms: Option<NamesText>,
+    /// Changes of results before they are sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_result_transforms: Option<NamesText>,
+}
+
+/// Whether tools must be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolUseMode {
+    /// At least one call must succeed.
+    Enforced,
+    /// As it comes.
+    Relaxed,
+    /// Tools are never sent.
+    Disabled,
+}
+
+/// What a tool that failed means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolFailurePolicy {
+    /// The run failed.
+    Fatal,
+    /// One success is enough.
+    Tolerated,
+}
+
+/// Which tool is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ChoiceText {
+    /// A word.
+    Word(String),
+    /// The provider's own form.
+    Form(Map<String, Value>),
+}
+
+/// Names as a list, or as one text with commas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NamesText {
+    /// A list.
+    List(Vec<String>),
+    /// One text.
+    Text(String),
+}
+
+impl NamesText {
+    /// The names.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::List(names) => names.iter().map(String::as_str).collect(),
+            Self::Text(text) => {
+                text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+            }
+        }
+    }
+}
+
+/// The changes that are known, by the key that names them.
+pub(super) const TRANSFORMS: &[(&str, &[&str])] = &[
+    (
+        "message_transforms",
+        &[
+            "assistant_tool_calls_content_null_if_blank",
+            "assistant_tool_calls_reasoning_content_empty_if_missing",
+            "assistant_tool_calls_signature_skip_validator_if_missing",
+        ],
+    ),
+    ("tool_transforms", &["openai_tools_strip_function_descriptions"]),
+    (
+        "response_transforms",
+        &[
+            "assistant_function_call_to_tool_calls",
+            "assistant_tool_calls_object_to_array",
+            "assistant_tool_calls_arguments_json_string_if_hash",
+            "assistant_content_tool_call_tags_to_tool_calls",
+        ],
+    ),
+    ("tool_call_transforms", &["assistant_tool_calls_arguments_blank_to_empty_object"]),
+    ("tool_result_transforms", &["tool_result_compact_envelope"]),
+];
+
+impl ToolCallingText {
+    /// The names of changes, by the key that names them.
+    pub(super) fn transforms(&self) -> [(&'static str, &Option<NamesText>); 5] {
+        [
+            ("message_transforms", &self.message_transforms),
+            ("tool_transforms", &self.tool_transforms),
+            ("response_transforms", &self.response_transforms),
+            ("tool_call_transforms", &self.tool_call_transforms),
+            ("tool_result_transforms", &self.tool_result_transforms),
+        ]
+    }
+}

@@ -1,0 +1,162 @@
+//! Decides how a secret is written down, and that it is shown nowhere.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A secret: the word itself, or where to find it: `env:NAME`, `file:PATH`, or a text with
+/// `${NAME}` in it. It is never printed, never logged and no part of a fingerprint.
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+/// A part of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretPart<'a> {
+    /// The word itself.
+    Word(&'a str),
+    /// A variable of the environment.
+    Variable(&'a str),
+    /// A file that holds nothing else.
+    File(&'a str),
+}
+
+/// A secret that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretRefusal {
+    /// The reference is not one.
+    #[error("a secret is written as env:NAME, file:PATH or ${{NAME}}, or as the word itself")]
+    Form,
+    /// The variable is not there, or empty.
+    #[error("the variable {0} is not set")]
+    Variable(String),
+    /// The file is not there, or empty.
+    #[error("the file {0} cannot be read or is empty")]
+    File(String),
+}
+
+impl Secret {
+    /// A secret as somebody wrote it.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// What it is made of; refused when a reference is not one.
+    pub fn parts(&self) -> Result<Vec<SecretPart<'_>>, SecretRefusal> {
+        let text = self.0.as_str();
+        if text.trim().is_empty() {
+            return Err(SecretRefusal::Form);
+        }
+        if let Some(name) = text.strip_prefix("env:") {
+            return variable(name).map(|part| vec![part]);
+        }
+        if let Some(path) = text.strip_prefix("file:") {
+            let given = !path.trim().is_empty();
+            return given.then(|| vec![SecretPart::File(path)]).ok_or(SecretRefusal::Form);
+        }
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((before, after)) = rest.split_once("${") {
+            let (name, after) = after.split_once('}').ok_or(SecretRefusal::Form)?;
+            if !before.is_empty() {
+                parts.push(SecretPart::Word(before));
+            }
+            parts.push(variable(name)?);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(SecretPart::Word(rest));
+        }
+        Ok(parts)
+    }
+
+    /// The secret itself; `look` finds variables and files. What is missing or empty is refused:
+    /// nothing is ever sent in its place.
+    pub fn resolve(
+        &self,
+        look: impl Fn(SecretPart<'_>) -> Option<String>,
+    ) -> Result<String, SecretRefusal> {
+        let mut out = String::new();
+        for part in self.parts()? {
+            let found = || look(part).map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
+            match part {
+                SecretPart::Word(word) => out.push_str(word),
+                SecretPart::Variable(name) => out.push_str(
+                    &found().ok_or_else(|| SecretRefusal::Variable(name.to_owned()))?,
+                ),
+                SecretPart::File(path) => {
+                    out.push_str(&found().ok_or_else(|| SecretRefusal::File(path.to_owned()))?);
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn variable(name: &str) -> Result<SecretPart<'_>, SecretRefusal> {
+    let legal = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    legal.then_some(SecretPart::Variable(name)).ok_or(SecretRefusal::Form)
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
+}
+
+/// Whether what stands under a key is kept out of everything that is shown.
+pub(super) fn is_secret(key: &str) -> bool {
+    let key = key.to_lowercase();
+    ["key", "token", "secret", "password", "authorization", "auth", "headers", "env"]
+        .iter()
+        .any(|word| key.split(['_', '-', '.']).any(|part| part == *word))
+        || key.contains("apikey")
+        || key.contains("password")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_followed_and_nothing_is_made_up() {
+        let look = |part: SecretPart<'_>| match part {
+            SecretPart::Variable("SET") => Some("hush\n".to_owned()),
+            SecretPart::File("key.txt") => Some("from file".to_owned()),
+            SecretPart::Variable("BLANK") => Some(" ".to_owned()),
+            SecretPart::Word(_) | SecretPart::Variable(_) | SecretPart::File(_) => None,
+        };
+        for (text, wanted) in [
+            ("lm-studio", Some("lm-studio")),
+            ("env:SET", Some("hush")),
+            ("${SET}", Some("hush")),
+            ("Bearer ${SET}!", Some("Bearer hush!")),
+            ("file:key.txt", Some("from file")),
+            ("${NOT_SET}", None),
+            ("env:BLANK", None),
+            ("file:gone", None),
+            ("${SET", None),
+            ("env:", None),
+            ("${}", None),
+            ("", None),
+        ] {
+            let found = Secret::new(text).resolve(look);
+            assert_eq!(found.as_deref().ok(), wanted, "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_shown_nowhere() {
+        let secret = Secret::new("sk-CANARY");
+        assert!(!format!("{secret:?}").contains("CANARY"));
+        assert!(!serde_json::to_string(&secret).unwrap().contains("CANARY"));
+    }
+}

@@ -1,0 +1,272 @@
+//! Decides how groups, grants, allow and deny lists combine, and which of their names do not exist.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::agent::AgentDraft;
+use crate::budget::BudgetRefusal;
+use crate::limits::LimitRefusal;
+use crate::names::{GroupName, PhaseName, PolicyName, ToolName, nearest};
+use crate::phase::{Grant, Phase};
+use crate::prompt::UnknownWord;
+use crate::section::{Toolset, ToolsetRefusal};
+use crate::settings::SettingRefusal;
+use crate::tool::{Misfit, Problem, Shape};
+
+/// An agent that cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentRefusal {
+    /// The sections do not go together.
+    #[error(transparent)]
+    Toolset(#[from] ToolsetRefusal),
+    /// A limit is off.
+    #[error(transparent)]
+    Limit(#[from] LimitRefusal),
+    /// The budget is off.
+    #[error(transparent)]
+    Budget(#[from] BudgetRefusal),
+    /// A setting is off.
+    #[error(transparent)]
+    Setting(#[from] SettingRefusal),
+    /// The system prompt uses a word that nobody gives a meaning to.
+    #[error("system_prompt: {0}")]
+    Word(UnknownWord),
+    /// A phase does not grant a tool without which it must not begin.
+    #[error("phase {phase}: it requires {tool} and does not grant it")]
+    Required {
+        /// The phase.
+        phase: PhaseName,
+        /// The tool.
+        tool: ToolName,
+    },
+    /// There is no phase.
+    #[error("an agent needs at least one phase")]
+    NoPhase,
+    /// Two phases have one name.
+    #[error("phase {0} is given twice")]
+    PhaseTwice(PhaseName),
+    /// An example is a call that no tool of the policy takes.
+    #[error("policy {policy}, in an example: {misfit}")]
+    Example {
+        /// The policy.
+        policy: PolicyName,
+        /// What is wrong with it.
+        misfit: Misfit,
+    },
+    /// Something names what does not exist.
+    #[error("{place}: no {kind} is named {name:?}{}", suggest(.near))]
+    Unknown {
+        /// Where it is named.
+        place: Place,
+        /// Tool, group or phase.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The nearest name there is.
+        near: Option<String>,
+    },
+}
+
+/// Where something is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In the tools of a phase.
+    Phase(PhaseName),
+    /// In the ways out of a phase.
+    Transitions(PhaseName),
+    /// In a group.
+    Group(GroupName),
+    /// In a policy.
+    Policy(PolicyName),
+    /// In the allow list.
+    Allow,
+    /// In the deny list.
+    Deny,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Phase(phase) => write!(f, "phase {phase}"),
+            Self::Transitions(phase) => write!(f, "transitions of phase {phase}"),
+            Self::Group(group) => write!(f, "group {group}"),
+            Self::Policy(policy) => write!(f, "policy {policy}"),
+            Self::Allow => f.write_str("allow list"),
+            Self::Deny => f.write_str("deny list"),
+        }
+    }
+}
+
+fn suggest(near: &Option<String>) -> String {
+    near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+/// How groups, grants, allow and deny lists combine: in this one place. A name that does not
+/// exist is noted, and grants nothing.
+pub(crate) struct Masks<'a> {
+    pub(crate) toolset: &'a Toolset,
+    pub(crate) draft: &'a AgentDraft,
+    pub(crate) refused: Vec<AgentRefusal>,
+}
+
+impl Masks<'_> {
+    /// Every phase with the tools it grants.
+    pub(crate) fn phases(&mut self) -> Vec<(Phase, BTreeSet<usize>)> {
+        if self.draft.phases.is_empty() {
+            self.refused.push(AgentRefusal::NoPhase);
+        }
+        self.check_policies();
+        self.check_groups();
+        let mut phases: Vec<(Phase, BTreeSet<usize>)> = Vec::new();
+        for phase in &self.draft.phases {
+            if phases.iter().any(|(other, _)| other.name == phase.name) {
+                self.refused.push(AgentRefusal::PhaseTwice(phase.name.clone()));
+                continue;
+            }
+            self.check_transitions(phase);
+            let granted = self.granted(phase);
+            phases.push((phase.clone(), granted));
+        }
+        let allowed = self.draft.allow.as_ref().map(|allow| self.tools(allow, &Place::Allow));
+        let denied = self.tools(&self.draft.deny, &Place::Deny);
+        for (phase, granted) in &mut phases {
+            if let Some(allowed) = &allowed {
+                granted.retain(|tool| allowed.contains(tool));
+            }
+            granted.retain(|tool| !denied.contains(tool));
+            self.check_required(phase, granted);
+        }
+        phases
+    }
+
+    fn granted(&mut self, phase: &Phase) -> BTreeSet<usize> {
+        let place = Place::Phase(phase.name.clone());
+        let Grant::Some { groups, include, exclude } = &phase.grant else {
+            return (0..self.toolset.entries().len()).collect();
+        };
+        let mut granted = BTreeSet::new();
+        for group in groups {
+            granted.extend(self.group(group, &place));
+        }
+        granted.extend(self.tools(include, &place));
+        for tool in self.tools(exclude, &place) {
+            granted.remove(&tool);
+        }
+        granted
+    }
+
+    fn group(&mut self, name: &GroupName, place: &Place) -> Vec<usize> {
+        if let Some(tools) = self.draft.groups.get(name) {
+            // What does not exist in it was noted when the groups were looked at.
+            return tools.iter().filter_map(|tool| self.toolset.find(tool.as_str())).collect();
+        }
+        let entries = self.toolset.entries().iter().enumerate();
+        let tools: Vec<usize> =
+            entries.filter(|(_, entry)| entry.spec.group == *name).map(|(at, _)| at).collect();
+        if tools.is_empty() {
+            let known = self.toolset.groups();
+            let known = known.iter().map(|group| group.as_str());
+            let known = known.chain(self.draft.groups.keys().map(GroupName::as_str));
+            self.refused.push(unknown(place, "group", name.as_str(), known));
+        }
+        tools
+    }
+
+    fn tools(&mut self, names: &[ToolName], place: &Place) -> Vec<usize> {
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            match self.toolset.find(name.as_str()) {
+                Some(at) => found.push(at),
+                None => {
+                    let known = self.toolset.entries().iter().map(|entry| entry.spec.name.as_str());
+                    self.refused.push(unknown(place, "tool", name.as_str(), known));
+                }
+            }
+        }
+        found
+    }
+
+    /// A policy that names what does not exist would govern nothing, and nobody would know.
+    fn check_policies(&mut self) {
+        let enabled = self.draft.sections.iter().filter(|section| section.enabled);
+        let own = enabled.flat_map(|section| &section.policies);
+        for policy in own.chain(&self.draft.policies) {
+            let place = Place::Policy(policy.name().clone());
+            let names = policy.names();
+            let named: Vec<ToolName> = names.tools.into_iter().cloned().collect();
+            let found = self.tools(&named, &place);
+            let entries = found.iter().filter_map(|at| self.toolset.entries().get(*at));
+            let shapes: Vec<&Shape> = entries.map(|entry| &entry.spec.input_shape).collect();
+            // Without the tools nothing can be said of their arguments.
+            for example in names.examples.iter().filter(|_| shapes.len() == named.len()) {
+                if let Err(misfit) = check_example(&shapes, example) {
+                    let policy = policy.name().clone();
+                    self.refused.push(AgentRefusal::Example { policy, misfit });
+                }
+            }
+            for family in names.families {
+                if self.toolset.family(family).is_none() {
+                    let known = self.toolset.families().map(|family| family.name.as_str());
+                    self.refused.push(unknown(&place, "state family", family.as_str(), known));
+                }
+            }
+        }
+    }
+
+    /// A group that no phase uses yet is checked all the same.
+    fn check_groups(&mut self) {
+        for (name, tools) in &self.draft.groups {
+            self.tools(tools, &Place::Group(name.clone()));
+        }
+    }
+
+    fn check_required(&mut self, phase: &Phase, granted: &BTreeSet<usize>) {
+        let place = Place::Phase(phase.name.clone());
+        for tool in &phase.required {
+            for at in self.tools(std::slice::from_ref(tool), &place) {
+                if !granted.contains(&at) {
+                    let (phase, tool) = (phase.name.clone(), tool.clone());
+                    self.refused.push(AgentRefusal::Required { phase, tool });
+                }
+            }
+        }
+    }
+
+    fn check_transitions(&mut self, phase: &Phase) {
+        let known = || self.draft.phases.iter().map(|phase| phase.name.as_str());
+        for to in phase.transitions.iter().map(|transition| &transition.to) {
+            if !known().any(|name| name == to.as_str()) {
+                let place = Place::Transitions(phase.name.clone());
+                let refusal = unknown(&place, "phase", to.as_str(), known());
+                self.refused.push(refusal);
+            }
+        }
+    }
+}
+
+/// An example may leave arguments out, but a name that no tool has is a slip: the rule would look
+/// at something that never comes.
+fn check_example(shapes: &[&Shape], args: &Map<String, Value>) -> Result<(), Misfit> {
+    let mut first = None;
+    for shape in shapes {
+        let fitted = shape.fit(&mut Value::Object(args.clone()), &mut Vec::new());
+        let misfits = fitted.err().unwrap_or_default();
+        match misfits.into_iter().find(|misfit| misfit.problem == Problem::Unknown) {
+            None => return Ok(()),
+            Some(misfit) => first = first.or(Some(misfit)),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+fn unknown<'a>(
+    place: &Place,
+    kind: &'static str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> AgentRefusal {
+    let near = nearest(name, known).map(str::to_owned);
+    AgentRefusal::Unknown { place: place.clone(), kind, name: name.to_owned(), near }
+}
