@@ -175,7 +175,7 @@ fn prose(number: usize, words: usize) -> String {
             text.push_str(if word % 75 == 0 { "\n\n" } else { " " });
         }
         match word {
-            400 if number % 40 == 0 => text.push_str("lighthouse keeper"),
+            400 if number.is_multiple_of(40) => text.push_str("lighthouse keeper"),
             _ => text.push_str(WORDS.get((word * 7 + number * 3 + word / 11) % 22).unwrap_or(&"")),
         }
     }

@@ -96,6 +96,9 @@ pub struct Variable {
     pub show: fn(&World<'_>) -> String,
 }
 
+/// What a person changed in a file, as changes of the state; a sentence when it cannot be taken in.
+pub type TakeIn = fn(&Project, &[u8]) -> Result<Vec<Change>, String>;
+
 /// A file that shows state of the project and is kept current: calls write it together with the
 /// state, and what a person writes into it is taken in as a person's change.
 #[derive(Clone)]
@@ -105,7 +108,7 @@ pub struct Projection {
     /// Where calls keep the fingerprint of the file as they left it, as text.
     pub key: Key,
     /// What a person changed, from the file as the person left it.
-    pub take_in: fn(&Project, &[u8]) -> Result<Vec<Change>, String>,
+    pub take_in: TakeIn,
     /// The file as calls write it.
     pub render: fn(&Project) -> Vec<u8>,
 }
