@@ -81,9 +81,9 @@ impl Secret {
             let found = || look(part).map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
             match part {
                 SecretPart::Word(word) => out.push_str(word),
-                SecretPart::Variable(name) => out.push_str(
-                    &found().ok_or_else(|| SecretRefusal::Variable(name.to_owned()))?,
-                ),
+                SecretPart::Variable(name) => {
+                    out.push_str(&found().ok_or_else(|| SecretRefusal::Variable(name.to_owned()))?)
+                }
                 SecretPart::File(path) => {
                     out.push_str(&found().ok_or_else(|| SecretRefusal::File(path.to_owned()))?);
                 }
@@ -114,12 +114,13 @@ impl Serialize for Secret {
 
 /// Whether what stands under a key is kept out of everything that is shown.
 pub(super) fn is_secret(key: &str) -> bool {
+    const WORDS: &[&str] =
+        &["token", "secret", "password", "authorization", "auth", "headers", "env"];
     let key = key.to_lowercase();
-    ["key", "token", "secret", "password", "authorization", "auth", "headers", "env"]
-        .iter()
-        .any(|word| key.split(['_', '-', '.']).any(|part| part == *word))
-        || key.contains("apikey")
-        || key.contains("password")
+    let parts: Vec<&str> = key.split(['_', '-', '.']).collect();
+    // `key` alone is also the name of a note.
+    let is_key = parts.len() > 1 && parts.contains(&"key");
+    is_key || key.contains("apikey") || WORDS.iter().any(|word| parts.contains(word))
 }
 
 #[cfg(test)]
