@@ -62,8 +62,8 @@ fn what_is_sound_is_drawn() {
     let document = repository().join("crates/kernel/tests/data/document_000.yaml");
     let out = desk.ok(&["check", document.to_str().unwrap()]);
     for line in [
-        "    write_notes               ●  ●  ●  ●  ●  ●",
-        "    create_section            ·  ·  ·  ●  ·  ·",
+        "    write_notes              ●  ●  ●  ●  ●  ●",
+        "    create_section           ·  ·  ·  ●  ·  ·",
         "  ■ READY_FOR_HUMAN  ends the run",
         "      ↺ REVISION",
     ] {

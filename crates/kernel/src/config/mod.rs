@@ -43,21 +43,23 @@ use crate::section::Section;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentText {
-    /// The version of this form: "1.0".
+    /// The version of this form: "1.0", in quotes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
-    /// Its name.
+    /// The agent's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it is for.
+    /// What the agent is for, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// How a run goes on, and the model.
+    /// How a run goes on from iteration to iteration, and which model it uses.
     pub settings: SettingsText,
-    /// The system prompt before everything else, with words in braces.
+    /// The system prompt before everything else. Words in braces, such as `{phase}`, `{guide}` and
+    /// `{phase_rules}`, are filled at the start of each iteration; `{{` is a brace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub system_prompt: String,
-    /// The packs of built-in tools that are there; the program's own choice when left out.
+    /// The packs of built-in tools that exist; notes, manuscript_read, manuscript_write and phase
+    /// when left out, none when empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packs: Option<Vec<PackName>>,
     /// How the planning pack is used.
@@ -65,7 +67,7 @@ pub struct AgentText {
     pub planning: Option<PlanningText>,
     /// The phase a session starts in; the first one when left out.
     pub default_phase: Option<PhaseName>,
-    /// Groups of tools; they replace a tool's own group of the same name.
+    /// Names for several tools. A group here replaces the built-in one of the same name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_groups: BTreeMap<GroupName, Vec<ToolName>>,
     /// MCP servers, by name; phases choose among them. Not active yet.
@@ -77,20 +79,21 @@ pub struct AgentText {
     /// How models are asked to call tools. Not active yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calling: Option<ToolCallingText>,
-    /// The phases; one that grants everything when there are none.
+    /// The phases by name, in order; a single one that grants every tool when left out.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub phases: IndexMap<PhaseName, PhaseText>,
-    /// When given, no other tool can ever be called.
+    /// When given, no other tool can ever be called; `[]` allows none.
     pub allow: Option<Vec<ToolName>>,
-    /// Tools that can never be called.
+    /// Tools that can never be called, whatever a phase grants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<ToolName>,
-    /// Policies that govern all tools.
+    /// Policies that govern all tools. Each entry has exactly one kind: sequential,
+    /// read_before_write, limit, rate or rule.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyText>,
-    /// Bounds and deadlines.
+    /// Bounds and deadlines. Zero never means "no limit".
     pub limits: Limits,
-    /// What a run may spend.
+    /// What a run may spend, in tokens.
     pub budget: Budget,
 }
 

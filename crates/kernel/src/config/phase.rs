@@ -11,14 +11,15 @@ use crate::policy::expression::ExpressionFault;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PhaseText {
-    /// What it is for.
+    /// What the phase is for, in a sentence; the model is told.
     pub description: String,
-    /// The phases that may follow; none ends the run.
+    /// The phases that may follow: names, or maps with `to`, `when` and `otherwise`. A run ends
+    /// with a phase that has none.
     pub transitions: Vec<TransitionText>,
-    /// The tools it grants; all of them when left out, none when empty.
+    /// The tools the phase grants: all of them when left out, none when empty.
     #[serde(deserialize_with = "given")]
     pub tools: Option<ToolsText>,
-    /// Rules the model is told.
+    /// Rules the model is told, numbered.
     pub rules: Vec<String>,
     /// Guidance the model is told.
     pub guide: String,
@@ -101,7 +102,7 @@ pub struct GrantText {
     pub exclude: Vec<ToolName>,
     /// MCP servers, or single tools of them: `research`, `research/web_search`.
     pub mcp: Vec<String>,
-    /// Tools without which the phase must not begin.
+    /// Tools that the phase must grant, or it must not begin.
     pub required: Vec<ToolName>,
 }
 

@@ -15,7 +15,7 @@ const RULE: &str = "  - name: no-shell\n    rule: {tools: [shell], deny: 'true',
 /// The case in our own grammar, and the mistake that must be told with these words.
 fn translated(case: &Case) -> (Vec<u8>, Option<(Mistake, &'static str)>) {
     let text = case.text().unwrap_or_default();
-    let models = || text.replace("providers:", "models:").replace("{", "{model: m, ");
+    let models = || text.replace("providers:", "models:").replacen("{", "{model: m, ", 1);
     let (yaml, mistake) = match case.id.as_str() {
         "CFG-002" => (text, Some((Mistake::DuplicateKey, "`review`"))),
         "CFG-003" => (
