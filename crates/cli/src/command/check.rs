@@ -73,11 +73,10 @@ fn verdict(name: &str, errors: usize, warnings: usize, findings: &[Finding]) -> 
     let many = |count: usize, what: &str| {
         (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
     };
-    let said: Vec<String> =
-        [many(errors, "error"), many(warnings, "warning"), many(notes, "note")]
-            .into_iter()
-            .flatten()
-            .collect();
+    let said: Vec<String> = [many(errors, "error"), many(warnings, "warning"), many(notes, "note")]
+        .into_iter()
+        .flatten()
+        .collect();
     match (errors, said.is_empty()) {
         (0, true) => format!("✓ {name} can be used."),
         (0, false) => format!("✓ {name} can be used: {}.", said.join(", ")),

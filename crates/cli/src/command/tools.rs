@@ -48,7 +48,10 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         for (at, entry) in own {
             let effect = effect(entry.spec.effect);
             let name = entry.spec.name.as_str();
-            console::say(&console::fit(&format!("  {name:<28} {effect:<10} {}", numbers(agent, at))));
+            console::say(&console::fit(&format!(
+                "  {name:<28} {effect:<10} {}",
+                numbers(agent, at)
+            )));
             console::hanging(&format!("      {}", entry.spec.about), 6);
         }
     }

@@ -81,9 +81,9 @@ impl Secret {
             let found = || look(part).map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
             match part {
                 SecretPart::Word(word) => out.push_str(word),
-                SecretPart::Variable(name) => out.push_str(
-                    &found().ok_or_else(|| SecretRefusal::Variable(name.to_owned()))?,
-                ),
+                SecretPart::Variable(name) => {
+                    out.push_str(&found().ok_or_else(|| SecretRefusal::Variable(name.to_owned()))?)
+                }
                 SecretPart::File(path) => {
                     out.push_str(&found().ok_or_else(|| SecretRefusal::File(path.to_owned()))?);
                 }

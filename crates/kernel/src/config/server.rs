@@ -120,7 +120,10 @@ impl ServerText {
 
 fn one_word(command: &str) -> bool {
     let bad = |c: char| {
-        c.is_whitespace() || c.is_control() || matches!(c, '\0' | '\u{7f}') || "&|;<>()$`\"'*?#!{}[]".contains(c)
+        c.is_whitespace()
+            || c.is_control()
+            || matches!(c, '\0' | '\u{7f}')
+            || "&|;<>()$`\"'*?#!{}[]".contains(c)
     };
     !command.is_empty() && !command.contains(bad)
 }

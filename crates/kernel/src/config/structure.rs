@@ -127,12 +127,12 @@ impl<'s> Walk<'s> {
     fn fit(&mut self, schema: &'s Value, node: &mut Node, at: &At<'_>) -> bool {
         let schema = self.resolve(schema);
         let branches = self.branches(schema);
-        let null = matches!(&node.kind, Kind::Scalar { text, plain } if scalar(text, *plain).is_null());
+        let null =
+            matches!(&node.kind, Kind::Scalar { text, plain } if scalar(text, *plain).is_null());
         if null && branches.iter().any(|branch| has_type(branch, "null")) {
             return true;
         }
-        let constants: Vec<&str> =
-            branches.iter().flat_map(|branch| choices(branch)).collect();
+        let constants: Vec<&str> = branches.iter().flat_map(|branch| choices(branch)).collect();
         if !constants.is_empty() {
             return self.choice(&constants, node, at);
         }
@@ -253,9 +253,8 @@ impl<'s> Walk<'s> {
     fn unknown(&mut self, key: &Key, names: &[&str]) {
         let mut finding =
             Finding::error(Mistake::UnknownKey, format!("there is no key {}", quoted(&key.text)));
-        let foreign = FOREIGN.iter().find(|(theirs, ours)| {
-            *theirs == key.text && names.contains(ours)
-        });
+        let foreign =
+            FOREIGN.iter().find(|(theirs, ours)| *theirs == key.text && names.contains(ours));
         let strange = key.text.chars().find(|c| !c.is_ascii());
         let near = nearest(&key.text, names.iter().copied()).or(foreign.map(|(_, ours)| *ours));
         finding = match (near, strange) {
@@ -371,9 +370,11 @@ impl<'s> Walk<'s> {
                 self.wrong("a whole number that is not negative", node, at);
                 false
             }
-            Value::Number(_) | Value::Bool(_) | Value::Null | Value::Array(_) | Value::Object(_) => {
-                true
-            }
+            Value::Number(_)
+            | Value::Bool(_)
+            | Value::Null
+            | Value::Array(_)
+            | Value::Object(_) => true,
         }
     }
 
@@ -394,25 +395,31 @@ impl<'s> Walk<'s> {
             return Some("every limit is finite: write a number".to_owned());
         }
         match scalar(text, *plain) {
-            Value::Null => Some("write something after the colon, or leave the line out".to_owned()),
+            Value::Null => {
+                Some("write something after the colon, or leave the line out".to_owned())
+            }
             _ if at.secret => None,
             Value::String(text) if expected.starts_with("a list") && !text.contains('\n') => {
                 Some(format!("write [{}]", text.chars().take(60).collect::<String>()))
             }
-            Value::String(text) if expected.starts_with("true") => match text.to_lowercase().as_str() {
-                "yes" | "on" | "y" => Some("write true".to_owned()),
-                "no" | "off" | "n" => Some("write false".to_owned()),
-                _ => None,
-            },
+            Value::String(text) if expected.starts_with("true") => {
+                match text.to_lowercase().as_str() {
+                    "yes" | "on" | "y" => Some("write true".to_owned()),
+                    "no" | "off" | "n" => Some("write false".to_owned()),
+                    _ => None,
+                }
+            }
             Value::String(text) if text.parse::<u64>().is_ok() && expected.contains("number") => {
                 Some("write it without quotes".to_owned())
             }
             Value::Number(_) | Value::Bool(_) if expected.contains("a text") => {
                 Some(format!("write \"{text}\" in quotes"))
             }
-            Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                None
-            }
+            Value::String(_)
+            | Value::Number(_)
+            | Value::Bool(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
         }
     }
 

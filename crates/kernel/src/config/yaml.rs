@@ -37,7 +37,8 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         Err(error) => {
             let at = error.valid_up_to();
             let message = format!("the file is not UTF-8: byte {at} belongs to no character");
-            let finding = Finding::error(Mistake::Encoding, message).at(Span { start: at, end: at });
+            let finding =
+                Finding::error(Mistake::Encoding, message).at(Span { start: at, end: at });
             findings.push(finding.help("save the file as UTF-8"));
             let source = String::from_utf8_lossy(bytes).into_owned();
             return Parsed { source, root: None, findings };

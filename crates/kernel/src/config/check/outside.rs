@@ -157,8 +157,7 @@ impl Desk<'_> {
         let path = [Step::Key("tool_calling"), Step::Key(key)];
         let span = self.named(&path, |text| text == name).first().copied();
         let message = format!("{key}: there is no {kind} {}", quoted(name));
-        let finding =
-            Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
+        let finding = Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
         found.push(match (near, known) {
             (None, [_, ..]) => finding.help(format!("there is {}", known.join(", "))),
             (near, _) => finding.near(near),

@@ -75,9 +75,10 @@ impl Desk<'_> {
         let known: Vec<&str> =
             agent.toolset.entries().iter().map(|entry| entry.spec.name.as_str()).collect();
         let path = [Step::Key("phases"), Step::Key(name.as_str())];
-        let rules = phase.rules.iter().enumerate().map(|(at, rule)| {
-            ([&path[..], &[Step::Key("rules"), Step::Item(at)]].concat(), rule)
-        });
+        let rules =
+            phase.rules.iter().enumerate().map(|(at, rule)| {
+                ([&path[..], &[Step::Key("rules"), Step::Item(at)]].concat(), rule)
+            });
         let guide = ([&path[..], &[Step::Key("guide")]].concat(), &phase.guide);
         for (place, text) in rules.chain([guide]) {
             let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));

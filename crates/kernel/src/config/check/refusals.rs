@@ -16,7 +16,9 @@ impl Desk<'_> {
             ConfigRefusal::Phase(refusal) => vec![self.phase(refusal)],
             ConfigRefusal::Agent(refusal) => self.agent_refusal(refusal),
             ConfigRefusal::DefaultPhase(name) => {
-                if self.reading.dropped.contains(name.as_str()) || self.text().phases.is_empty() && self.doubtful("phases") {
+                if self.reading.dropped.contains(name.as_str())
+                    || self.text().phases.is_empty() && self.doubtful("phases")
+                {
                     return Vec::new();
                 }
                 let known = self.text().phases.keys().map(|phase| phase.as_str());
@@ -161,7 +163,8 @@ impl Desk<'_> {
             let agent = self.agent();
             let tool = agent.is_some_and(|agent| agent.toolset.find(name).is_some());
             if kind == "group" && tool {
-                return finding.help(format!("`{name}` is a tool: write `+{name}` for one more tool"));
+                return finding
+                    .help(format!("`{name}` is a tool: write `+{name}` for one more tool"));
             }
             match (near, self.listed(kind)) {
                 (None, Some(known)) => finding.help(format!("there is {known}")),
@@ -218,8 +221,7 @@ impl Desk<'_> {
             Some(Span { start, end: start + written.len() })
         });
         let message = format!("{} has no meaning in a prompt", quoted(&written));
-        let finding =
-            Finding::error(Mistake::UnknownWord, message).at(inside.or(self.key(&[key])));
+        let finding = Finding::error(Mistake::UnknownWord, message).at(inside.or(self.key(&[key])));
         match &word.near {
             Some(near) => finding.help(format!("did you mean `{{{near}}}`?")),
             None => finding.help("write `{{` for a brace that is only text"),
