@@ -1,11 +1,13 @@
 //! Decides what the log means: two folds that copy what events say and decide nothing.
 
+mod open;
 mod project;
 mod session;
 mod state;
 mod tally;
 mod turn;
 
+pub use open::OpenCalls;
 pub use project::Project;
 pub use session::{OpenCall, Progress, READS_MAX, Seen, Session, Stay};
 pub use state::{Shelf, Slot, State, StateRefusal};
