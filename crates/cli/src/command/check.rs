@@ -80,6 +80,6 @@ fn verdict(name: &str, errors: usize, warnings: usize, findings: &[Finding]) -> 
     match (errors, said.is_empty()) {
         (0, true) => format!("✓ {name} can be used."),
         (0, false) => format!("✓ {name} can be used: {}.", said.join(", ")),
-        _ => format!("✗ {name} cannot be used: {}. Nothing of it is loaded.", said.join(", ")),
+        _ => format!("✗ {name} cannot be used: {}.", said.join(", ")),
     }
 }

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod calls;
+mod configs;
 mod readme;
 mod runs;
 mod schemas;

@@ -11,6 +11,7 @@ mod server;
 mod settings;
 mod structure;
 mod tree;
+mod wanted;
 mod yaml;
 
 use std::collections::BTreeMap;

@@ -114,12 +114,13 @@ impl Serialize for Secret {
 
 /// Whether what stands under a key is kept out of everything that is shown.
 pub(super) fn is_secret(key: &str) -> bool {
+    const WORDS: &[&str] =
+        &["token", "secret", "password", "authorization", "auth", "headers", "env"];
     let key = key.to_lowercase();
-    ["key", "token", "secret", "password", "authorization", "auth", "headers", "env"]
-        .iter()
-        .any(|word| key.split(['_', '-', '.']).any(|part| part == *word))
-        || key.contains("apikey")
-        || key.contains("password")
+    let parts: Vec<&str> = key.split(['_', '-', '.']).collect();
+    // `key` alone is also the name of a note.
+    let is_key = parts.len() > 1 && parts.contains(&"key");
+    is_key || key.contains("apikey") || WORDS.iter().any(|word| parts.contains(word))
 }
 
 #[cfg(test)]

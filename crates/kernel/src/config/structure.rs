@@ -10,7 +10,10 @@ use serde_json::{Map, Value};
 
 use super::finding::{Finding, Mistake, Span, quoted};
 use super::secret::is_secret;
-use super::tree::{Key, Kind, Node, ambiguous, endless, scalar};
+use super::tree::{Key, Kind, Node, ambiguous, scalar};
+use super::wanted::{
+    advice, choices, expected, found, has_required, has_type, listed, only_null, scalar_kind, takes,
+};
 use crate::names::nearest;
 
 /// Findings about the form; more would bury the first.
@@ -29,25 +32,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("groups", "tool_groups"),
     ("instructions", "system_prompt"),
     ("prompt", "system_prompt"),
-];
-
-/// What a list under a key is a list of.
-const LISTS: &[(&str, &str)] = &[
-    ("groups", "group names"),
-    ("include", "tool names"),
-    ("exclude", "tool names"),
-    ("required", "tool names"),
-    ("allow", "tool names"),
-    ("deny", "tool names"),
-    ("tools", "tool names"),
-    ("tool_groups", "tool names"),
-    ("sequential", "tool names"),
-    ("transitions", "phases"),
-    ("rules", "texts"),
-    ("packs", "pack names"),
-    ("mcp", "server names"),
-    ("families", "state families"),
-    ("policies", "policies"),
 ];
 
 /// Checks a file against the schema of its form.
@@ -141,7 +125,7 @@ impl<'s> Walk<'s> {
         let fitting = kinds.iter().copied().find(|branch| takes(branch, &node.kind));
         let Some(branch) = fitting else {
             let expected: Vec<String> =
-                kinds.iter().map(|branch| self.expected(branch, at)).collect();
+                kinds.iter().map(|branch| expected(branch, at.list)).collect();
             self.wrong(&expected.join(" or "), node, at);
             return false;
         };
@@ -200,12 +184,14 @@ impl<'s> Walk<'s> {
         match (known, named, others) {
             (Some(_), _, _) => {
                 self.keys(known, entries);
+                let whole = self.required(schema, entries, span);
                 entries.retain_mut(|(key, node)| {
                     let name = alias(&key.text);
                     let inner = known.and_then(|known| known.get(&key.text).or(known.get(name)));
                     inner.is_none_or(|inner| self.fit(inner, node, &under(at, key)))
                 });
-                self.required(schema, entries, span)
+                // What does not fit was told; without it the rest of this cannot be used.
+                whole && has_required(schema, entries)
             }
             (None, Some((pattern, inner)), _) => {
                 self.twice(entries);
@@ -385,58 +371,8 @@ impl<'s> Walk<'s> {
             None => format!("expected {expected}, found {found}"),
         };
         let mut finding = Finding::error(Mistake::WrongType, message).at(node.shown(at.key));
-        finding.help = self.advice(expected, node, at);
+        finding.help = advice(expected, node, at.secret);
         self.push(finding);
-    }
-
-    fn advice(&self, expected: &str, node: &Node, at: &At<'_>) -> Option<String> {
-        let Kind::Scalar { text, plain } = &node.kind else { return None };
-        if endless(text) && *plain {
-            return Some("every limit is finite: write a number".to_owned());
-        }
-        match scalar(text, *plain) {
-            Value::Null => {
-                Some("write something after the colon, or leave the line out".to_owned())
-            }
-            _ if at.secret => None,
-            Value::String(text) if expected.starts_with("a list") && !text.contains('\n') => {
-                Some(format!("write [{}]", text.chars().take(60).collect::<String>()))
-            }
-            Value::String(text) if expected.starts_with("true") => {
-                match text.to_lowercase().as_str() {
-                    "yes" | "on" | "y" => Some("write true".to_owned()),
-                    "no" | "off" | "n" => Some("write false".to_owned()),
-                    _ => None,
-                }
-            }
-            Value::String(text) if text.parse::<u64>().is_ok() && expected.contains("number") => {
-                Some("write it without quotes".to_owned())
-            }
-            Value::Number(_) | Value::Bool(_) if expected.contains("a text") => {
-                Some(format!("write \"{text}\" in quotes"))
-            }
-            Value::String(_)
-            | Value::Number(_)
-            | Value::Bool(_)
-            | Value::Array(_)
-            | Value::Object(_) => None,
-        }
-    }
-
-    /// What a schema takes, in words.
-    fn expected(&self, schema: &Value, at: &At<'_>) -> String {
-        let word = types(schema).into_iter().find(|name| *name != "null").unwrap_or("object");
-        match word {
-            "array" => {
-                let of = LISTS.iter().find(|(key, _)| *key == at.list).map(|(_, of)| *of);
-                of.map_or_else(|| "a list".to_owned(), |of| format!("a list of {of}"))
-            }
-            "boolean" => "true or false".to_owned(),
-            "integer" => "a whole number".to_owned(),
-            "number" => "a number".to_owned(),
-            "string" => "a text".to_owned(),
-            _ => "a map of keys".to_owned(),
-        }
     }
 }
 
@@ -452,77 +388,4 @@ fn under<'a>(at: &At<'a>, key: &'a Key) -> At<'a> {
 
 fn alias(name: &str) -> &str {
     ALIASES.iter().find(|(other, _)| *other == name).map_or(name, |(_, ours)| ours)
-}
-
-fn types(schema: &Value) -> Vec<&str> {
-    match schema.get("type") {
-        Some(Value::String(one)) => vec![one],
-        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn has_type(schema: &Value, name: &str) -> bool {
-    types(schema).contains(&name)
-}
-
-fn only_null(schema: &Value) -> bool {
-    types(schema) == ["null"]
-}
-
-fn choices(schema: &Value) -> Vec<&str> {
-    let one = schema.get("const").and_then(Value::as_str);
-    let several = schema.get("enum").and_then(Value::as_array);
-    one.into_iter().chain(several.into_iter().flatten().filter_map(Value::as_str)).collect()
-}
-
-/// Whether a schema takes values of this kind at all.
-fn takes(schema: &Value, kind: &Kind) -> bool {
-    let types = types(schema);
-    if types.is_empty() {
-        return true;
-    }
-    let is = |name: &str| types.contains(&name);
-    match kind {
-        Kind::List(_) => is("array"),
-        Kind::Map(_) => is("object"),
-        Kind::Scalar { text, plain } => match scalar(text, *plain) {
-            Value::Null => is("null"),
-            Value::Bool(_) => is("boolean"),
-            Value::Number(number) => is("number") || is("integer") && !number.is_f64(),
-            Value::String(_) | Value::Array(_) | Value::Object(_) => {
-                is("string") && !(*plain && endless(text))
-            }
-        },
-    }
-}
-
-fn scalar_kind(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::List(_) => "a list",
-        Kind::Map(_) => "a map",
-        Kind::Scalar { text, plain: true } if endless(text) => "a number without end",
-        Kind::Scalar { text, plain } => match scalar(text, *plain) {
-            Value::Null => "nothing",
-            Value::Bool(_) => "a truth value",
-            Value::Number(_) => "a number",
-            Value::String(_) | Value::Array(_) | Value::Object(_) => "a text",
-        },
-    }
-}
-
-/// What was found, quoted where it is short and no secret.
-fn found(kind: &Kind, secret: bool) -> String {
-    let word = scalar_kind(kind);
-    match kind {
-        Kind::Scalar { text, .. } if !secret && !text.is_empty() && !text.contains('\n') => {
-            format!("{word}: {}", quoted(text))
-        }
-        Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => word.to_owned(),
-    }
-}
-
-fn listed(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().take(12).map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }

@@ -5,6 +5,7 @@
 mod agreement;
 mod approvals;
 mod authors;
+mod configs;
 mod folds;
 mod json;
 mod masks;

@@ -7,6 +7,7 @@ mod checkpoints;
 mod corpus;
 mod corpus_args;
 mod corpus_bench;
+mod corpus_config;
 mod corpus_found;
 mod corpus_names;
 mod corpus_phases;

@@ -100,3 +100,35 @@ fn no_variant_is_overlooked() {
     let kinds = tree::read(EVENTS).lines().filter(|line| line.contains("=> \"")).count();
     assert_eq!(events.len(), kinds, "as many variants as `kind` has arms: {events:?}");
 }
+
+/// Every key that the published schema of the configuration has.
+fn keys(schema: &serde_json::Value, found: &mut Vec<String>) {
+    if let Some(properties) = schema.get("properties").and_then(|p| p.as_object()) {
+        found.extend(properties.keys().cloned());
+    }
+    let inner = schema.as_object().into_iter().flat_map(|map| map.values());
+    let items = schema.as_array().into_iter().flatten();
+    inner.chain(items).for_each(|inner| keys(inner, found));
+}
+
+#[test]
+fn every_key_of_the_configuration_is_in_the_docs() {
+    let schema = serde_json::from_str(&tree::read("docs/schema/config.schema.json")).unwrap();
+    let mut all = Vec::new();
+    keys(&schema, &mut all);
+    all.sort();
+    all.dedup();
+    assert!(all.iter().any(|key| key == "tool_use_mode"), "{all:?}");
+    let pages = ["docs/configuration.md", "docs/limits.md", "docs/policies.md"];
+    let mentioned: Vec<String> = pages
+        .iter()
+        .flat_map(|page| spans(&tree::read(page)))
+        .flat_map(|span| {
+            let words = span.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+            words.map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    let missing = all.iter().filter(|key| !mentioned.contains(key));
+    let complaints = missing.map(|key| format!("{}: says nothing of the key `{key}`", pages[0]));
+    report("the docs lag behind", complaints.collect());
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Desk, Finding, Mistake, Severity, Step};
-use crate::agent::Agent;
+use crate::agent::{Agent, AgentRefusal};
 use crate::names::PhaseName;
 use crate::phase::Phase;
 
@@ -16,7 +16,7 @@ impl Desk<'_> {
         let reached = reached(agent, agent.first_phase());
         for phase in agent.phases().filter(|_| !self.text().phases.is_empty()) {
             self.ways(agent, phase, &reached, found);
-            if !self.doubtful("packs") {
+            if self.certain() {
                 self.tools(agent, phase, found);
             }
         }
@@ -58,13 +58,20 @@ impl Desk<'_> {
         }
         let moves = |group: &str| group == PHASE_GROUP;
         let mover = agent.visible(name).any(|entry| moves(entry.spec.group.as_str()));
-        if others && !mover && !self.doubtful("packs") && !self.doubtful("tool_groups") {
+        if others && !mover && self.certain() {
             let message =
                 format!("the phase {name} has ways out and grants no tool that can take them");
             let finding = Finding::new(Severity::Warning, Mistake::NoPhaseTool, message);
             let help = "grant the group `phase`; without it only a person can move on";
             found.push(finding.at(self.key(&ways)).help(help));
         }
+    }
+
+    /// Whether it is certain what is granted.
+    fn certain(&self) -> bool {
+        let lists = |refusal: &AgentRefusal| matches!(refusal, AgentRefusal::Unknown { kind, .. } if matches!(*kind, "tool" | "group"));
+        !["packs", "tool_groups", "allow", "phases"].iter().any(|key| self.doubtful(key))
+            && !self.survey.refused.iter().any(lists)
     }
 
     /// Tools that the model is told of and cannot use.

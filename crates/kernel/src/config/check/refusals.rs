@@ -12,6 +12,12 @@ impl Desk<'_> {
     /// What could not be made of the text itself; `at` is its place in a list.
     pub(super) fn refusal(&self, at: usize, refusal: &ConfigRefusal) -> Vec<Finding> {
         match refusal {
+            // Its kind may be what did not fit.
+            ConfigRefusal::Policy(PolicyRefusal::NotOne { found: 0, .. })
+                if self.doubtful("policies") =>
+            {
+                Vec::new()
+            }
             ConfigRefusal::Policy(refusal) => vec![self.policy(at, refusal)],
             ConfigRefusal::Phase(refusal) => vec![self.phase(refusal)],
             ConfigRefusal::Agent(refusal) => self.agent_refusal(refusal),
@@ -166,6 +172,8 @@ impl Desk<'_> {
                 return finding
                     .help(format!("`{name}` is a tool: write `+{name}` for one more tool"));
             }
+            // Any two short names are near each other.
+            let near = near.filter(|_| name.chars().nth(2).is_some());
             match (near, self.listed(kind)) {
                 (None, Some(known)) => finding.help(format!("there is {known}")),
                 (near, _) => finding.near(near),

@@ -1,0 +1,145 @@
+//! `check`, `init`, `tools`: a configuration is diagnosed, drawn and written.
+
+use serde_json::Value;
+
+use crate::support::{Desk, repository};
+
+const DATA: &str = "crates/cli/tests/data/mistakes";
+
+/// Each file of mistakes as `check` shows it. `UPDATE=1` rewrites what is expected.
+#[test]
+fn mistakes_are_shown_as_a_compiler_shows_them() {
+    let desk = Desk::new();
+    let folder = repository().join(DATA);
+    let mut files: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "yaml"));
+    files.sort();
+    assert!(files.len() > 10, "{files:?}");
+    for path in files {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        std::fs::copy(&path, desk.project().join(&name)).unwrap();
+        let ran = desk.run(&["check", &name]);
+        assert_eq!((ran.code, ran.err.as_str()), (2, ""), "{name}");
+        assert!(!ran.out.contains("CANARY"), "{name}: {}", ran.out);
+        for line in ran.out.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+        let golden = path.with_extension("txt");
+        if std::env::var("UPDATE").is_ok() {
+            std::fs::write(&golden, &ran.out).unwrap();
+        }
+        let kept = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert!(kept == ran.out, "{name}: run UPDATE=1 cargo test -p toolgate\n{}", ran.out);
+        let ran = desk.run(&["check", &name, "--json"]);
+        let lines: Vec<Value> =
+            ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(!ran.out.contains("CANARY"), "{name}: {}", ran.out);
+        let (summary, findings) = lines.split_last().unwrap();
+        assert_eq!(summary["kind"], "summary");
+        assert!(findings.iter().any(|line| line["severity"] == "error"), "{name}");
+        assert!(findings.iter().all(|line| line["file"] == name.as_str()), "{name}");
+    }
+}
+
+/// Whatever uses a configuration refuses one that is wrong, in the same words.
+#[test]
+fn nothing_is_half_loaded() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [planning]\npolices: []\n");
+    for args in [&["run", "x"][..], &["call", "planning_read_plan"], &["tools"]] {
+        let ran = desk.run(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("error[unknown_key]"), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("did you mean `policies`?"), "{args:?}: {}", ran.err);
+    }
+    assert!(!desk.project().join(".toolgate").exists(), "nothing was begun");
+}
+
+#[test]
+fn what_is_sound_is_drawn() {
+    let desk = Desk::new();
+    let document = repository().join("crates/kernel/tests/data/document_000.yaml");
+    let out = desk.ok(&["check", document.to_str().unwrap()]);
+    for line in [
+        "    write_notes               ●  ●  ●  ●  ●  ●",
+        "    create_section            ·  ·  ·  ●  ·  ·",
+        "  ■ READY_FOR_HUMAN  ends the run",
+        "      ↺ REVISION",
+    ] {
+        assert!(out.contains(line), "{line}\n{out}");
+    }
+    let out = desk.ok(&["check", "--json"]);
+    let summary: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["phases"].as_array().unwrap().len(), 6);
+    assert_eq!(summary["tools"].as_array().unwrap().len(), 13);
+    assert_eq!(summary["errors"], 0);
+}
+
+#[test]
+fn init_writes_what_check_finds_sound_and_never_over_a_file() {
+    for template in ["novel", "minimal"] {
+        let desk = Desk::new();
+        let out = desk.ok(&["init", "--template", template]);
+        assert_eq!(out.lines().count(), 3, "{out}");
+        let out = desk.ok(&["check"]);
+        assert!(out.contains("✓ toolgate.yaml can be used.\n"), "{template}: {out}");
+        desk.write("toolgate.yaml", "name: mine\n");
+        let again = desk.run(&["init", "--template", template]);
+        assert_eq!(again.code, 2, "{}", again.err);
+        let kept = std::fs::read_to_string(desk.project().join("toolgate.yaml")).unwrap();
+        assert_eq!(kept, "name: mine\n");
+        desk.ok(&["init", "--template", template, "--force"]);
+        desk.ok(&["check"]);
+    }
+}
+
+#[test]
+fn tools_are_listed_with_the_phases_that_grant_them() {
+    let desk = Desk::new();
+    let out = desk.ok(&["tools"]);
+    assert!(out.contains("  change_phase                 staged     1 2 3 4 5\n"), "{out}");
+    let lines = desk.ok(&["tools", "--phase", "READY_FOR_HUMAN", "--json"]);
+    let tools: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(tools.len(), 6, "{lines}");
+    assert!(tools.iter().all(|tool| tool["effect"] == "read"), "{lines}");
+    assert_eq!(desk.run(&["tools", "--phase", "NOWHERE"]).code, 2);
+}
+
+/// Command line over file over environment.
+#[test]
+fn the_nearest_place_wins() {
+    let desk = Desk::new();
+    let model = |file: &str, variable: &str, flag: Option<&str>| {
+        desk.write("toolgate.yaml", &format!("packs: [planning]\n{file}"));
+        let mut command = desk.command();
+        command.env("TOOLGATE_MODEL", variable).args(["run", "x", "--new"]);
+        if let Some(flag) = flag {
+            command.args(["--model", flag]);
+        }
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let named = |(code, err): (Option<i32>, String), name: &str| {
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(name), "{name}: {err}");
+    };
+    named(model("", "from-environment", None), "from-environment");
+    named(model("settings: {model: from-file}\n", "from-environment", None), "from-file");
+    named(model("settings: {model: from-file}\n", "", Some("from-flag")), "from-flag");
+}
+
+#[test]
+fn a_bad_variable_is_named() {
+    let desk = Desk::new();
+    for (name, value) in [
+        ("TOOLGATE_MAX_CONTEXT_TOKENS", "0"),
+        ("TOOLGATE_SUMMARY_MAX_CHARS", "many"),
+        ("TOOLGATE_AUTO_PILOT", "perhaps"),
+    ] {
+        let output = desk.command().env(name, value).arg("check").output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains(name), "{err}");
+    }
+}

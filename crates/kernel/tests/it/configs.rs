@@ -1,0 +1,236 @@
+//! A configuration file is read whole or not at all, and every mistake in it is told in its place.
+
+use proptest::prelude::*;
+use toolgate_kernel::config::{Checked, Finding, Mistake, Severity, read};
+use toolgate_kernel::section::{Section, Variable};
+
+use crate::support::{built, cases, section};
+use toolgate_kernel::tool::SpecDraft;
+
+const DOCUMENT: &str = include_str!("../data/document_000.yaml");
+
+const TOOLS: &[(&str, &[&str])] = &[
+    ("notes", &["list_notes", "read_notes", "write_notes", "delete_notes"]),
+    (
+        "manuscript_read",
+        &[
+            "get_manuscript_info",
+            "read_manuscript_section",
+            "read_manuscript_tail",
+            "search_manuscript",
+        ],
+    ),
+    (
+        "manuscript_write",
+        &["append_to_manuscript", "create_section", "replace_section", "delete_section"],
+    ),
+    ("phase", &["change_phase"]),
+];
+
+/// The writer's tools by name, without what they do.
+fn sections() -> Vec<Section> {
+    let made = TOOLS.iter().map(|(group, tools)| {
+        let spec = |name: &&str| built(SpecDraft::new(name, "A tool.").group(group));
+        section(group, tools.iter().map(spec).collect())
+    });
+    let mut sections: Vec<Section> = made.collect();
+    let variable = Variable { name: "total_words", show: |_| String::new() };
+    sections[0].variables.push(variable);
+    sections
+}
+
+fn checked(yaml: &str) -> Checked {
+    read(yaml.as_bytes()).check(sections())
+}
+
+fn errors(checked: &Checked) -> Vec<&Finding> {
+    checked.findings.iter().filter(|f| f.severity == Severity::Error).collect()
+}
+
+/// The text that a finding marks.
+fn marked<'a>(checked: &'a Checked, finding: &Finding) -> &'a str {
+    let span = finding.span.unwrap();
+    &checked.source()[span.start..span.end]
+}
+
+#[test]
+fn the_configuration_of_document_000_loads_unchanged() {
+    let checked = checked(DOCUMENT);
+    assert_eq!(checked.findings, []);
+    assert_eq!(checked.text.settings.model.as_deref(), Some("qwen3.5-27b-heretic"));
+    assert!(!checked.source().contains("\"lm-studio\""), "the key is blanked");
+    let agent = checked.agent().unwrap();
+    let granted: Vec<usize> =
+        agent.phases().map(|phase| agent.visible(&phase.name).count()).collect();
+    assert_eq!(granted, [5, 5, 9, 13, 12, 9]);
+    assert_eq!(agent.first_phase().unwrap().name.as_str(), "CHARACTER_CREATION");
+}
+
+/// One mistake each: its kind, what is marked, and a word of what is told.
+const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
+    ("phases: {A: {tool: [notes]}}", Mistake::UnknownKey, "tool", "`tools`"),
+    ("name: a\nname: b", Mistake::DuplicateKey, "name", "twice"),
+    ("allow: read_notes", Mistake::WrongType, "read_notes", "a list of tool names"),
+    ("allow: [Read]", Mistake::BadName, "Read", "not legal"),
+    ("deny: [raed_notes]", Mistake::UnknownName, "raed_notes", "`read_notes`"),
+    ("phases: {A: {tools: [nots]}}", Mistake::UnknownName, "nots", "`notes`"),
+    ("phases: {A: {tools: [+read_note]}}", Mistake::UnknownName, "+read_note", "`read_notes`"),
+    ("phases: {A: {tools: [read_notes]}}", Mistake::UnknownName, "read_notes", "`+read_notes`"),
+    ("phases: {A: {tools: {include: ['*']}}}", Mistake::Wildcard, "'*'", "leave `tools:` out"),
+    ("phases: {a.b: {transitions: [a.c]}}", Mistake::UnknownName, "a.c", "`a.b`"),
+    ("default_phase: B\nphases: {A: {}}", Mistake::UnknownName, "B", "default_phase"),
+    ("phases: {A: {transitions: [A]}, B: {}}", Mistake::NoWayOut, "transitions", "itself"),
+    ("system_prompt: 'x {phaze}'", Mistake::UnknownWord, "{phaze}", "`{phase}`"),
+    ("system_prompt: |\n  {total_word}\n", Mistake::UnknownWord, "{total_word}", "total_words"),
+    ("packs: [note]", Mistake::NotAllowed, "note", "`notes`"),
+    ("limits: {call_ms_max: 0}", Mistake::OutOfRange, "0", "at least 1"),
+    ("limits: {max_tool_args_bytes: 0}", Mistake::OutOfRange, "0", "at least 1"),
+    ("settings: {summary_max_chars: 0}", Mistake::OutOfRange, "0", "at least 1"),
+    ("budget: {input_tokens_max: 0}", Mistake::OutOfRange, "0", "at least 1"),
+    (
+        "phases: {A: {transitions: [{to: B, when: 'nope.x'}]}, B: {}}",
+        Mistake::Condition,
+        "'nope.x'",
+        "way to B",
+    ),
+    (
+        "phases: {A: {tools: {groups: [notes], required: [create_section]}}}",
+        Mistake::Required,
+        "create_section",
+        "does not grant",
+    ),
+    ("policies: [{}]", Mistake::Policy, "{}", "exactly one"),
+    (
+        "policies: [{limit: {tools: [write_nots], per: turn, max: 1}}]",
+        Mistake::UnknownName,
+        "write_nots",
+        "`write_notes`",
+    ),
+    ("phases: {A: {tools: {mcp: [web]}}}", Mistake::UnknownName, "web", "mcp_servers"),
+    ("settings: {base_url: localhost}", Mistake::Model, "localhost", "http://"),
+    ("settings: {api_key: '${'}", Mistake::Secret, "****", "env:NAME"),
+];
+
+#[test]
+fn every_mistake_is_told_in_its_place() {
+    for (yaml, code, place, word) in MISTAKES {
+        let checked = checked(yaml);
+        let errors = errors(&checked);
+        let [finding] = errors.as_slice() else { panic!("{yaml}: {errors:?}") };
+        assert_eq!(finding.code, *code, "{yaml}: {finding:?}");
+        assert_eq!(marked(&checked, finding), *place, "{yaml}: {finding:?}");
+        let told = format!("{} {}", finding.message, finding.help.as_deref().unwrap_or_default());
+        assert!(told.contains(word), "{yaml}: {told}");
+        assert!(checked.agent().is_none(), "{yaml}: half loaded");
+    }
+}
+
+/// Things that are loaded and worth a word.
+const REMARKS: &[(&str, Mistake, Severity)] = &[
+    ("phases: {A: {}, B: {}}", Mistake::UnreachablePhase, Severity::Warning),
+    (
+        "phases: {A: {transitions: [B], tools: [notes]}, B: {}}",
+        Mistake::NoPhaseTool,
+        Severity::Warning,
+    ),
+    (
+        "phases: {A: {tools: [notes], guide: Use create_section.}}",
+        Mistake::UngrantedTool,
+        Severity::Warning,
+    ),
+    (
+        "phases: {A: {transitions: [B]}, B: {transitions: [A]}}",
+        Mistake::NoWayOut,
+        Severity::Warning,
+    ),
+    ("system_prompt: Hi.\nphases: {A: {rules: [x]}}", Mistake::RulesAppended, Severity::Note),
+    ("mcp_servers: {web: {url: 'http://localhost/mcp'}}", Mistake::Inactive, Severity::Note),
+    ("models: {m: {model: x, api_key: 'env:KEY'}}", Mistake::Inactive, Severity::Note),
+    ("tool_calling: {tool_use_mode: relaxed}", Mistake::Inactive, Severity::Note),
+];
+
+#[test]
+fn what_is_only_worth_a_word_is_loaded() {
+    for (yaml, code, severity) in REMARKS {
+        let checked = checked(yaml);
+        let found = |f: &Finding| f.code == *code && f.severity == *severity;
+        assert!(checked.findings.iter().any(found), "{yaml}: {:?}", checked.findings);
+        assert!(checked.agent().is_some(), "{yaml}: {:?}", checked.findings);
+    }
+}
+
+/// What is fine has no word about it.
+#[test]
+fn what_is_fine_is_quiet() {
+    for yaml in [
+        "name: x",
+        "\u{feff}name: x\r\n",
+        "version: \"1.0\"",
+        "limits: {max_tool_args_bytes: 100}",
+        "phases: {A: {tools: }}",
+        "phases: {\"no\": {tools: {}}}",
+        "phases: {A: {tools: [notes, +create_section, -write_notes]}}",
+        "name: &n x\ndescription: *n",
+        "system_prompt: '{\"json\": {{stays}}} {phase_rules}'",
+    ] {
+        let checked = checked(yaml);
+        assert_eq!(checked.findings, [], "{yaml}");
+        assert!(checked.agent().is_some(), "{yaml}");
+    }
+}
+
+/// Whatever is off, the same file that is built without places is refused too, and the other way round.
+fn agrees(yaml: &str) -> Result<(), TestCaseError> {
+    let checked = checked(yaml);
+    for finding in checked.findings.iter().filter_map(|finding| finding.span) {
+        prop_assert!(finding.start <= finding.end && finding.end <= checked.source().len());
+    }
+    let usable = errors(&checked).is_empty();
+    prop_assert_eq!(usable, checked.agent().is_some());
+    if usable {
+        prop_assert!(checked.text.clone().build(sections()).is_ok());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn no_text_breaks_the_reader(text in "\\PC{0,200}") {
+        agrees(&text)?;
+    }
+
+    #[test]
+    fn no_yaml_like_text_breaks_the_reader(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "phases", "tools", ":", ": ", "\n", "\n  ", "\n    ", "- ", "[", "]", "{", "}",
+                ", ", "&a ", "*a", "!!str ", "|\n", "\"", "'", "#", "notes", "0", ".inf", "~",
+                "api_key", "settings", "---\n", "\t", "é", "\u{feff}", "transitions", "A", "when",
+            ]),
+            0..40,
+        ),
+    ) {
+        agrees(&parts.concat())?;
+    }
+
+    /// A file that works, with a piece taken out, put in or changed somewhere.
+    #[test]
+    fn no_slip_of_the_hand_breaks_the_reader(
+        at in any::<prop::sample::Index>(),
+        gone in 0_usize..12,
+        put in prop::sample::select(vec!["", "x", ":", "\n", " ", "- ", "{", "]", "\"", "0", "*"]),
+    ) {
+        let places: Vec<usize> = DOCUMENT.char_indices().map(|(at, _)| at).collect();
+        let at = at.index(places.len());
+        let end = places.get(at + gone).copied().unwrap_or(DOCUMENT.len());
+        agrees(&format!("{}{put}{}", &DOCUMENT[..places[at]], &DOCUMENT[end..]))?;
+    }
+
+    #[test]
+    fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let checked = read(&bytes).check(sections());
+        prop_assert_eq!(errors(&checked).is_empty(), checked.agent().is_some());
+    }
+}
