@@ -45,8 +45,8 @@ impl Digest {
 
 /// Writes bytes as lower-case hex.
 pub fn hex(bytes: &[u8], out: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+    // Counted out, not looked up: so many bytes are written at once.
+    let digit = |nibble: u8| nibble + b'0' + if nibble > 9 { b'a' - b'9' - 1 } else { 0 };
     for (pair, byte) in out.chunks_exact_mut(2).zip(bytes) {
         if let [high, low] = pair {
             *high = digit(byte >> 4);
@@ -100,6 +100,13 @@ impl Serialize for Digest {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Tag([u8; 8]);
+
+impl Tag {
+    /// The bytes themselves.
+    pub(crate) fn bytes(&self) -> &[u8; 8] {
+        &self.0
+    }
+}
 
 impl From<Digest> for Tag {
     fn from(digest: Digest) -> Self {

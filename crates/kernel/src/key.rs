@@ -96,6 +96,16 @@ pub enum Access {
     Write,
 }
 
+impl Access {
+    /// The access as one word, as the log has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// One entry of a footprint: a key, how it is touched, and the content that stood there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Touched {

@@ -159,22 +159,26 @@ pub fn nearest<'a>(wrong: &str, legal: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Edit distance; names are short, so the plain table is enough.
+/// Edit distance, two letters that changed places counting once; names are short, so the plain
+/// table is enough.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(100).collect();
+    let mut above: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut before = None;
     for (i, ca) in a.chars().take(100).enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, cb) in row.iter_mut().skip(1).zip(&b) {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = *cell;
-            left = change.min(*cell + 1).min(left + 1);
-            *cell = left;
+        let mut next = vec![i + 1];
+        for (j, cb) in b.iter().enumerate() {
+            let cell = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
+            let mut best = cell(&row, j) + usize::from(ca != *cb);
+            best = best.min(cell(&row, j + 1) + 1).min(cell(&next, j) + 1);
+            let swapped = j > 0 && before == Some(*cb) && b.get(j - 1) == Some(&ca);
+            if swapped {
+                best = best.min(cell(&above, j - 1) + 1);
+            }
+            next.push(best);
         }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        (above, row, before) = (row, next, Some(ca));
     }
     row.last().copied().unwrap_or(usize::MAX)
 }
@@ -206,6 +210,7 @@ mod tests {
     #[test]
     fn the_nearest_name_is_suggested_only_when_near() {
         assert_eq!(nearest("raed_file", ["read_file", "write_file"]), Some("read_file"));
+        assert_eq!(nearest("modle", ["base_url", "model"]), Some("model"));
         assert_eq!(nearest("publish", ["read_file", "write_file"]), None);
     }
 }

@@ -284,12 +284,13 @@ fn tokens(session: &Session, lap: &Lap) -> u64 {
 pub fn open_calls(session: &Session) -> Option<Step> {
     let mut received = Vec::new();
     let mut admitted = Vec::new();
-    for (id, open) in &session.open {
+    for open in session.open.iter() {
+        let id = open.raw.id;
         match &open.progress {
             Progress::Received => received.push(Arc::clone(&open.raw)),
-            Progress::Asked { .. } => return Some(Step::AskPerson(*id)),
+            Progress::Asked { .. } => return Some(Step::AskPerson(id)),
             Progress::Answered { .. } => received.push(Arc::clone(&open.raw)),
-            Progress::Admitted(_) | Progress::Started(_) => admitted.push(*id),
+            Progress::Admitted(_) | Progress::Started(_) => admitted.push(id),
         }
     }
     if !received.is_empty() {

@@ -26,6 +26,13 @@ impl fmt::Debug for SigningKey {
 #[serde(try_from = "String")]
 pub struct Receipt([u8; 12]);
 
+impl Receipt {
+    /// The bytes themselves.
+    pub(crate) fn bytes(&self) -> &[u8; 12] {
+        &self.0
+    }
+}
+
 /// The newest position of a stream, signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedHead {

@@ -26,14 +26,44 @@ struct Inner {
 #[derive(Default)]
 struct Stream {
     epoch: u64,
-    /// By their places. A tree grows without moving what is in it.
-    rows: BTreeMap<u64, Row>,
+    rows: Rows,
     head: Option<SignedHead>,
 }
 
 impl Stream {
     fn end(&self) -> u64 {
         self.head.as_ref().map_or(0, |head| head.seq)
+    }
+}
+
+/// The rows of a stream by their places, in pages: a log grows without moving what is in it.
+#[derive(Default)]
+struct Rows {
+    pages: Vec<Vec<Row>>,
+}
+
+/// Rows of one page.
+const PAGE_ROWS: usize = 256;
+
+impl Rows {
+    fn push(&mut self, row: Row) {
+        match self.pages.last_mut() {
+            Some(page) if page.len() < PAGE_ROWS => page.push(row),
+            Some(_) => {
+                let mut page = Vec::with_capacity(PAGE_ROWS);
+                page.push(row);
+                self.pages.push(page);
+            }
+            // Most streams are short, so the first page grows with them.
+            None => self.pages.push(vec![row]),
+        }
+    }
+
+    /// The rows from a place on.
+    fn since(&self, seq: u64) -> impl Iterator<Item = &Row> {
+        let before = |page: &Vec<Row>| page.last().is_some_and(|last| last.seq < seq);
+        let pages = self.pages.iter().skip(self.pages.partition_point(before));
+        pages.flatten().skip_while(move |row| row.seq < seq)
     }
 }
 
@@ -61,10 +91,6 @@ impl Inner {
     }
 }
 
-fn placed(rows: Vec<Row>) -> impl Iterator<Item = (u64, Row)> {
-    rows.into_iter().map(|row| (row.seq, row))
-}
-
 impl Store for MemoryStore {
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
         let mut inner = self.lock();
@@ -81,17 +107,9 @@ impl Store for MemoryStore {
             }
         }
         for batch in append.batches {
-            match inner.streams.get_mut(&batch.stream) {
-                Some(stream) => {
-                    stream.rows.extend(placed(batch.rows));
-                    stream.head = Some(batch.head);
-                }
-                None => {
-                    let (rows, head) = (placed(batch.rows).collect(), Some(batch.head));
-                    let stream = Stream { epoch: 0, rows, head };
-                    inner.streams.insert(batch.stream, stream);
-                }
-            }
+            let stream = inner.streams.entry(batch.stream).or_default();
+            batch.rows.into_iter().for_each(|row| stream.rows.push(row));
+            stream.head = Some(batch.head);
         }
         inner.blobs.extend(append.blobs);
         Box::pin(ready(Ok(())))
@@ -104,8 +122,8 @@ impl Store for MemoryStore {
         rows_max: usize,
     ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
         let inner = self.lock();
-        let rows = inner.streams.get(stream).map(|stream| stream.rows.range(from..));
-        let rows = rows.into_iter().flatten().take(rows_max).map(|(_, row)| row.clone()).collect();
+        let rows = inner.streams.get(stream).map(|stream| stream.rows.since(from));
+        let rows = rows.into_iter().flatten().take(rows_max).cloned().collect();
         Box::pin(ready(Ok(rows)))
     }
 

@@ -62,8 +62,6 @@ pub struct Transaction {
     session: Arc<Session>,
     project: Arc<Project>,
     staged: Staged,
-    /// The versions of staged files, worked out once.
-    staged_versions: BTreeMap<String, Option<Digest>>,
     reach: Reach,
     /// The states with this call's own changes, made when the first change is staged.
     session_state: Option<State>,
@@ -96,12 +94,20 @@ pub(crate) struct Reach {
     pub(crate) deadline: Timestamp,
 }
 
+/// A file as a call wants it.
+pub(crate) struct StagedFile {
+    /// Its content; `None` for a removal.
+    pub(crate) content: Option<Vec<u8>>,
+    /// The version of that content, worked out once.
+    pub(crate) version: Option<Digest>,
+}
+
 /// What a call wants changed.
 #[derive(Default)]
 pub(crate) struct Staged {
     pub(crate) session: Vec<Change>,
     pub(crate) project: Vec<Change>,
-    pub(crate) files: BTreeMap<String, Option<Vec<u8>>>,
+    pub(crate) files: BTreeMap<String, StagedFile>,
     pub(crate) phase: Option<(PhaseName, String)>,
     pub(crate) notices: Vec<Notice>,
 }
@@ -121,7 +127,6 @@ impl Transaction {
             session,
             project,
             staged,
-            staged_versions: BTreeMap::new(),
             reach,
             session_state: None,
             project_state: None,
@@ -297,15 +302,15 @@ impl Transaction {
     /// The content of a file, with this call's own changes.
     pub fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, Fault> {
         if let Some(staged) = self.staged.files.get(path) {
-            return Ok(staged.clone());
+            return Ok(staged.content.clone());
         }
         self.reach.shared.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
     }
 
     /// The version of a file's content, with this call's own changes.
     pub fn file_version(&self, path: &str) -> Result<Option<Digest>, Fault> {
-        if let Some(staged) = self.staged_versions.get(path) {
-            return Ok(*staged);
+        if let Some(staged) = self.staged.files.get(path) {
+            return Ok(staged.version);
         }
         self.reach.shared.files.version(path).map_err(|fault| Fault::failed(fault.to_string()))
     }
@@ -323,8 +328,7 @@ impl Transaction {
         let bytes = content.as_ref().map_or(0, Vec::len);
         self.check_size(path, bytes)?;
         let version = content.as_ref().map(|content| Digest::of(content));
-        self.staged_versions.insert(path.to_owned(), version);
-        self.staged.files.insert(path.to_owned(), content);
+        self.staged.files.insert(path.to_owned(), StagedFile { content, version });
         Ok(())
     }
 
@@ -346,8 +350,8 @@ impl Transaction {
                 (Access::Write, Ok(Home::Session)) => changed(&self.session_state),
                 (Access::Write, Ok(Home::Project)) => changed(&self.project_state),
                 (Access::Write, Ok(Home::Files)) => {
-                    let staged = self.staged_versions.get(touched.key.name());
-                    staged.copied().unwrap_or(touched.version)
+                    let staged = self.staged.files.get(touched.key.name());
+                    staged.map_or(touched.version, |staged| staged.version)
                 }
                 (Access::Write, Err(_)) | (Access::Read, _) => touched.version,
             };

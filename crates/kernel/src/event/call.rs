@@ -117,6 +117,17 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// The outcome as one word, as the log has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A result that was too long for the model, kept aside by its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {

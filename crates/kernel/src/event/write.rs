@@ -7,11 +7,12 @@ use super::{
     Authored, CallAdmitted, CallSettled, Event, InboxEvent, ProjectEvent, RawCall, Record,
 };
 use crate::actor::Actor;
-use crate::digest::{Digest, hex};
+use crate::digest::{Digest, Tag, hex};
 use crate::envelope::Envelope;
 use crate::json::{write_inner, write_text};
 use crate::key::{Key, Touched};
 use crate::names::CallId;
+use crate::seal::Receipt;
 
 /// An event that can be written to the log.
 pub trait Written: Authored + Serialize {
@@ -112,11 +113,23 @@ impl Text<'_> {
     }
 
     fn digest(&mut self, digest: &Digest) -> &mut Self {
-        let mut text = [b'"'; 66];
-        if let Some(digits) = text.get_mut(1..65) {
-            hex(&digest.0, digits);
+        self.raw("\"").hex(&digest.0).raw("\"")
+    }
+
+    fn tag(&mut self, tag: Tag) -> &mut Self {
+        self.raw("\"").hex(tag.bytes()).raw("\"")
+    }
+
+    fn receipt(&mut self, receipt: &Receipt) -> &mut Self {
+        self.raw("\"rcpt_").hex(receipt.bytes()).raw("\"")
+    }
+
+    fn hex(&mut self, bytes: &[u8]) -> &mut Self {
+        let start = self.0.len();
+        self.0.resize(start + 2 * bytes.len(), b'0');
+        if let Some(digits) = self.0.get_mut(start..) {
+            hex(bytes, digits);
         }
-        self.0.extend_from_slice(&text);
         self
     }
 
@@ -145,8 +158,8 @@ impl Text<'_> {
     fn admitted(&mut self, admitted: &CallAdmitted) {
         self.raw("{\"kind\":\"call_admitted\",\"call\":").call(admitted.call);
         self.raw(",\"tool\":").name(admitted.tool.as_str());
-        self.raw(",\"version\":").json(&admitted.version);
-        self.raw(",\"effect\":").json(&admitted.effect);
+        self.raw(",\"version\":").tag(admitted.version);
+        self.raw(",\"effect\":").name(admitted.effect.as_str());
         if let Some(args) = &admitted.args {
             self.raw(",\"args\":").json(args);
         }
@@ -160,7 +173,7 @@ impl Text<'_> {
 
     fn settled(&mut self, settled: &CallSettled) {
         self.raw("{\"kind\":\"call_settled\",\"call\":").call(settled.call);
-        self.raw(",\"outcome\":").json(&settled.outcome);
+        self.raw(",\"outcome\":").name(settled.outcome.as_str());
         self.raw(",\"envelope\":").envelope(&settled.envelope);
         if settled.message_only {
             self.raw(",\"message_only\":true");
@@ -180,10 +193,15 @@ impl Text<'_> {
         if !envelope.message.is_empty() {
             self.raw(",\"message\":").text(&envelope.message);
         }
-        self.raw(",\"data\":").json(&envelope.data);
+        self.raw(",\"data\":");
+        if envelope.data.is_null() {
+            self.raw("null")
+        } else {
+            self.json(&envelope.data)
+        };
         self.list(",\"warnings\":", &envelope.warnings).list(",\"errors\":", &envelope.errors);
         if let Some(receipt) = &envelope.receipt {
-            self.raw(",\"receipt\":").json(receipt);
+            self.raw(",\"receipt\":").receipt(receipt);
         }
         self.raw("}");
     }
@@ -191,7 +209,8 @@ impl Text<'_> {
     fn touched(&mut self, key: &str, list: &[Touched]) {
         for (at, touched) in list.iter().enumerate() {
             self.raw(if at == 0 { key } else { "," });
-            self.raw("{\"access\":").json(&touched.access).raw(",\"key\":").key(&touched.key);
+            self.raw("{\"access\":").name(touched.access.as_str());
+            self.raw(",\"key\":").key(&touched.key);
             if let Some(version) = &touched.version {
                 self.raw(",\"version\":").digest(version);
             }

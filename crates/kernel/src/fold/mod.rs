@@ -1,6 +1,7 @@
 //! Decides what the log means: two folds that copy what events say and decide nothing.
 
 mod lap;
+mod open;
 mod project;
 mod session;
 mod state;
@@ -8,6 +9,7 @@ mod tally;
 mod turn;
 
 pub use lap::Lap;
+pub use open::OpenCalls;
 pub use project::Project;
 pub use session::{OpenCall, Progress, READS_MAX, Seen, Session, Stay};
 pub use state::{Shelf, Slot, State, StateRefusal};

@@ -6,7 +6,7 @@ use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Lap, State, Tally, Told, Turn};
+use super::{Lap, OpenCalls, State, Tally, Told, Turn};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
@@ -72,7 +72,7 @@ pub struct Session {
     /// What toolgate itself says in the request that is under way.
     pub notes: Vector<Arc<Note>>,
     /// Calls that are not settled.
-    pub open: OrdMap<CallId, Arc<OpenCall>>,
+    pub open: OpenCalls,
     /// The id the next call gets.
     pub next_call: u64,
     /// How often each tool was used.
@@ -196,7 +196,7 @@ impl Session {
             failures: 0,
             failure: None,
             notes: Vector::new(),
-            open: OrdMap::new(),
+            open: OpenCalls::default(),
             next_call: 1,
             tallies: OrdMap::new(),
             reads: OrdMap::new(),
@@ -346,7 +346,7 @@ impl Session {
         if self.config == Some(config) {
             return;
         }
-        let asked: Vec<CallId> = self.open.keys().copied().collect();
+        let asked: Vec<CallId> = self.open.iter().map(|open| open.raw.id).collect();
         for call in asked {
             self.progress(call, |progress| match progress {
                 Progress::Asked { .. } | Progress::Answered { .. } => Progress::Received,
@@ -387,19 +387,17 @@ impl Session {
 
     fn receive(&mut self, raw: Arc<RawCall>, actor: &Actor, turn: Option<u64>) {
         self.next_call = self.next_call.max(raw.id.0 + 1);
-        let open = OpenCall {
+        self.open.insert(OpenCall {
             actor: actor.clone(),
             shown_in: self.phase.clone(),
             turn,
             progress: Progress::Received,
             raw,
-        };
-        self.open.insert(open.raw.id, Arc::new(open));
+        });
     }
 
     fn progress(&mut self, call: CallId, step: impl FnOnce(Progress) -> Progress) {
         if let Some(open) = self.open.get_mut(&call) {
-            let open = Arc::make_mut(open);
             let before = std::mem::replace(&mut open.progress, Progress::Received);
             open.progress = step(before);
         }

@@ -65,11 +65,37 @@ impl Seed<'_> {
     }
 }
 
-fn text<E: Error>(text: String) -> Result<String, E> {
+fn text<E: Error>(text: &str) -> Result<String, E> {
     if text.as_bytes().contains(&0) {
         return Err(E::custom("text contains a NUL character (\\u0000)"));
     }
-    Ok(text)
+    Ok(text.to_owned())
+}
+
+/// A key, which is a text like any other.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = String;
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<String, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string key")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<String, E> {
+        Ok(value.to_owned())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<String, E> {
+        text(value)
+    }
 }
 
 impl<'de> Visitor<'de> for Seed<'_> {
@@ -105,11 +131,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
             .ok_or_else(|| E::custom("number is not finite"))
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        text(value.to_owned()).map(Value::String)
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<Value, E> {
+        // What is lent stands in the text as it is, and there a NUL must be escaped.
+        debug_assert!(!value.contains('\0'));
+        Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
         text(value).map(Value::String)
     }
 
@@ -126,9 +154,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
         let inner = self.deeper()?;
         let mut map = Map::new();
-        while let Some(key) = object.next_key::<String>()? {
+        while let Some(key) = object.next_key_seed(Key)? {
             self.room.take()?;
-            let key = text(key)?;
             let value = object.next_value_seed(inner)?;
             // One lookup does both: the old value tells that the key came before.
             if let Some(before) = map.insert(key, value) {
@@ -163,6 +190,8 @@ mod tests {
             (r#"{"path":"\ud800"}"#, "hex escape"),
             (r#"{"path":"a\u0000b"}"#, "NUL"),
             (r#"{"a\u0000":1}"#, "NUL"),
+            ("{\"path\":\"a\0b\"}", "control character"),
+            ("{\"a\0\":1}", "control character"),
         ];
         for (text, reason) in refused {
             let refusal = parse(text).unwrap_err();

@@ -32,6 +32,16 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The effect as one word, as the log has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Staged => "staged",
+            Self::Idempotent => "idempotent",
+            Self::External => "external",
+        }
+    }
+
     /// Whether a durable intent must precede the effect.
     pub fn needs_intent(self) -> bool {
         matches!(self, Self::Idempotent | Self::External)

@@ -22,7 +22,7 @@ use crate::crash_point;
 use crate::execute::Executed;
 use crate::port::{FilesFault, Output, Placed, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
-use crate::transaction::{Ran, Staged, file_key};
+use crate::transaction::{Ran, Staged, StagedFile, file_key};
 use crate::versions::Lookup;
 
 /// How a call ended, before it is written down.
@@ -334,9 +334,9 @@ impl Driver {
     }
 
     fn stage_files(&self, ran: &Ran) -> Result<(), FilesFault> {
-        for (at, (path, content)) in ran.staged.files.iter().enumerate() {
+        for (at, (path, file)) in ran.staged.files.iter().enumerate() {
             let tag = self.tag(ran, at);
-            self.runtime.files.stage(&tag, path, content.as_deref())?;
+            self.runtime.files.stage(&tag, path, file.content.as_deref())?;
             crash_point!("after_stage");
         }
         Ok(())
@@ -392,13 +392,13 @@ pub(super) fn conflicted(call: Option<CallId>, path: String, found: Option<Diges
 }
 
 fn file_changes(ran: &Ran) -> Vec<FileChange> {
-    let change = |(path, content): (&String, &Option<Vec<u8>>)| {
+    let change = |(path, file): (&String, &StagedFile)| {
         let key = file_key(path).ok();
         let old = ran.touched.iter().find(|touched| Some(&touched.key) == key.as_ref());
         FileChange {
             path: path.clone(),
             old: old.and_then(|touched| touched.version),
-            new: content.as_ref().map(|content| Digest::of(content)),
+            new: file.version,
         }
     };
     ran.staged.files.iter().map(change).collect()

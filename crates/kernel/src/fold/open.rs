@@ -1,0 +1,113 @@
+//! Decides how calls on their way are kept: in a row, in call order, because few are open at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::OpenCall;
+use crate::names::CallId;
+
+/// Calls that are not settled, by their ids.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OpenCalls {
+    /// Sorted by id, each id once.
+    calls: Vec<Arc<OpenCall>>,
+}
+
+impl OpenCalls {
+    /// The call, when it is open.
+    pub fn get(&self, id: &CallId) -> Option<&Arc<OpenCall>> {
+        self.calls.get(self.find(*id).ok()?)
+    }
+
+    /// The calls in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<OpenCall>> {
+        self.calls.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether every call is settled.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    pub(super) fn get_mut(&mut self, id: &CallId) -> Option<&mut OpenCall> {
+        let at = self.find(*id).ok()?;
+        self.calls.get_mut(at).map(Arc::make_mut)
+    }
+
+    pub(super) fn insert(&mut self, call: OpenCall) {
+        let (id, call) = (call.raw.id, Arc::new(call));
+        // An id that comes again names the newer call.
+        drop(self.remove(&id));
+        let (Ok(at) | Err(at)) = self.find(id);
+        self.calls.insert(at, call);
+    }
+
+    pub(super) fn remove(&mut self, id: &CallId) -> Option<Arc<OpenCall>> {
+        let at = self.find(*id).ok()?;
+        Some(self.calls.remove(at))
+    }
+
+    fn find(&self, id: CallId) -> Result<usize, usize> {
+        self.calls.binary_search_by_key(&id, |call| call.raw.id)
+    }
+}
+
+// Checkpoints have them as a map.
+impl Serialize for OpenCalls {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.calls.iter().map(|call| (call.raw.id, call)))
+    }
+}
+
+impl<'de> Deserialize<'de> for OpenCalls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let calls = BTreeMap::<CallId, Arc<OpenCall>>::deserialize(deserializer)?;
+        // What a call is found by is its own id, whatever the key beside it says.
+        let mut open = Self::default();
+        calls.into_values().for_each(|call| open.insert(Arc::unwrap_or_clone(call)));
+        Ok(open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actor::Actor;
+    use crate::event::RawCall;
+    use crate::fold::Progress;
+
+    fn call(id: u64, name: &str) -> OpenCall {
+        let (id, name, args) = (CallId(id), name.to_owned(), "{}".to_owned());
+        OpenCall {
+            raw: Arc::new(RawCall { id, name, args, alias: None }),
+            actor: Actor::System,
+            shown_in: None,
+            turn: None,
+            progress: Progress::Received,
+        }
+    }
+
+    #[test]
+    fn calls_are_kept_in_order_and_come_back_from_a_checkpoint() {
+        let mut open = OpenCalls::default();
+        for (id, name) in [(2, "b"), (10, "c"), (1, "a"), (10, "d")] {
+            open.insert(call(id, name));
+        }
+        let names = |open: &OpenCalls| -> Vec<String> {
+            open.iter().map(|call| call.raw.name.clone()).collect()
+        };
+        assert_eq!(names(&open), ["a", "b", "d"].map(str::to_owned).to_vec());
+        let text = serde_json::to_string(&open).unwrap();
+        assert!(text.starts_with(r#"{"c1":{"raw":{"id":"c1""#), "{text}");
+        assert_eq!(serde_json::from_str::<OpenCalls>(&text).unwrap(), open);
+        assert_eq!(open.remove(&CallId(2)).map(|call| call.raw.id), Some(CallId(2)));
+        assert!(open.get(&CallId(2)).is_none() && open.get(&CallId(10)).is_some());
+    }
+}
