@@ -123,6 +123,8 @@ impl<'a> Reader<'a> {
         refused(Mistake::Syntax, message, span, help)
     }
 
+    // The parser's events are an open list. What is none of these is no value.
+    #[allow(clippy::wildcard_enum_match_arm)]
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Refused> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {

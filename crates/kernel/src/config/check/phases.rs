@@ -22,7 +22,7 @@ impl Desk<'_> {
         }
         let ends = |name: &PhaseName| agent.terminal(name);
         let several = agent.phases().count() > 1;
-        if several && !reached.iter().any(|name| ends(name)) && !self.doubtful("phases") {
+        if several && !reached.iter().any(ends) && !self.doubtful("phases") {
             let finding = Finding::new(
                 Severity::Warning,
                 Mistake::NoWayOut,
