@@ -76,6 +76,20 @@ fn what_is_sound_is_drawn() {
     assert_eq!(summary["errors"], 0);
 }
 
+/// The examples of the docs are sound.
+#[test]
+fn the_documented_examples_are_sound() {
+    let page = std::fs::read_to_string(repository().join("docs/configuration.md")).unwrap();
+    let examples: Vec<&str> =
+        page.split("```yaml\n").skip(1).map(|part| part.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 2, "{examples:?}");
+    let desk = Desk::new();
+    for example in examples {
+        desk.write("toolgate.yaml", example);
+        desk.ok(&["check"]);
+    }
+}
+
 #[test]
 fn init_writes_what_check_finds_sound_and_never_over_a_file() {
     for template in ["novel", "minimal"] {

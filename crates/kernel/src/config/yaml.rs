@@ -73,6 +73,8 @@ struct Reader<'a> {
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
     root: Option<Node>,
+    /// Where the tag of the present event stands.
+    tag: Option<Span>,
 }
 
 type Refused = Box<Finding>;
@@ -83,7 +85,7 @@ fn refused(code: Mistake, message: impl Into<String>, at: Span, help: &str) -> R
 
 impl<'a> Reader<'a> {
     fn new(source: &'a str) -> Self {
-        Self { source, open: Vec::new(), anchors: BTreeMap::new(), nodes: 0, root: None }
+        Self { source, open: Vec::new(), anchors: BTreeMap::new(), nodes: 0, root: None, tag: None }
     }
 
     fn document(mut self) -> Result<Option<Node>, Refused> {
@@ -94,6 +96,8 @@ impl<'a> Reader<'a> {
         let mut documents = 0;
         for event in Parser::new_from_str_with_options(self.source, options) {
             let (event, span) = event.map_err(|error| self.syntax(&error))?;
+            let tag = span.tag_span().and_then(|tag| tag.byte_range());
+            self.tag = tag.map(|range| self.clip(range));
             let span = span.byte_range().map_or_else(Span::default, |range| self.clip(range));
             if matches!(event, Event::DocumentStart(..)) {
                 documents += 1;
@@ -159,6 +163,7 @@ impl<'a> Reader<'a> {
             Some(tag) if tag.is_yaml_core_schema_tag("str") => Ok(true),
             Some(tag) => {
                 let message = format!("the tag {} is not known here", quoted(&tag.original()));
+                let span = self.tag.unwrap_or(span);
                 Err(refused(Mistake::Tag, message, span, "leave the tag out: a tag does nothing"))
             }
         }
