@@ -224,7 +224,9 @@ fn about(raw: &RawCall) -> String {
     let short = args.values().filter_map(|value| match value {
         Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
         Value::Number(number) => Some(number.to_string()),
-        _ => None,
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
     });
     short.take(1).map(|text| format!(" {text}")).collect()
 }
