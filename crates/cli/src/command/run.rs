@@ -12,7 +12,7 @@ use toolgate_kernel::event::{Ending, ProjectEvent, Record, Said, StreamId};
 use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Clock, Provider};
+use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Committed, Crew, Driver, Halt, Runtime};
 use toolgate_wire::script::Script;
 
@@ -62,12 +62,13 @@ pub(crate) struct How {
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let crew = crew(place, &options.how)?;
+    let (crew, played) = crew(place, &options.how)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
             Begun::Driver(driver, premise) => {
+                played.tell(&options.how);
                 drive(&opened, *driver, &premise, &options.how, stop).await
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
@@ -77,35 +78,56 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
-    let crew = crew(place, how)?;
+    let (crew, played) = crew(place, how)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
+        played.tell(how);
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
         let premise = driver.session().title.to_string();
         drive(&opened, driver, &premise, how, stop).await
     })
 }
 
-fn crew(place: &Place, how: &How) -> Result<Crew> {
-    let (mut crew, settings) = place.crew_with(&how.settings)?;
-    if settings.model.is_none() && !how.json && !how.quiet {
-        console::hint("No model is configured: a script plays one. Your own: --model script:FILE");
-    }
-    crew.provider = Some(model(settings.model.as_deref())?);
-    crew.person = AtTerminal::here();
-    Ok(crew)
+/// Who plays the model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Played {
+    /// The shipped script, because no model is configured.
+    ByTheDemo,
+    /// The one that was asked for.
+    AsAsked,
 }
 
-fn model(model: Option<&str>) -> Result<Arc<dyn Provider>> {
+impl Played {
+    fn tell(self, how: &How) {
+        if self == Self::ByTheDemo && !how.json && !how.quiet {
+            console::hint(
+                "No model is configured: a script plays one. Your own: --model script:FILE",
+            );
+        }
+    }
+}
+
+fn crew(place: &Place, how: &How) -> Result<(Crew, Played)> {
+    let (mut crew, settings) = place.crew_with(&how.settings)?;
+    let (model, played) = model(settings.model.as_deref())?;
+    crew.provider = Some(Arc::new(model));
+    crew.person = AtTerminal::here();
+    Ok((crew, played))
+}
+
+fn model(model: Option<&str>) -> Result<(Script, Played)> {
     let Some(model) = model else {
-        return Ok(Arc::new(Script::parse("demo", OWN_SCRIPT)?));
+        return Ok((Script::parse("demo", OWN_SCRIPT)?, Played::ByTheDemo));
     };
     let Some(file) = model.strip_prefix("script:") else {
-        bail!("the model {model:?} is not known; write script:FILE");
+        bail!(
+            "the model {model:?} cannot be reached: this version plays scripts only. Leave \
+             `model` out to see the demo, or write --model script:FILE"
+        );
     };
     let yaml = std::fs::read_to_string(file).with_context(|| format!("{file} cannot be read"))?;
-    Ok(Arc::new(Script::parse(file, &yaml)?))
+    Ok((Script::parse(file, &yaml)?, Played::AsAsked))
 }
 
 /// What `run` found to do.

@@ -71,7 +71,7 @@ impl Driver {
         let content = (projection.render)(&self.runtime.project().0);
         if Digest::of(&content) == kept {
             let tag = StageTag { session: self.session.id.clone(), call: CallId(0), at: 0 };
-            self.runtime.files.stage(&tag, projection.path, Some(&content))?;
+            self.runtime.files.stage(&tag, projection.path, Some((&content, kept)))?;
             // Somebody may have written it meanwhile: then it is a person's.
             self.runtime.files.place(&tag, projection.path, None, Some(kept))?;
         }

@@ -88,8 +88,14 @@ pub trait Files: Send + Sync {
     /// given means the whole project. `None` when there is no such folder.
     fn list(&self, under: Option<&str>) -> Result<Option<Listing>, FilesFault>;
 
-    /// Writes a durable copy beside the project's files; `None` stages a removal.
-    fn stage(&self, tag: &StageTag, path: &str, content: Option<&[u8]>) -> Result<(), FilesFault>;
+    /// Writes a durable copy beside the project's files, with the version its content has; `None`
+    /// stages a removal.
+    fn stage(
+        &self,
+        tag: &StageTag,
+        path: &str,
+        file: Option<(&[u8], Digest)>,
+    ) -> Result<(), FilesFault>;
 
     /// Puts a staged copy in place, when the file still is what it was.
     fn place(
@@ -119,7 +125,7 @@ impl Files for NoFiles {
         Err(FilesFault::None)
     }
 
-    fn stage(&self, _: &StageTag, _: &str, _: Option<&[u8]>) -> Result<(), FilesFault> {
+    fn stage(&self, _: &StageTag, _: &str, _: Option<(&[u8], Digest)>) -> Result<(), FilesFault> {
         Err(FilesFault::None)
     }
 

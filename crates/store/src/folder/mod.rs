@@ -75,8 +75,7 @@ impl Folder {
     ) -> Result<Placed, FilesFault> {
         let unavailable = |error: io::Error| unavailable(path, &error);
         let copied = self.staging.stamp(tag).map_err(unavailable)?;
-        let copy = self.staging.content(tag).map_err(unavailable)?;
-        if copy.map(|copy| Digest::of(&copy)) != Some(new) {
+        if self.staging.version(tag, copied).map_err(unavailable)? != Some(new) {
             let reason = "its staged copy is gone or damaged; write the file again".to_owned();
             return Err(FilesFault::Unavailable { path: path.to_owned(), reason });
         }
@@ -136,12 +135,17 @@ impl Files for Folder {
         self.jail.list(under)
     }
 
-    fn stage(&self, tag: &StageTag, path: &str, content: Option<&[u8]>) -> Result<(), FilesFault> {
+    fn stage(
+        &self,
+        tag: &StageTag,
+        path: &str,
+        file: Option<(&[u8], Digest)>,
+    ) -> Result<(), FilesFault> {
         // What could not be put in place later is refused now, while the call can still fail.
         self.jail.check_writable(path, &self.staging)?;
-        let bytes = content.map_or(0, <[u8]>::len);
+        let bytes = file.map_or(0, |(content, _)| content.len());
         if u64::try_from(bytes).is_ok_and(|bytes| bytes <= FILE_BYTES_MAX) {
-            self.staging.put(tag, content).map_err(|error| unavailable(path, &error))
+            self.staging.put(tag, file).map_err(|error| unavailable(path, &error))
         } else {
             Err(FilesFault::TooLarge { path: path.to_owned(), bytes_max: FILE_BYTES_MAX })
         }

@@ -2,9 +2,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::names::{CallId, SessionId};
 use toolgate_runtime::port::StageTag;
 
@@ -23,6 +25,8 @@ pub(super) enum Moved {
 /// The folder of staged copies. No tool reaches it, so its names are our own.
 pub(super) struct Staging {
     folder: Dir,
+    /// The copy that was staged last, as it was left, and the version it has.
+    last: Mutex<Option<(StageTag, Stamp, Digest)>>,
 }
 
 /// The file name of a staged copy.
@@ -53,7 +57,8 @@ impl Staging {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(path)?;
-        Ok(Self { folder: Dir::open_ambient_dir(path, ambient_authority())? })
+        let folder = Dir::open_ambient_dir(path, ambient_authority())?;
+        Ok(Self { folder, last: Mutex::default() })
     }
 
     /// The folder itself.
@@ -62,25 +67,39 @@ impl Staging {
     }
 
     /// Writes a staged copy in place of one with the same tag; durable once it returns.
-    pub(super) fn put(&self, tag: &StageTag, content: Option<&[u8]>) -> io::Result<()> {
+    pub(super) fn put(&self, tag: &StageTag, copy: Option<(&[u8], Digest)>) -> io::Result<()> {
         self.forget(tag)?;
-        let name = if content.is_some() { name(tag) } else { gone(tag) };
+        let name = if copy.is_some() { name(tag) } else { gone(tag) };
         let mut file =
             self.folder.open_with(name, OpenOptions::new().write(true).create_new(true))?;
+        let (content, version) = copy.unzip();
         file.write_all(content.unwrap_or_default())?;
         file.sync_all()?;
+        let left = stamp(&file.metadata()?);
+        *self.last() = version.map(|version| (tag.clone(), left, version));
         sync(&self.folder)
     }
 
-    /// The content of a staged copy.
-    pub(super) fn content(&self, tag: &StageTag) -> io::Result<Option<Vec<u8>>> {
+    fn last(&self) -> MutexGuard<'_, Option<(StageTag, Stamp, Digest)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version of a staged copy; `None` when there is none. A copy that still is as this
+    /// process left it is not read again.
+    pub(super) fn version(&self, tag: &StageTag, now: Option<Stamp>) -> io::Result<Option<Digest>> {
+        if let (Some((last, left, version)), Some(now)) = (self.last().as_ref(), now)
+            && last == tag
+            && *left == now
+        {
+            return Ok(Some(*version));
+        }
         let mut bytes = Vec::new();
         match self.folder.open(name(tag)) {
             Ok(file) => drop(file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         }
-        Ok(Some(bytes))
+        Ok(Some(Digest::of(&bytes)))
     }
 
     /// What tells a staged copy from a changed one.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::support::stage;
 use tempfile::{TempDir, tempdir};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::names::{CallId, SessionId};
@@ -36,7 +37,7 @@ pub(crate) fn staged(project: &Path) -> Vec<String> {
 fn a_new_file_is_staged_and_then_placed() {
     let (project, folder) = project();
     assert_eq!(folder.read("a/b/new.md"), Ok(None));
-    folder.stage(&tag(1, 0), "a/b/new.md", Some(b"hello")).unwrap();
+    stage(&folder, &tag(1, 0), "a/b/new.md", Some(b"hello")).unwrap();
     assert!(!project.path().join("a").exists(), "staging changes nothing in the project");
     assert_eq!(folder.leftovers(), Ok(vec![tag(1, 0)]));
     assert_eq!(folder.place(&tag(1, 0), "a/b/new.md", None, of("hello")), Ok(Placed::Done));
@@ -54,7 +55,7 @@ fn a_file_is_replaced_and_keeps_its_mode() {
     let set = std::os::unix::fs::PermissionsExt::from_mode;
     #[cfg(unix)]
     fs::set_permissions(&script, set(0o750)).unwrap();
-    folder.stage(&tag(1, 0), "run.sh", Some(b"new")).unwrap();
+    stage(&folder, &tag(1, 0), "run.sh", Some(b"new")).unwrap();
     assert_eq!(folder.place(&tag(1, 0), "run.sh", of("old"), of("new")), Ok(Placed::Done));
     assert_eq!(fs::read(&script).unwrap(), b"new");
     #[cfg(unix)]
@@ -66,7 +67,7 @@ fn a_file_is_replaced_and_keeps_its_mode() {
 fn a_file_is_removed() {
     let (project, folder) = project();
     fs::write(project.path().join("old.md"), "old").unwrap();
-    folder.stage(&tag(1, 0), "old.md", None).unwrap();
+    stage(&folder, &tag(1, 0), "old.md", None).unwrap();
     assert_eq!(staged(project.path()), ["s1.c1.0.gone"]);
     assert_eq!(folder.place(&tag(1, 0), "old.md", of("old"), None), Ok(Placed::Done));
     assert_eq!(folder.read("old.md"), Ok(None));
@@ -77,12 +78,12 @@ fn a_file_is_removed() {
 #[test]
 fn placing_again_after_a_crash_changes_nothing_more() {
     let (project, folder) = project();
-    folder.stage(&tag(1, 0), "a.md", Some(b"new")).unwrap();
+    stage(&folder, &tag(1, 0), "a.md", Some(b"new")).unwrap();
     folder.place(&tag(1, 0), "a.md", None, of("new")).unwrap();
     // The copy was placed, and the process ended before it could say so.
     assert_eq!(folder.place(&tag(1, 0), "a.md", None, of("new")), Ok(Placed::Done));
     // Or the copy was linked and not yet forgotten.
-    folder.stage(&tag(1, 0), "a.md", Some(b"new")).unwrap();
+    stage(&folder, &tag(1, 0), "a.md", Some(b"new")).unwrap();
     assert_eq!(folder.place(&tag(1, 0), "a.md", None, of("new")), Ok(Placed::Done));
     assert_eq!(folder.read("a.md"), Ok(Some(b"new".to_vec())));
     assert_eq!(staged(project.path()), [""; 0]);
@@ -92,7 +93,7 @@ fn placing_again_after_a_crash_changes_nothing_more() {
 fn a_conflict_keeps_both() {
     let (project, folder) = project();
     fs::write(project.path().join("a.md"), "theirs").unwrap();
-    folder.stage(&tag(1, 0), "a.md", Some(b"ours")).unwrap();
+    stage(&folder, &tag(1, 0), "a.md", Some(b"ours")).unwrap();
     for old in [None, of("before")] {
         let placed = folder.place(&tag(1, 0), "a.md", old, of("ours"));
         assert_eq!(placed, Ok(Placed::Conflict { found: of("theirs") }));
@@ -119,9 +120,9 @@ fn a_conflict_keeps_both() {
 fn staging_again_replaces_the_copy() {
     let (project, folder) = project();
     fs::write(project.path().join("a.md"), "old").unwrap();
-    folder.stage(&tag(1, 0), "a.md", None).unwrap();
-    folder.stage(&tag(1, 0), "a.md", Some(b"first")).unwrap();
-    folder.stage(&tag(1, 0), "a.md", Some(b"second")).unwrap();
+    stage(&folder, &tag(1, 0), "a.md", None).unwrap();
+    stage(&folder, &tag(1, 0), "a.md", Some(b"first")).unwrap();
+    stage(&folder, &tag(1, 0), "a.md", Some(b"second")).unwrap();
     assert_eq!(staged(project.path()), ["s1.c1.0"]);
     // The copy must be the one that was settled.
     let placed = folder.place(&tag(1, 0), "a.md", of("old"), of("first"));
@@ -137,8 +138,8 @@ fn staging_again_replaces_the_copy() {
 #[test]
 fn leftovers_are_ours_and_can_be_discarded() {
     let (project, folder) = project();
-    folder.stage(&tag(10, 1), "b.md", None).unwrap();
-    folder.stage(&tag(2, 0), "a.md", Some(b"a")).unwrap();
+    stage(&folder, &tag(10, 1), "b.md", None).unwrap();
+    stage(&folder, &tag(2, 0), "a.md", Some(b"a")).unwrap();
     let strangers = project.path().join(".toolgate/staged");
     for name in ["README", "s1.c2", "s1.c2.0.tmp", "S1.c2.0", "s1.c02.0", ".s1.c2.0"] {
         fs::write(strangers.join(name), "").unwrap();
@@ -156,14 +157,14 @@ fn leftovers_are_ours_and_can_be_discarded() {
 fn sizes_are_bounded() {
     let (project, folder) = project();
     let largest = vec![1; usize::try_from(FILE_BYTES_MAX).unwrap()];
-    folder.stage(&tag(1, 0), "large.bin", Some(&largest)).unwrap();
+    stage(&folder, &tag(1, 0), "large.bin", Some(&largest)).unwrap();
     let new = Some(Digest::of(&largest));
     assert_eq!(folder.place(&tag(1, 0), "large.bin", None, new), Ok(Placed::Done));
     assert_eq!(folder.version("large.bin"), Ok(new));
     let too_large = [largest, vec![1]].concat();
     let refusal =
         || FilesFault::TooLarge { path: "large.bin".to_owned(), bytes_max: FILE_BYTES_MAX };
-    assert_eq!(folder.stage(&tag(2, 0), "large.bin", Some(&too_large)), Err(refusal()));
+    assert_eq!(stage(&folder, &tag(2, 0), "large.bin", Some(&too_large)), Err(refusal()));
     fs::write(project.path().join("large.bin"), &too_large).unwrap();
     assert_eq!(folder.read("large.bin"), Err(refusal()));
     assert_eq!(staged(project.path()), [""; 0]);
@@ -190,7 +191,7 @@ fn a_change_after_placing_is_seen() {
     for round in 0..30_u64 {
         let (text, other) = (format!("text {round:03}"), format!("mine {round:03}"));
         let old = folder.version("a.md").unwrap();
-        folder.stage(&tag(round + 1, 0), "a.md", Some(text.as_bytes())).unwrap();
+        stage(&folder, &tag(round + 1, 0), "a.md", Some(text.as_bytes())).unwrap();
         let placed = folder.place(&tag(round + 1, 0), "a.md", old, of(&text));
         assert_eq!(placed, Ok(Placed::Done));
         assert_eq!(folder.version("a.md"), Ok(of(&text)));

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::stage;
 use tempfile::{TempDir, tempdir};
 use toolgate_runtime::port::{Files, FilesFault, Placed};
 use toolgate_store::Folder;
@@ -27,7 +28,7 @@ fn guarded() -> (TempDir, TempDir, Folder) {
 fn unreachable(folder: &Folder, path: &str) {
     let read = folder.read(path);
     assert!(matches!(read, Err(FilesFault::Outside { .. }) | Ok(None)), "{path}: {read:?}");
-    let staged = folder.stage(&tag(1, 0), path, Some(b"evil"));
+    let staged = stage(&folder, &tag(1, 0), path, Some(b"evil"));
     assert!(staged.is_err(), "{path}");
     let placed = folder.place(&tag(1, 0), path, None, of("evil"));
     assert!(!matches!(placed, Ok(Placed::Done)), "{path}: {placed:?}");
@@ -98,7 +99,7 @@ fn links_out_of_the_project_are_refused() {
         unreachable(&folder, path);
     }
     for path in ["dangling", "dangling/x", "loop/x", "loop"] {
-        let staged = folder.stage(&tag(1, 0), path, Some(b"evil"));
+        let staged = stage(&folder, &tag(1, 0), path, Some(b"evil"));
         let placed = folder.place(&tag(1, 0), path, None, of("evil"));
         assert!(staged.is_err() || !matches!(placed, Ok(Placed::Done)), "{path}");
         folder.discard(&tag(1, 0)).unwrap();
@@ -151,7 +152,7 @@ fn a_law_that_is_itself_a_link_is_known_by_its_other_name() {
     for path in ["state/log.db", "state/new.md", "state/staged/x", "conf/law.yaml"] {
         unreachable(&folder, path);
     }
-    folder.stage(&tag(1, 0), "conf/other.md", Some(b"fine")).unwrap();
+    stage(&folder, &tag(1, 0), "conf/other.md", Some(b"fine")).unwrap();
     assert_eq!(folder.place(&tag(1, 0), "conf/other.md", None, of("fine")), Ok(Placed::Done));
     assert_eq!(fs::read(at("conf/law.yaml")).unwrap(), b"law");
 }
@@ -165,11 +166,11 @@ fn links_inside_the_project_are_followed_to_read_and_into_folders() {
     symlink("real/a.md", project.path().join("a.md")).unwrap();
     assert_eq!(folder.read("linked/a.md"), Ok(Some(b"a".to_vec())));
     assert_eq!(folder.read("a.md"), Ok(Some(b"a".to_vec())));
-    folder.stage(&tag(1, 0), "linked/b/c.md", Some(b"c")).unwrap();
+    stage(&folder, &tag(1, 0), "linked/b/c.md", Some(b"c")).unwrap();
     assert_eq!(folder.place(&tag(1, 0), "linked/b/c.md", None, of("c")), Ok(Placed::Done));
     assert_eq!(fs::read(project.path().join("real/b/c.md")).unwrap(), b"c");
     // A link is never written through, and never replaced.
-    assert!(folder.stage(&tag(2, 0), "a.md", Some(b"new")).is_err());
+    assert!(stage(&folder, &tag(2, 0), "a.md", Some(b"new")).is_err());
     let placed = folder.place(&tag(2, 0), "a.md", of("a"), of("new"));
     assert_eq!(placed, Ok(Placed::Conflict { found: None }));
     assert!(project.path().join("a.md").is_symlink());
@@ -181,7 +182,7 @@ fn a_pipe_keeps_nobody_waiting() {
     let pipe = project.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     assert!(folder.read("pipe").is_err());
-    assert!(folder.stage(&tag(1, 0), "pipe", Some(b"x")).is_err());
+    assert!(stage(&folder, &tag(1, 0), "pipe", Some(b"x")).is_err());
     let placed = folder.place(&tag(1, 0), "pipe", None, of("x"));
     assert_eq!(placed, Ok(Placed::Conflict { found: None }));
 }
@@ -211,7 +212,7 @@ fn swapping_a_folder_for_a_link_gains_nothing() {
             for path in ["a/secret", "a/log.db"].repeat(20) {
                 assert!(!matches!(folder.read(path), Ok(Some(_))), "{path}");
             }
-            if folder.stage(&tag(round, 0), &name, Some(text.as_bytes())).is_ok()
+            if stage(&folder, &tag(round, 0), &name, Some(text.as_bytes())).is_ok()
                 && folder.place(&tag(round, 0), &name, None, of(&text)) == Ok(Placed::Done)
             {
                 placed += 1;

@@ -7,8 +7,8 @@ use toolgate_kernel::event::StreamId;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::{SignedHead, SigningKey};
 use toolgate_runtime::log::Tip;
-use toolgate_runtime::port::{Append, Batch, Row, Store, StoreFault};
-use toolgate_store::SqliteStore;
+use toolgate_runtime::port::{Append, Batch, Files, FilesFault, Row, StageTag, Store, StoreFault};
+use toolgate_store::{Folder, SqliteStore};
 
 pub(crate) fn key() -> SigningKey {
     SigningKey::from_bytes(&[7; 32])
@@ -92,4 +92,14 @@ pub(crate) fn only(batch: Batch) -> Append {
 pub(crate) async fn texts(store: &dyn Store, stream: &StreamId) -> Vec<String> {
     let rows = store.read(stream, 1, usize::MAX).await.unwrap();
     rows.into_iter().map(|row| String::from_utf8(row.bytes).unwrap()).collect()
+}
+
+/// Stages a copy, with the version its content has.
+pub(crate) fn stage(
+    folder: &Folder,
+    tag: &StageTag,
+    path: &str,
+    content: Option<&[u8]>,
+) -> Result<(), FilesFault> {
+    folder.stage(tag, path, content.map(|content| (content, Digest::of(content))))
 }

@@ -184,5 +184,11 @@ impl Desk<'_> {
                 found.push(finding.at(self.key(&[Step::Key(key)])));
             }
         }
+        let model = text.settings.model.as_deref();
+        if model.is_some_and(|model| !model.starts_with("script:")) {
+            let message = "this model cannot be reached yet: only `script:FILE` is played";
+            let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
+            found.push(finding.at(self.place(&[Step::Key("settings"), Step::Key("model")])));
+        }
     }
 }
