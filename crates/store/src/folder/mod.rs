@@ -91,7 +91,11 @@ impl Folder {
         if moved.map_err(unavailable)? == Moved::Late {
             return Ok(Placed::Conflict { found: self.jail.look(path)?.version() });
         }
-        walk::sync(&spot.folder).map_err(unavailable)?;
+        // A power cut may undo a rename, and then the staged copy is back and is placed again. A
+        // link must last before the copy it came from is removed.
+        if seen.is_none() {
+            walk::sync(&spot.folder).map_err(unavailable)?;
+        }
         let placed = self.forget(tag, path)?;
         if let (Some(copied), Ok(now)) = (copied, spot.folder.symlink_metadata(&spot.name)) {
             self.jail.known.placed(path, copied, walk::stamp(&now), new);
