@@ -106,7 +106,7 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::DeadlineExceeded => "Out of time",
         Ending::BudgetExceeded => "Out of budget",
         Ending::TurnsExceeded => "Out of turns",
-        Ending::ModelFailed => "The model failed",
+        Ending::IterationsExceeded => "Out of iterations",
         Ending::Stalled => "The model did nothing",
     }
 }

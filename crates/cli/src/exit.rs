@@ -68,9 +68,11 @@ fn of_open(fault: &OpenFault) -> Option<Exit> {
         OpenFault::Store(fault) => Some(of_store(fault)),
         OpenFault::Read(fault) => Some(of_read(fault)),
         OpenFault::Drive(fault) => of_drive(fault),
-        OpenFault::Files(_) => Some(Exit::Log),
         OpenFault::Exists(_) => Some(Exit::Busy),
-        OpenFault::Missing(_) | OpenFault::PhaseGone(_) | OpenFault::NoPhase => None,
+        OpenFault::Missing(_)
+        | OpenFault::TooLong(_)
+        | OpenFault::PhaseGone(_)
+        | OpenFault::NoPhase => None,
     }
 }
 

@@ -209,6 +209,6 @@ fn fingerprint(
         .collect();
     Digest::of_json(&json!({
         "families": families, "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
-        "settings": draft.settings, "system_prompt": draft.system_prompt, "texts": toolset.texts(),
+        "settings": draft.settings.face(), "system_prompt": draft.system_prompt, "texts": toolset.texts(),
     }))
 }

@@ -28,7 +28,7 @@ pub struct Limits {
     pub answer_ms_max: u64,
     /// Milliseconds one append to the log may take.
     pub append_ms_max: u64,
-    /// Milliseconds a whole run may take.
+    /// Milliseconds a run may be driven.
     pub run_ms_max: u64,
     /// Calls of one turn; the rest are answered with an error.
     pub turn_calls_max: u64,
@@ -38,6 +38,10 @@ pub struct Limits {
     pub iterations_max: u64,
     /// Iterations in a row without a call before a run ends.
     pub idle_iterations_max: u64,
+    /// Failed requests to the model in a row before a run comes to a halt.
+    pub model_failures_max: u64,
+    /// Milliseconds to wait after a failed request.
+    pub retry_ms: u64,
     /// Times the same call may be repeated in a row.
     pub repeat_calls_max: u64,
     /// State changes one call may stage.
@@ -66,6 +70,8 @@ impl Default for Limits {
             iteration_turns_max: 100,
             iterations_max: 10_000,
             idle_iterations_max: 5,
+            model_failures_max: 4,
+            retry_ms: 3_000,
             repeat_calls_max: 5,
             changes_max: 1_000,
             value_bytes_max: 4 << 20,
@@ -120,7 +126,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 19] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 21] {
         const BYTES: u64 = 64 << 20;
         const MS: u64 = 30 * 24 * 3_600_000;
         const COUNT: u64 = 1_000_000;
@@ -141,6 +147,8 @@ impl Limits {
             ("iteration_turns_max", self.iteration_turns_max, COUNT),
             ("iterations_max", self.iterations_max, COUNT),
             ("idle_iterations_max", self.idle_iterations_max, COUNT),
+            ("model_failures_max", self.model_failures_max, COUNT),
+            ("retry_ms", self.retry_ms, CALL_MS_CEILING),
             ("repeat_calls_max", self.repeat_calls_max, COUNT),
             ("changes_max", self.changes_max, COUNT),
             ("value_bytes_max", self.value_bytes_max, BYTES),

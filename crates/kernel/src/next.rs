@@ -52,7 +52,7 @@ pub struct Plan {
     /// The turn it opens.
     pub turn: u64,
     /// What the session is about, in the words of whoever began it.
-    pub seed: Arc<str>,
+    pub title: Arc<str>,
     /// The system prompt, fixed for the iteration.
     pub system: Arc<str>,
     /// What was said at the start of the iteration.
@@ -66,17 +66,16 @@ pub struct Plan {
     /// The tools that are shown, which are those that may be called.
     pub tools: Vec<Arc<ToolSpec>>,
     /// Tokens it is thought to have.
-    pub tokens: u64,
-    /// Fingerprint of all of the above.
+    pub tokens_estimated: u64,
+    /// Fingerprint of what is sent.
     pub fingerprint: Digest,
 }
 
 /// What is said at the start of every iteration but the first.
-const GO_ON: &str = "Go on with the work on your own. The system prompt says where it stands.";
+const GO_ON: &str = "Go on with the work on your own.";
 
-/// What to do next in a session that a model drives. `seed` is what it is to be about, for a
-/// session that has not begun.
-pub fn next(agent: &Agent, world: &World<'_>, seed: &str) -> Step {
+/// What to do next in a session that a model drives.
+pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     let session = world.session;
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
@@ -99,13 +98,10 @@ pub fn next(agent: &Agent, world: &World<'_>, seed: &str) -> Step {
         None => match over.or_else(|| finished(agent, world)) {
             Some((ending, note)) => Step::Stop(ending, note),
             None if session.awaits => Step::AskToGoOn,
-            None => Step::OpenIteration(opening(agent, world, seed)),
+            None => Step::OpenIteration(opening(agent, world)),
         },
     }
 }
-
-/// Failed requests in a row before a run ends.
-pub const FAILURES_MAX: u64 = 4;
 
 /// Why the session ends now, whatever its iteration does.
 fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
@@ -113,9 +109,9 @@ fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if let Some(reason) = &session.stop {
         return Some((Ending::Stopped, reason.to_string()));
     }
-    let age_ms = world.now.ms_since(session.opened_at);
-    if age_ms > agent.limits.run_ms_max {
-        return Some((Ending::DeadlineExceeded, format!("the run took {age_ms} ms")));
+    let driven_ms = session.driven_ms;
+    if driven_ms > agent.limits.run_ms_max {
+        return Some((Ending::DeadlineExceeded, format!("the run took {driven_ms} ms")));
     }
     if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.usage) {
         return Some((Ending::BudgetExceeded, overspent.to_string()));
@@ -196,10 +192,11 @@ impl Row<'_> {
             start_phase: lap.start_phase.clone(),
             end_phase: self.phase.clone(),
             entered: lap.entered.iter().cloned().collect(),
+            turns: count(session.turns.len()),
             calls: lap.calls,
             input_tokens: lap.usage.input_tokens,
             output_tokens: lap.usage.output_tokens,
-            ms: world.now.ms_since(lap.opened_at),
+            took_ms: world.now.ms_since(lap.opened_at),
             awaits: !agent.settings.auto_pilot && !lap.entered.is_empty(),
         }
     }
@@ -210,10 +207,6 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     let session = world.session;
     let closed = session.closed.as_ref()?;
     let words = || session.turns.back().map(|turn| turn.text.to_string()).unwrap_or_default();
-    if session.failures >= FAILURES_MAX {
-        let note = format!("the model failed {FAILURES_MAX} times in a row: {}", closed.note);
-        return Some((Ending::ModelFailed, note));
-    }
     if closed.closing == Closing::Failed {
         return None;
     }
@@ -236,20 +229,31 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
         return Some((Ending::Stalled, note));
     }
     if session.iteration >= agent.limits.iterations_max {
-        return Some((Ending::TurnsExceeded, format!("{} iterations", session.iteration)));
+        let note = format!("{} iterations are over", session.iteration);
+        return Some((Ending::IterationsExceeded, note));
     }
     None
 }
 
-fn opening(agent: &Agent, world: &World<'_>, seed: &str) -> Opening {
+fn opening(agent: &Agent, world: &World<'_>) -> Opening {
     let session = world.session;
-    let first = session.iteration == 0;
-    let seed = if first { seed } else { &session.seed };
-    Opening {
-        iteration: session.iteration + 1,
-        system: system_prompt(agent, world, seed),
-        input: if first { seed } else { GO_ON }.to_owned(),
+    let system = system_prompt(agent, world);
+    let mut input = session.title.to_string();
+    if session.iteration > 0 {
+        // A fresh context knows nothing of the work unless it is told.
+        let told = |word: &str| agent.prompt.uses(word);
+        input = GO_ON.to_owned();
+        if !told("initial_seed") && !session.title.is_empty() {
+            input.push_str(&format!("\n\nThe work: {}", session.title));
+        }
+        if !told("previous_summary") && !session.summary.is_empty() {
+            input.push_str(&format!(
+                "\n\nYou said at the end of the last iteration: {}",
+                session.summary
+            ));
+        }
     }
+    Opening { iteration: session.iteration + 1, system, input }
 }
 
 fn count(length: usize) -> u64 {
@@ -312,14 +316,14 @@ fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName) -> Plan 
     }));
     Plan {
         turn: session.turn + 1,
-        seed: Arc::clone(&session.seed),
+        title: Arc::clone(&session.title),
         system: Arc::clone(&session.system),
         input: Arc::clone(&session.input),
         turns: session.turns.clone(),
         feedback,
         notes,
         tools,
-        tokens: tokens(session, lap),
+        tokens_estimated: tokens(session, lap),
         fingerprint,
     }
 }

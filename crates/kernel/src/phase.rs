@@ -108,6 +108,6 @@ impl Phase {
     /// Everything that its fingerprint is made of, beside the tools it grants.
     pub(crate) fn face(&self) -> Value {
         let transitions: Vec<Value> = self.transitions.iter().map(Transition::face).collect();
-        json!([self.name, self.about, transitions, self.rules, self.guide])
+        json!([self.name, self.about, self.required, transitions, self.rules, self.guide])
     }
 }

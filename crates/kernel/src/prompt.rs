@@ -37,6 +37,9 @@ fn suggest(near: &Option<String>) -> String {
     near.as_ref().map(|near| format!("; did you mean {{{near}}}?")).unwrap_or_default()
 }
 
+/// Longest word in braces, in bytes.
+const WORD_BYTES_MAX: usize = 64;
+
 /// The words that every prompt may use, whatever the sections.
 pub const OWN_WORDS: &[&str] = &[
     "initial_seed",
@@ -105,24 +108,23 @@ impl Template {
 
 /// The word at the start of a text that follows a brace, and what comes after its closing brace.
 fn word(text: &str) -> Option<(&str, &str)> {
-    let (name, after) = text.split_once('}')?;
-    let legal = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    legal.then_some((name, after))
+    let inside = |b: &u8| b.is_ascii_lowercase() || *b == b'_';
+    let bytes = text.bytes().take(WORD_BYTES_MAX).take_while(inside).count();
+    let (name, after) = text.split_at_checked(bytes)?;
+    (bytes > 0).then_some((name, after.strip_prefix('}')?))
 }
 
 /// The system prompt of an iteration: the template, the sections' texts, then what the template
 /// does not say of the phase.
-pub fn system_prompt(agent: &Agent, world: &World<'_>, seed: &str) -> String {
-    let phase = world.session.phase.as_ref().and_then(|phase| agent.phase(phase));
-    let meaning = |name: &str| match phase {
-        Some(phase) if phase_word(phase, name).is_some() => {
-            phase_word(phase, name).unwrap_or_default()
-        }
-        _ => match name {
-            "initial_seed" => seed.to_owned(),
-            "previous_summary" => or_none(world.session.summary.to_string()),
-            _ => section_word(world, name),
-        },
+pub fn system_prompt(agent: &Agent, world: &World<'_>) -> String {
+    let session = world.session;
+    let phase = session.phase.as_ref().and_then(|phase| agent.phase(phase));
+    let meaning = |name: &str| match name {
+        "initial_seed" => session.title.to_string(),
+        "previous_summary" => or_none(session.summary.to_string()),
+        _ => phase
+            .and_then(|phase| phase_word(phase, name))
+            .unwrap_or_else(|| section_word(world, name)),
     };
     let template = &agent.prompt;
     let mut parts = vec![template.fill(meaning).trim().to_owned()];
@@ -146,14 +148,16 @@ fn phase_word(phase: &Phase, name: &str) -> Option<String> {
     Some(match name {
         "phase" => phase.name.to_string(),
         "phase_desc" => phase.about.trim().to_owned(),
-        "transitions_text" => {
-            let names: Vec<&str> = phase.transitions.iter().map(|to| to.to.as_str()).collect();
-            or_none(names.join(", "))
-        }
+        "transitions_text" => or_none(ways(phase)),
         "guide" => phase.guide.trim().to_owned(),
         "phase_rules" => rules(phase),
         _ => return None,
     })
+}
+
+fn ways(phase: &Phase) -> String {
+    let names: Vec<&str> = phase.transitions.iter().map(|to| to.to.as_str()).collect();
+    names.join(", ")
 }
 
 fn or_none(text: String) -> String {
@@ -178,6 +182,9 @@ fn phase_block(phase: &Phase, says: impl Fn(&str) -> bool) -> String {
         if says(word) && !text.trim().is_empty() {
             lines.push(text.trim().to_owned());
         }
+    }
+    if says("transitions_text") && !phase.transitions.is_empty() {
+        lines.push(format!("Next phases: {}", ways(phase)));
     }
     if says("phase_rules") {
         lines.push(format!("Phase rules:\n{}", rules(phase)));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::digest::Digest;
 use crate::event::Change;
 use crate::fold::{Project, World};
 use crate::key::Key;
@@ -105,7 +106,7 @@ pub type TakeIn = fn(&Project, &[u8]) -> Result<Vec<Change>, String>;
 pub struct Projection {
     /// The file.
     pub path: &'static str,
-    /// Where calls keep the fingerprint of the file as they left it, as text.
+    /// Where calls keep the versions of the file, as a [`Shown`].
     pub key: Key,
     /// What a person changed, from the file as the person left it.
     pub take_in: TakeIn,
@@ -113,7 +114,26 @@ pub struct Projection {
     pub render: fn(&Project) -> Vec<u8>,
 }
 
+/// The versions of a file that shows state, as calls leave them.
+///
+/// A settlement is appended before its file is put in place. In between, the file has the version
+/// it had before, which is nobody's edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The version the file has once it is in place.
+    pub file: Digest,
+    /// The version it had before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<Digest>,
+}
+
 impl Projection {
+    /// The versions that calls left.
+    pub fn shown(&self, project: &Project) -> Option<Shown> {
+        let kept = project.state.get(&self.key)?.as_one()?;
+        Shown::deserialize(kept).ok()
+    }
+
     /// Whether a key names this file, or its fingerprint.
     pub fn shows(&self, key: &Key) -> bool {
         *key == self.key || (key.family().as_str() == "file" && key.name() == self.path)
@@ -315,13 +335,18 @@ impl Toolset {
     /// Whether a file shows the state of another section than a tool's own. What is found in such
     /// a file counts as a person's word, so no other tool may write there.
     pub(crate) fn shows_another(&self, tool: usize, key: &Key) -> bool {
-        let own = self.entries.get(tool).map(|entry| &entry.section);
         // Some file systems drop trailing dots and spaces, and some know no case.
         let name = key.name().trim_end_matches(['.', ' ']);
+        let mut others = self.kept_from(tool);
         key.family().as_str() == FILE_FAMILY
-            && self.projections.iter().any(|(section, projection)| {
-                Some(section) != own && projection.path.eq_ignore_ascii_case(name)
-            })
+            && others.any(|projection| projection.path.eq_ignore_ascii_case(name))
+    }
+
+    /// The files that a tool may not write, because they show the state of other sections.
+    pub fn kept_from(&self, tool: usize) -> impl Iterator<Item = &Projection> {
+        let own = self.entries.get(tool).map(|entry| &entry.section);
+        let others = self.projections.iter().filter(move |(section, _)| Some(section) != own);
+        others.map(|(_, projection)| projection)
     }
 
     /// The sections' texts, in order.

@@ -47,6 +47,18 @@ impl Default for Settings {
 pub struct SettingRefusal(pub &'static str);
 
 impl Settings {
+    /// What its fingerprint is made of. What only the console uses is no law.
+    pub(crate) fn face(&self) -> serde_json::Value {
+        serde_json::json!([
+            self.auto_pilot,
+            self.stop_only_on_complete,
+            self.stop_after_phase_change,
+            self.max_context_tokens,
+            self.max_tool_calls_per_iteration,
+            self.summary_max_chars,
+        ])
+    }
+
     /// Refuses zero.
     pub fn check(&self) -> Result<(), SettingRefusal> {
         self.refusals().next().map_or(Ok(()), Err)

@@ -173,7 +173,7 @@ impl Transaction {
     pub fn prompt(&self) -> Arc<str> {
         match self.session.lap {
             Some(_) => Arc::clone(&self.session.system),
-            None => system_prompt(self.agent(), &self.world(), &self.session.title).into(),
+            None => system_prompt(self.agent(), &self.world()).into(),
         }
     }
 
@@ -325,6 +325,7 @@ impl Transaction {
     pub fn write_file(&mut self, path: &str, content: Option<Vec<u8>>) -> Result<(), Fault> {
         self.writable()?;
         self.declared(&file_key(path)?)?;
+        self.keep_out(path)?;
         let bytes = content.as_ref().map_or(0, Vec::len);
         self.check_size(path, bytes)?;
         let version = content.as_ref().map(|content| Digest::of(content));
@@ -421,6 +422,20 @@ impl Transaction {
             return Ok(());
         }
         Err(undeclared(&format!("write to {key}")))
+    }
+
+    /// A file that shows the state of another section is reached by no other name either.
+    fn keep_out(&self, path: &str) -> Result<(), Fault> {
+        let Shared { agent, files, .. } = self.reach.shared.as_ref();
+        for kept in agent.toolset.kept_from(self.call.place()) {
+            let same = files.same_file(path, kept.path);
+            if same.map_err(|fault| Fault::failed(fault.to_string()))? {
+                let message =
+                    format!("{path} is {}, which other tools keep. Use those.", kept.path);
+                return Err(Fault::failed(message));
+            }
+        }
+        Ok(())
     }
 
     fn bounded(&self, key: &Key, value: &impl Serialize) -> Result<Value, Fault> {

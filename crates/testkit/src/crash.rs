@@ -39,6 +39,8 @@ pub async fn wounds(stage: &Stage, played: &Played, clean: &Played) -> Result<Ve
 /// What a session's log says of its calls.
 #[derive(Default)]
 struct Calls {
+    /// How many rows each iteration has.
+    iterations: BTreeMap<u64, u64>,
     received: BTreeSet<CallId>,
     admitted: BTreeMap<CallId, Effect>,
     started: BTreeMap<String, CallId>,
@@ -61,6 +63,12 @@ async fn calls(stage: &Stage, stream: &StreamId) -> Result<Calls> {
         }
         if let Event::CallStarted { call, key } = &record.event {
             calls.started.insert(key.clone(), *call);
+        }
+        if let Event::IterationOpened { iteration, .. } = &record.event {
+            calls.iterations.insert(*iteration, 0);
+        }
+        if let Event::IterationClosed(closed) = &record.event {
+            *calls.iterations.entry(closed.iteration).or_default() += 1;
         }
         if let Event::CallRefused(refused) = &record.event {
             *calls.ended.entry(refused.call).or_default() += 1;
@@ -87,6 +95,11 @@ impl Calls {
                 Some(1) => {}
                 Some(times) => wounds.push(format!("{session}/{call} settled {times} times")),
                 None => wounds.push(format!("{session}/{call} never settled")),
+            }
+        }
+        for (iteration, times) in &self.iterations {
+            if *times != 1 {
+                wounds.push(format!("{session}: iteration {iteration} has {times} rows"));
             }
         }
         for call in &self.wrong_unknown {

@@ -218,7 +218,9 @@ impl Stage {
             Ok(driver) => driver,
             Err(OpenFault::Missing(_)) => {
                 let actor = Actor::Human("ada".into());
-                Driver::open(runtime, crew, id.clone(), &actor, &self.scenario.about).await?
+                let Scenario { about, input, .. } = &self.scenario;
+                let title = if input.is_empty() { about } else { input };
+                Driver::open(runtime, crew, id.clone(), &actor, title).await?
             }
             Err(fault) => return Err(fault.into()),
         };
@@ -230,7 +232,7 @@ impl Stage {
     }
 
     async fn run(&self, driver: &mut Driver) -> Result<()> {
-        driver.run(&self.scenario.input, &|_| {}).await?;
+        driver.run(&|_| {}).await?;
         self.acknowledged(driver)
     }
 

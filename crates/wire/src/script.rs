@@ -129,7 +129,7 @@ impl Provider for Script {
             if let Some(reason) = &reply.fails_for_good {
                 return Err(ProviderFault::Final(reason.clone()));
             }
-            let text = reply.text.replace("{input}", &plan.seed);
+            let text = reply.text.replace("{input}", &plan.title);
             tap(&text);
             let calls: Vec<ReplyCall> = reply
                 .calls
@@ -137,7 +137,7 @@ impl Provider for Script {
                 .map(|call| ReplyCall {
                     alias: call.id.clone(),
                     name: call.tool.clone(),
-                    args: call.arguments(&plan.seed),
+                    args: call.arguments(&plan.title),
                 })
                 .collect();
             let natural = if calls.is_empty() { Finish::Stop } else { Finish::Calls };

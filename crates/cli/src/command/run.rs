@@ -67,9 +67,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     block_on(async {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
-            Begun::Driver(driver, premise) => {
+            Begun::Driver(driver) => {
                 played.tell(&options.how);
-                drive(&opened, *driver, &premise, &options.how, stop).await
+                drive(&opened, *driver, &options.how, stop).await
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
         }
@@ -84,8 +84,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
         let stop = Stop::listen()?;
         played.tell(how);
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
-        let premise = driver.session().title.to_string();
-        drive(&opened, driver, &premise, how, stop).await
+        drive(&opened, driver, how, stop).await
     })
 }
 
@@ -132,8 +131,8 @@ fn model(model: Option<&str>) -> Result<(Script, Played)> {
 
 /// What `run` found to do.
 enum Begun {
-    /// A session to drive, and what it is about.
-    Driver(Box<Driver>, String),
+    /// A session to drive.
+    Driver(Box<Driver>),
     /// Nothing: the session is complete.
     Completed(Box<Session>),
 }
@@ -152,7 +151,7 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
             }
             let runtime = Arc::clone(&opened.runtime);
             let driver = Driver::resume(runtime, crew, session.id.clone()).await?;
-            Ok(Begun::Driver(Box::new(driver), session.title.to_string()))
+            Ok(Begun::Driver(Box::new(driver)))
         }
         (Some(session), Some(_)) => bail!(
             "session {} is about something else: {:?}. Run without a premise to go on with it, \
@@ -167,15 +166,14 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
             let driver = Driver::open(runtime, crew, new_id()?, &actor, premise).await?;
-            Ok(Begun::Driver(Box::new(driver), premise.to_owned()))
+            Ok(Begun::Driver(Box::new(driver)))
         }
     }
 }
 
-/// Whether a session is about a premise. A title is cut; the first iteration has all of it.
+/// Whether a session is about a premise.
 fn same(premise: &str, session: &Session) -> bool {
-    let about = if session.seed.is_empty() { &session.title } else { &session.seed };
-    premise.trim() == about.trim()
+    premise.trim() == session.title.trim()
 }
 
 async fn newest(opened: &Opened) -> Result<Option<Session>> {
@@ -207,13 +205,7 @@ fn new_id() -> Result<SessionId> {
 }
 
 /// Drives a session and shows it.
-async fn drive(
-    opened: &Opened,
-    mut driver: Driver,
-    premise: &str,
-    how: &How,
-    mut stop: Stop,
-) -> Result<Exit> {
+async fn drive(opened: &Opened, mut driver: Driver, how: &How, mut stop: Stop) -> Result<Exit> {
     console::replaced_config(&driver);
     let id = driver.session().id.clone();
     if let Some(text) = &how.feedback {
@@ -223,19 +215,28 @@ async fn drive(
     }
     let plain = !how.json && !how.quiet;
     if plain {
-        console::say(&console::fit(&format!("session {id}: {}", console::visible(premise))));
+        let title = console::visible(&driver.session().title);
+        console::say(&console::fit(&format!("session {id}: {title}")));
     }
     let detail = if how.verbose { Detail::Full } else { Detail::Lines };
     let words = words(opened, &driver);
     let settings = driver.agent().settings.clone();
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
-    let watched = watch(&opened.runtime, &mut driver, premise, how, &live, &mut stop).await?;
+    let watched = watch(&opened.runtime, &mut driver, how, &live, &mut stop).await?;
     let (ending, note) = match watched {
         Watched::Ended(ending, note) => (ending, note),
         Watched::Waiting(note) => {
             console::hint(&note);
             console::hint("Go on with: toolgate run, at a terminal, where you are asked.");
             return Ok(Exit::Waiting);
+        }
+        Watched::ModelFailed(reason) => {
+            if !how.json {
+                console::say(&format!("{} The model failed.", console::mark('✗')));
+                console::paragraph(&reason);
+            }
+            console::hint("Everything so far is in the log; go on with: toolgate run");
+            return Ok(Exit::Failed);
         }
         Watched::Parked(exit) => {
             console::hint("Parked. Everything so far is in the log; go on with: toolgate run");
@@ -308,6 +309,8 @@ enum Watched {
     Ended(Ending, String),
     /// A person's word is due.
     Waiting(String),
+    /// The model cannot be used now.
+    ModelFailed(String),
     /// Somebody told the program to stop. The session can be taken up again.
     Parked(Exit),
 }
@@ -316,7 +319,6 @@ enum Watched {
 async fn watch(
     runtime: &Runtime,
     driver: &mut Driver,
-    premise: &str,
     how: &How,
     live: &Live,
     stop: &mut Stop,
@@ -329,7 +331,7 @@ async fn watch(
             live.words(text);
         }
     };
-    let driving = driver.run(premise, &tap);
+    let driving = driver.run(&tap);
     let stop = stop.heard();
     tokio::pin!(driving, stop);
     let halted = loop {
@@ -352,6 +354,7 @@ async fn watch(
     Ok(match halted? {
         Halt::Ended(ending, note) => Watched::Ended(ending, note),
         Halt::Waiting(note) => Watched::Waiting(note),
+        Halt::ModelFailed(reason) => Watched::ModelFailed(reason),
     })
 }
 

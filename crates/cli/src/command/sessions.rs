@@ -229,7 +229,7 @@ fn state_word(glance: &Glance) -> &'static str {
             Ending::DeadlineExceeded
             | Ending::BudgetExceeded
             | Ending::TurnsExceeded
-            | Ending::ModelFailed
+            | Ending::IterationsExceeded
             | Ending::Stalled,
         ) => "failed",
     }

@@ -42,6 +42,8 @@ pub struct IterationClosed {
     pub end_phase: PhaseName,
     /// The phases it entered, in order.
     pub entered: Vec<PhaseName>,
+    /// Turns it took.
+    pub turns: u64,
     /// Calls it made, refused ones too.
     pub calls: u64,
     /// Tokens it read.
@@ -49,7 +51,7 @@ pub struct IterationClosed {
     /// Tokens it wrote.
     pub output_tokens: u64,
     /// Milliseconds it took.
-    pub ms: u64,
+    pub took_ms: u64,
     /// Whether a person is asked before the next one begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaits: bool,

@@ -31,7 +31,7 @@ pub enum Event {
     Opened {
         /// The session's own id, so that a record cannot be moved to another stream.
         session: SessionId,
-        /// What it is about, in the words of whoever opened it.
+        /// What it is about, in the words of whoever opened it, and what the first iteration is told.
         title: String,
     },
     /// A configuration took effect.
@@ -72,7 +72,7 @@ pub enum Event {
         notes: Vec<Note>,
         /// Tokens it is thought to have.
         #[serde(default)]
-        tokens: u64,
+        tokens_estimated: u64,
     },
     /// The model answered.
     ModelReplied {
@@ -229,8 +229,8 @@ pub enum Ending {
     BudgetExceeded,
     /// More turns than allowed.
     TurnsExceeded,
-    /// The model failed for good.
-    ModelFailed,
+    /// More iterations than allowed.
+    IterationsExceeded,
     /// The model made no call in iteration after iteration.
     Stalled,
 }

@@ -114,6 +114,7 @@ impl Authored for Event {
         match self {
             Self::Answered { .. } => Some("answer a question"),
             Self::StateChanged { .. } => Some("change state outside a call"),
+            Self::Heard { said: Said::GoOn {}, .. } => Some("let a run go on"),
             Self::Opened { .. }
             | Self::ConfigBound { .. }
             | Self::IterationOpened { .. }

@@ -11,8 +11,8 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Answer, CallAdmitted, CallRefused, CallSettled, Change, Ending, Event, IterationClosed, Note,
-    NoteKind, Outcome, RawCall, Record, Said, Saw, Usage,
+    Answer, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
+    IterationClosed, Note, NoteKind, Outcome, RawCall, Record, Said, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -33,6 +33,10 @@ pub struct Session {
     pub epoch: u64,
     /// When it was opened.
     pub opened_at: Timestamp,
+    /// When the last record was written.
+    pub last_at: Timestamp,
+    /// Milliseconds it was driven; while nobody drives it no time is counted.
+    pub driven_ms: u64,
     /// What it is about.
     pub title: Arc<str>,
     /// The configuration in force.
@@ -43,8 +47,6 @@ pub struct Session {
     pub stays: Vector<Stay>,
     /// Number of the open iteration; zero before the first.
     pub iteration: u64,
-    /// What was said at the start of the first iteration.
-    pub seed: Arc<str>,
     /// What was said at the start of the last iteration.
     pub input: Arc<str>,
     /// The last iteration's system prompt.
@@ -65,8 +67,6 @@ pub struct Session {
     pub turns: Vector<Arc<Turn>>,
     /// Whether a request is under way.
     pub asking: bool,
-    /// Requests that failed since the last reply.
-    pub failures: u64,
     /// Why the last request failed.
     pub failure: Option<Arc<str>>,
     /// What toolgate itself says in the request that is under way.
@@ -177,12 +177,13 @@ impl Session {
             seq: 0,
             epoch: 0,
             opened_at: Timestamp(0),
+            last_at: Timestamp(0),
+            driven_ms: 0,
             title: "".into(),
             config: None,
             phase: None,
             stays: Vector::new(),
             iteration: 0,
-            seed: "".into(),
             input: "".into(),
             system: "".into(),
             lap: None,
@@ -193,7 +194,6 @@ impl Session {
             turn: 0,
             turns: Vector::new(),
             asking: false,
-            failures: 0,
             failure: None,
             notes: Vector::new(),
             open: OpenCalls::default(),
@@ -217,7 +217,11 @@ impl Session {
     pub fn apply(&mut self, record: &Record<Event>) {
         debug_assert_eq!(record.seq, self.seq + 1);
         self.seq = record.seq;
-        self.epoch = record.epoch;
+        if self.epoch == record.epoch {
+            let ms = record.at.ms_since(self.last_at);
+            self.driven_ms = self.driven_ms.saturating_add(ms);
+        }
+        (self.epoch, self.last_at) = (record.epoch, record.at);
         self.saw = record.saw.or(self.saw);
         match &record.event {
             Event::Opened { title, .. } => {
@@ -251,7 +255,6 @@ impl Session {
             }
             Event::ModelFailed { reason, .. } => {
                 self.asking = false;
-                self.failures += 1;
                 self.failure = Some(reason.as_str().into());
             }
             Event::CallReceived { call } => {
@@ -311,9 +314,6 @@ impl Session {
     fn iteration_opened(&mut self, iteration: u64, system: &str, input: &str, at: Timestamp) {
         self.iteration = iteration;
         (self.system, self.input) = (system.into(), input.into());
-        if iteration == 1 {
-            self.seed = Arc::clone(&self.input);
-        }
         self.turns = Vector::new();
         self.repeated = None;
         self.failure = None;
@@ -336,7 +336,11 @@ impl Session {
     fn iteration_closed(&mut self, closed: &IterationClosed) {
         self.lap = None;
         self.summary = closed.summary.as_str().into();
-        self.idle = if closed.calls == 0 { self.idle + 1 } else { 0 };
+        if closed.calls > 0 {
+            self.idle = 0;
+        } else if closed.closing != Closing::Failed {
+            self.idle += 1;
+        }
         self.awaits = closed.awaits;
         self.closed = Some(Arc::new(closed.clone()));
     }
@@ -367,7 +371,6 @@ impl Session {
 
     fn replied(&mut self, turn: u64, text: &str, calls: &[Arc<RawCall>], actor: &Actor) {
         self.asking = false;
-        self.failures = 0;
         let calls: Arc<[Arc<RawCall>]> = calls.into();
         for call in calls.iter() {
             self.receive(Arc::clone(call), actor, Some(turn));

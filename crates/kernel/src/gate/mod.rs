@@ -70,6 +70,11 @@ impl Call {
         &self.spec
     }
 
+    /// The place of its tool in the toolset.
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
     /// The arguments, as policies and the tool both see them.
     pub fn args(&self) -> &Map<String, Value> {
         &self.args

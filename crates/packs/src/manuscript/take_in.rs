@@ -8,6 +8,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Change;
 use toolgate_kernel::fold::Project;
 use toolgate_kernel::key::{Key, KeyRefusal};
+use toolgate_kernel::section::Shown;
 
 use super::block::{Block, Name, blocks, free_number, trimmed};
 use super::order::places;
@@ -27,15 +28,12 @@ pub(super) fn take_in(project: &Project, content: &[u8]) -> Result<Vec<Change>, 
     }
     let text = std::str::from_utf8(content)
         .map_err(|_| format!("{PATH} is not UTF-8 text; save it as UTF-8."))?;
-    let (key, found) = (manuscript_key().map_err(told)?, Digest::of(content).to_string());
-    let stored = project.state.get(&key).and_then(|slot| slot.as_one()).and_then(Value::as_str);
-    if stored == Some(found.as_str()) {
-        return Ok(Vec::new());
-    }
+    let key = manuscript_key().map_err(told)?;
+    let shown = Shown { file: Digest::of(content), was: None };
     let text = plain(text);
     let mut changes = differences(&blocks(&project.state), &parse(&text)).map_err(told)?;
     // The file stays as the person left it; the next call that writes gives it its usual form.
-    changes.push(put(key, Value::String(found)));
+    changes.push(put(key, json!(shown)));
     Ok(changes)
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
+use toolgate_kernel::section::Shown;
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Transaction, tool};
@@ -148,12 +149,12 @@ pub(super) fn whole() -> Result<Vec<(Access, Key)>, KeyRefusal> {
 
 /// The blocks, when the file still says the same. A person's words are never overwritten.
 pub(super) fn begin(tx: &Transaction) -> Result<Vec<Block>, Fault> {
-    let stored = tx.get(&manuscript_key().map_err(no_key)?)?;
-    let stored = stored.as_ref().and_then(|slot| slot.as_one()).and_then(Value::as_str);
-    let found = tx.file_version(PATH)?.map(|version| version.to_string());
-    if found.is_some() && found.as_deref() != stored {
+    let shown: Option<Shown> = tx.load(&manuscript_key().map_err(no_key)?)?;
+    let found = tx.file_version(PATH)?;
+    if found.is_some() && found != shown.map(|shown| shown.file) {
         let message = format!(
-            "{PATH} was changed by a person and is being taken in. Read it again, then retry."
+            "{PATH} is not as the last call left it, so it is not written over. Read the \
+             manuscript again, then retry."
         );
         return Err(Fault::of(Trouble::new(Code::COMMIT_CONFLICT, message)));
     }
@@ -163,9 +164,11 @@ pub(super) fn begin(tx: &Transaction) -> Result<Vec<Block>, Fault> {
 /// Writes the file as the blocks are now, and its fingerprint.
 pub(super) fn finish(tx: &mut Transaction) -> Result<Vec<Block>, Fault> {
     let blocks = blocks(tx)?;
+    let was = tx.file_version(PATH)?;
     tx.write_file(PATH, Some(render(&blocks).into_bytes()))?;
-    let version = tx.file_version(PATH)?.map(|version| version.to_string());
-    tx.put(&manuscript_key().map_err(no_key)?, &version.unwrap_or_default())?;
+    if let Some(file) = tx.file_version(PATH)? {
+        tx.put(&manuscript_key().map_err(no_key)?, &Shown { file, was })?;
+    }
     Ok(blocks)
 }
 

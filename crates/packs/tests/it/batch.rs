@@ -57,9 +57,7 @@ async fn a_whole_plan_in_one_turn() {
     let id = toolgate_kernel::names::SessionId::parse("s2").unwrap();
     let opened = Driver::open(desk.runtime.clone(), desk.crew.clone(), id, &client(), "").await;
     desk.driver = opened.unwrap();
-    let Halt::Ended(ending, _) = desk.driver.run("Plan it.", &|_| {}).await.unwrap() else {
-        panic!()
-    };
+    let Halt::Ended(ending, _) = desk.driver.run(&|_| {}).await.unwrap() else { panic!() };
     assert_eq!(ending, Ending::Completed);
 
     let session = desk.driver.session();

@@ -68,7 +68,7 @@ pub enum DriveFault {
     /// What a person wrote into a file could not be looked at.
     #[error(transparent)]
     Files(#[from] FilesFault),
-    /// What is to be said to a person could not be said.
+    /// What a person said could not be written down.
     #[error(transparent)]
     Say(#[from] SayFault),
     /// A person asked for a phase that does not exist.
@@ -124,7 +124,7 @@ pub struct Driver {
     /// Where records are encoded before they are stored at their own length.
     scratch: Vec<u8>,
     /// Files of people that could not be taken in, as they were when that was told.
-    unreadable: BTreeMap<&'static str, Digest>,
+    unreadable: BTreeMap<&'static str, Option<Digest>>,
     /// The configuration that was in force before this start, when it is another one.
     replaced: Option<Digest>,
     /// What a seeded bug has not written yet.
@@ -180,7 +180,11 @@ impl Driver {
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
         self.enter_open()?;
-        self.take_in().await?;
+        self.tick();
+        if self.crew.agent.toolset.projections().next().is_some() {
+            self.runtime.catch_up().await?;
+            self.take_in().await?;
+        }
         let id = CallId(self.session.next_call);
         let (name, args) = (name.to_owned(), args.to_owned());
         let call = Arc::new(RawCall { id, name, args, alias: alias.map(str::to_owned) });

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
@@ -25,13 +26,26 @@ pub enum Halt {
     Ended(Ending, String),
     /// A person's word is due, and nobody is there. The session can be taken up again.
     Waiting(String),
+    /// The model cannot be used now. The session can be taken up again.
+    ModelFailed(String),
+}
+
+/// What a request to the model came to.
+enum Asked {
+    /// A reply.
+    Replied,
+    /// No reply; trying again may help.
+    Failed,
+    /// No reply, and trying again will not help.
+    Useless(String),
 }
 
 impl Driver {
-    /// Drives the session to its end, or to where a person's word is due. It goes on where the
-    /// log ends, so a resume is just this. `seed` is what a session that has not begun is about.
-    pub async fn run(&mut self, seed: &str, tap: Tap<'_>) -> Result<Halt, DriveFault> {
+    /// Drives the session to its end, or to where a person's word is due or the model cannot be
+    /// used. It goes on where the log ends, so a resume is just this.
+    pub async fn run(&mut self, tap: Tap<'_>) -> Result<Halt, DriveFault> {
         self.enter()?;
+        let mut failures = 0;
         loop {
             self.tick();
             self.runtime.catch_up().await?;
@@ -44,13 +58,27 @@ impl Driver {
                 return self.end(Ending::Stopped, "cancelled".to_owned()).await;
             }
             let project = self.runtime.project().0;
-            let step = next(&self.crew.agent, &self.world(&project), seed);
+            let step = next(&self.crew.agent, &self.world(&project));
             match step {
                 Step::OpenIteration(opening) => self.open_iteration(opening)?,
                 Step::CloseIteration(closed) => {
+                    let note = closed.note.clone();
                     self.note(&Actor::System, Event::IterationClosed(closed))?;
+                    if failures > 0 && !self.retry(failures).await? {
+                        let times = if failures == 1 { "time" } else { "times in a row" };
+                        let reason = format!("the model failed {failures} {times}: {note}");
+                        return Ok(Halt::ModelFailed(reason));
+                    }
                 }
-                Step::AskModel(plan) => self.ask_model(plan, tap).await?,
+                Step::AskModel(plan) => match self.ask_model(plan, tap).await? {
+                    Asked::Replied => failures = 0,
+                    Asked::Failed => failures += 1,
+                    Asked::Useless(reason) => {
+                        self.close(Closing::Failed, &reason)?;
+                        self.flush().await?;
+                        return Ok(Halt::ModelFailed(reason));
+                    }
+                },
                 Step::Judge(raws) => self.judge(&raws).await?,
                 Step::AskPerson(id) => self.ask(id).await?,
                 Step::AskToGoOn => {
@@ -114,15 +142,31 @@ impl Driver {
 
     async fn end(&mut self, ending: Ending, note: String) -> Result<Halt, DriveFault> {
         if self.session.ended.is_none() {
-            let project = self.runtime.project().0;
-            let row = close(&self.crew.agent, &self.world(&project), Closing::Stopped, &note);
-            if let Some(row) = row {
-                self.note(&Actor::System, Event::IterationClosed(Box::new(row)))?;
-            }
+            self.close(Closing::Stopped, &note)?;
             self.note(&Actor::System, Event::Ended { ending, note: note.clone() })?;
         }
         self.flush().await?;
         Ok(Halt::Ended(ending, note))
+    }
+
+    /// Writes the row of the open iteration, when there is one.
+    fn close(&mut self, closing: Closing, note: &str) -> Result<(), DriveFault> {
+        let project = self.runtime.project().0;
+        match close(&self.crew.agent, &self.world(&project), closing, note) {
+            Some(row) => self.note(&Actor::System, Event::IterationClosed(Box::new(row))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits before the model is asked again; `false` when it failed too often.
+    async fn retry(&mut self, failures: u64) -> Result<bool, DriveFault> {
+        self.flush().await?;
+        let limits = &self.crew.agent.limits;
+        if failures >= limits.model_failures_max {
+            return Ok(false);
+        }
+        tokio::time::sleep(Duration::from_millis(limits.retry_ms)).await;
+        Ok(true)
     }
 
     fn open_iteration(&mut self, opening: Opening) -> Result<(), DriveFault> {
@@ -132,34 +176,35 @@ impl Driver {
         self.note(&Actor::System, event)
     }
 
-    async fn ask_model(&mut self, plan: Plan, tap: Tap<'_>) -> Result<(), DriveFault> {
+    async fn ask_model(&mut self, plan: Plan, tap: Tap<'_>) -> Result<Asked, DriveFault> {
         let Some(provider) = self.crew.provider.clone() else {
-            let reason = "no model is configured".to_owned();
-            return self.end(Ending::ModelFailed, reason).await.map(drop);
+            return Ok(Asked::Useless("no model is configured".to_owned()));
         };
         let model = provider.name().to_owned();
         let actor = Actor::Model(model.as_str().into());
         let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
-        let (turn, notes, tokens) = (plan.turn, plan.notes.clone(), plan.tokens);
+        let (turn, notes, tokens_estimated) =
+            (plan.turn, plan.notes.clone(), plan.tokens_estimated);
         let plan_hash = plan.fingerprint;
-        let sent = Event::PlanSent { turn, model, plan: plan_hash, tools, notes, tokens };
+        let sent = Event::PlanSent { turn, model, plan: plan_hash, tools, notes, tokens_estimated };
         self.note(&Actor::System, sent)?;
         let reply = self.reply(provider.as_ref(), &plan, tap).await;
         self.tick();
         match reply {
             Ok(reply) => {
                 let event = self.replied(turn, reply);
-                self.note(&actor, event)
+                self.note(&actor, event)?;
+                Ok(Asked::Replied)
             }
             Err(ProviderFault::Passing(reason)) => {
                 self.note(&Actor::System, Event::ModelFailed { turn, reason })?;
-                self.flush().await
+                self.flush().await?;
+                Ok(Asked::Failed)
             }
             Err(ProviderFault::Final(reason)) => {
                 let event = Event::ModelFailed { turn, reason: reason.clone() };
                 self.note(&Actor::System, event)?;
-                // Trying again cannot mend it.
-                self.end(Ending::ModelFailed, reason).await.map(drop)
+                Ok(Asked::Useless(reason))
             }
         }
     }

@@ -13,7 +13,7 @@ use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
-use crate::port::{FilesFault, Placed, Row, StageTag, StoreFault};
+use crate::port::{Placed, Row, StageTag, StoreFault};
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
@@ -29,9 +29,11 @@ pub enum OpenFault {
     /// The first events could not be appended.
     #[error(transparent)]
     Drive(#[from] DriveFault),
-    /// A staged file could not be put in place.
-    #[error(transparent)]
-    Files(#[from] FilesFault),
+    /// What it is to be about is too long.
+    #[error(
+        "this has {0} bytes; a session is about at most {TITLE_BYTES_MAX}. Put the rest into a file"
+    )]
+    TooLong(usize),
     /// There is such a session already.
     #[error("session {0} exists already; resume it")]
     Exists(SessionId),
@@ -57,6 +59,9 @@ impl Driver {
     ) -> Result<Self, OpenFault> {
         let Some(phase) = crew.agent.first_phase() else { return Err(OpenFault::NoPhase) };
         let phase = phase.name.clone();
+        if title.len() > TITLE_BYTES_MAX {
+            return Err(OpenFault::TooLong(title.len()));
+        }
         // Whoever cannot have it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
         if read.0.seq > 0 {
@@ -68,8 +73,7 @@ impl Driver {
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
         driver.roll_forward().await?;
-        let title = title.chars().take(TITLE_CHARS_MAX).collect();
-        driver.start(actor, phase, Some(title)).await?;
+        driver.start(actor, phase, Some(title.to_owned())).await?;
         Ok(driver)
     }
 
@@ -211,7 +215,7 @@ impl Driver {
 
     /// Puts in place what was settled and not placed, whoever settled it: others may read it.
     /// Forgets what this session staged and did not settle.
-    async fn roll_forward(&mut self) -> Result<(), OpenFault> {
+    pub(super) async fn roll_forward(&mut self) -> Result<(), DriveFault> {
         let files = Arc::clone(&self.runtime.files);
         let mut tags: BTreeMap<SessionId, Vec<StageTag>> = BTreeMap::new();
         for tag in files.leftovers()? {
@@ -240,8 +244,7 @@ impl Driver {
                 }
             }
         }
-        self.flush().await?;
-        Ok(())
+        self.flush().await
     }
 
     fn place(
@@ -249,7 +252,7 @@ impl Driver {
         tag: &StageTag,
         change: FileChange,
         reported: &mut BTreeSet<(CallId, String)>,
-    ) -> Result<(), OpenFault> {
+    ) -> Result<(), DriveFault> {
         let FileChange { path, old, new } = change;
         if let Placed::Conflict { found } = self.runtime.files.place(tag, &path, old, new)? {
             // The copy stays for a person to look at; saying it once is enough.
@@ -286,5 +289,5 @@ impl Settled {
     }
 }
 
-/// Longest title of a session, in characters.
-const TITLE_CHARS_MAX: usize = 2_000;
+/// Bytes of what a session is about.
+const TITLE_BYTES_MAX: usize = 100_000;

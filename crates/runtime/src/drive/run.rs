@@ -155,7 +155,7 @@ impl Driver {
         }
         self.session.open.get(&id)?.turn?;
         let limits = &self.crew.agent.limits;
-        if self.now.ms_since(self.session.opened_at) > limits.run_ms_max {
+        if self.session.driven_ms > limits.run_ms_max {
             let message = "The run's time is over. Nothing more is run.";
             return Some(Trouble::new(Code::RUN_DEADLINE_EXCEEDED, message));
         }
@@ -169,8 +169,8 @@ impl Driver {
         if self.session.open.get(&id).is_none_or(|open| open.turn.is_none()) {
             return limits.call_ms_max;
         }
-        let end = self.session.opened_at.plus_ms(limits.run_ms_max);
-        limits.call_ms_max.min(end.ms_since(self.now).max(1))
+        let left_ms = limits.run_ms_max.saturating_sub(self.session.driven_ms);
+        limits.call_ms_max.min(left_ms.max(1))
     }
 
     fn reach(&self, id: CallId) -> Reach {

@@ -2,11 +2,11 @@
 //! overwritten.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::digest::{Digest, unhex};
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, Event, ProjectEvent, StreamId};
-use toolgate_kernel::fold::{Project, Slot};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::section::Projection;
 
@@ -17,41 +17,72 @@ use crate::runtime::SHARED_TRIES;
 /// Who is named as the author of what was found in a file: whoever can write there is a person.
 const EDITOR: &str = "editor";
 
+/// Milliseconds a file must stay as it is before it is taken in: some editors empty it first.
+const QUIET_MS: u64 = 100;
+
 impl Driver {
-    /// Takes in what people wrote into files that show state.
+    /// Takes in what people wrote into files that show state, and restores what is gone.
     pub(super) async fn take_in(&mut self) -> Result<(), DriveFault> {
         let agent = Arc::clone(&self.crew.agent);
         for projection in agent.toolset.projections() {
-            let project = self.runtime.project().0;
             let found = match self.runtime.files.version(projection.path) {
+                Ok(found) => found,
                 Err(FilesFault::None) => return Ok(()),
-                found => found?,
+                Err(fault) => {
+                    self.cannot_take_in(projection.path, None, &fault.to_string()).await?;
+                    continue;
+                }
             };
-            match (found, kept(&project, projection)) {
-                (Some(found), kept) if Some(found) != kept => self.take_in_file(projection).await?,
-                (None, Some(kept)) => self.restore(projection, kept)?,
-                (Some(_) | None, _) => {}
+            let shown = projection.shown(&self.runtime.project().0);
+            let done = match (found, shown) {
+                (Some(found), Some(shown)) if found == shown.file => Ok(()),
+                (Some(_), _) => self.look_into(projection).await,
+                (None, Some(shown)) => self.restore(projection, shown.file).await,
+                (None, None) => Ok(()),
+            };
+            match done {
+                Err(DriveFault::Files(fault)) => {
+                    self.cannot_take_in(projection.path, found, &fault.to_string()).await?;
+                }
+                done => done?,
             }
         }
         Ok(())
     }
 
-    async fn take_in_file(&mut self, projection: &Projection) -> Result<(), DriveFault> {
+    /// Finds out why a file is not as the last call left it: its copy is not in place yet, or
+    /// somebody wrote to it.
+    async fn look_into(&mut self, projection: &Projection) -> Result<(), DriveFault> {
         self.flush().await?;
-        let (runtime, before) = (Arc::clone(&self.runtime), self.session());
+        let runtime = Arc::clone(&self.runtime);
         let turn = runtime.project_turn.lock().await;
         for _ in 0..SHARED_TRIES {
-            let project = runtime.catch_up().await?;
-            let Some(content) = runtime.files.read(projection.path)? else { return Ok(()) };
+            // The file first: what it has was appended before, so the log read later knows it.
+            let Some(content) = self.quiet(projection.path).await? else { return Ok(()) };
             let found = Digest::of(&content);
-            if Some(found) == kept(&project, projection) {
-                // Another session took it in meanwhile.
+            let project = runtime.catch_up().await?;
+            let shown = projection.shown(&project);
+            if shown.is_some_and(|shown| found == shown.file) {
                 return Ok(());
+            }
+            if shown.is_some_and(|shown| Some(found) == shown.was) {
+                self.roll_forward().await?;
+                if runtime.files.version(projection.path)? != Some(found) {
+                    return Ok(());
+                }
+                if !runtime.files.leftovers()?.is_empty() {
+                    let reason = "what the last call wrote cannot be put in place.";
+                    return self.cannot_take_in(projection.path, Some(found), reason).await;
+                }
+                // Nothing waits to be put in place: somebody went back to the version before.
             }
             let changes = match (projection.take_in)(&project, &content) {
                 Ok(changes) => changes,
-                Err(reason) => return self.cannot_take_in(projection.path, found, &reason).await,
+                Err(reason) => {
+                    return self.cannot_take_in(projection.path, Some(found), &reason).await;
+                }
             };
+            let before = self.session();
             match self.taken_in(projection, changes).await {
                 Err(DriveFault::Store(StoreFault::Moved { stream: StreamId::Project, .. })) => {
                     self.rewind(&before);
@@ -62,19 +93,41 @@ impl Driver {
                 }
             }
         }
-        Err(DriveFault::Stopped)
+        // Others keep working on it; the next step looks again.
+        Ok(())
+    }
+
+    /// The content of a file that nobody is just writing to.
+    async fn quiet(&self, path: &str) -> Result<Option<Vec<u8>>, DriveFault> {
+        let mut content = self.runtime.files.read(path)?;
+        for _ in 0..SHARED_TRIES {
+            tokio::time::sleep(Duration::from_millis(QUIET_MS)).await;
+            let again = self.runtime.files.read(path)?;
+            if again == content {
+                break;
+            }
+            content = again;
+        }
+        Ok(content)
     }
 
     /// Writes a file that somebody removed. What a person wrote in another form comes back with
     /// the next call that writes it.
-    fn restore(&self, projection: &Projection, kept: Digest) -> Result<(), DriveFault> {
-        let content = (projection.render)(&self.runtime.project().0);
-        if Digest::of(&content) == kept {
+    async fn restore(&mut self, projection: &Projection, file: Digest) -> Result<(), DriveFault> {
+        let runtime = Arc::clone(&self.runtime);
+        let turn = runtime.project_turn.lock().await;
+        let project = runtime.catch_up().await?;
+        let content = (projection.render)(&project);
+        if projection.shown(&project).is_some_and(|shown| shown.file == file)
+            && Digest::of(&content) == file
+        {
             let tag = StageTag { session: self.session.id.clone(), call: CallId(0), at: 0 };
-            self.runtime.files.stage(&tag, projection.path, Some((&content, kept)))?;
+            runtime.files.stage(&tag, projection.path, Some((&content, file)))?;
             // Somebody may have written it meanwhile: then it is a person's.
-            self.runtime.files.place(&tag, projection.path, None, Some(kept))?;
+            runtime.files.place(&tag, projection.path, None, Some(file))?;
+            runtime.files.discard(&tag)?;
         }
+        drop(turn);
         Ok(())
     }
 
@@ -97,7 +150,7 @@ impl Driver {
     async fn cannot_take_in(
         &mut self,
         path: &'static str,
-        found: Digest,
+        found: Option<Digest>,
         reason: &str,
     ) -> Result<(), DriveFault> {
         if self.unreadable.insert(path, found) == Some(found) || self.session.ended.is_some() {
@@ -106,14 +159,8 @@ impl Driver {
         let note =
             format!("{path} was edited and cannot be taken in: {reason} It was left as it is.");
         let path = path.to_owned();
-        let event = Event::FileConflicted { call: None, path, found: Some(found), note };
+        let event = Event::FileConflicted { call: None, path, found, note };
         self.note(&Actor::System, event)?;
         self.flush().await
     }
-}
-
-/// The fingerprint of the file as calls left it.
-fn kept(project: &Project, projection: &Projection) -> Option<Digest> {
-    let text = project.state.get(&projection.key).and_then(Slot::as_one)?.as_str()?;
-    unhex(text).map(Digest)
 }

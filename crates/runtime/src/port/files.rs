@@ -88,6 +88,11 @@ pub trait Files: Send + Sync {
     /// given means the whole project. `None` when there is no such folder.
     fn list(&self, under: Option<&str>) -> Result<Option<Listing>, FilesFault>;
 
+    /// Whether two paths name one file, by way of links too.
+    fn same_file(&self, one: &str, other: &str) -> Result<bool, FilesFault> {
+        Ok(one == other)
+    }
+
     /// Writes a durable copy beside the project's files, with the version its content has; `None`
     /// stages a removal.
     fn stage(

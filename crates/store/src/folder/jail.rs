@@ -121,6 +121,24 @@ impl Jail {
         Ok(Found::File { spot, version, stamp: stamp(&seen) })
     }
 
+    /// Whether two paths lead to one spot, or to one file under two names.
+    pub(super) fn same_file(&self, one: &str, other: &str) -> Result<bool, FilesFault> {
+        let (first, second) = (self.spot(one, one)?, self.spot(other, other)?);
+        let (Some(first), Some(second)) = (first, second) else { return Ok(one == other) };
+        let folder = |spot: &Spot| spot.folder.dir_metadata().map(|found| identity(&found));
+        let file = |spot: &Spot| {
+            let found = present(spot.folder.metadata(&spot.name));
+            found.map(|found| found.and_then(|found| identity(&found)))
+        };
+        let fault = |error: io::Error| fault(one, &error);
+        let same_folder = folder(&first).map_err(fault)? == folder(&second).map_err(fault)?;
+        if same_folder && first.name.to_lowercase() == second.name.to_lowercase() {
+            return Ok(true);
+        }
+        let (first, second) = (file(&first).map_err(fault)?, file(&second).map_err(fault)?);
+        Ok(first.is_some() && first == second)
+    }
+
     /// Refuses what could not be put in place later.
     pub(super) fn check_writable(&self, path: &str, staging: &Staging) -> Result<(), FilesFault> {
         let fault = |error: io::Error| fault(path, &error);

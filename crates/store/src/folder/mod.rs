@@ -135,6 +135,10 @@ impl Files for Folder {
         Ok(self.read(path)?.map(|content| Digest::of(&content)))
     }
 
+    fn same_file(&self, one: &str, other: &str) -> Result<bool, FilesFault> {
+        self.jail.same_file(one, other)
+    }
+
     fn list(&self, under: Option<&str>) -> Result<Option<Listing>, FilesFault> {
         self.jail.list(under)
     }

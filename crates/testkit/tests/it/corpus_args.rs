@@ -74,7 +74,7 @@ fn sent(bench: &Bench, text: &str, field: &str, schema: &Value) -> Vec<Envelope>
         for tool in ["send", "save"] {
             driver.call(&client(), tool, text, None).await.unwrap();
         }
-        let halt = driver.run("", &|_| {}).await.unwrap();
+        let halt = driver.run(&|_| {}).await.unwrap();
         assert!(matches!(halt, Halt::Ended(Ending::Completed, _)), "{halt:?}");
     });
     let told = bench.told();
@@ -477,7 +477,7 @@ fn hidden_phase(bench: &Bench) -> Outcome {
         let mut driver = bench.open(crew).await;
         driver.call(&client(), "publish", r#"{"secret_channel":"x"}"#, None).await.unwrap();
         driver.call(&client(), "publish", "{}", None).await.unwrap();
-        driver.run("", &|_| {}).await.unwrap();
+        driver.run(&|_| {}).await.unwrap();
     });
     let told = bench.told();
     assert!(told.iter().all(|told| told.code() == Some(&Code::TOOL_NOT_GRANTED)), "{told:?}");
@@ -493,9 +493,9 @@ fn phase_race(bench: &Bench) -> Outcome {
     let publish = || ("publish", r#"{"secret_channel":"x"}"#.to_owned(), "2");
     block_on(async {
         let mut driver = bench.open(with_model(made(), &[vec![set_phase(), publish()]])).await;
-        driver.run("", &|_| {}).await.unwrap();
+        driver.run(&|_| {}).await.unwrap();
         let mut control = bench.open_as("control", with_model(made(), &[vec![set_phase()]])).await;
-        control.run("", &|_| {}).await.unwrap();
+        control.run(&|_| {}).await.unwrap();
         bench.expect_state_of(&control);
     });
     assert_eq!(bench.told().iter().filter(|told| told.ok).count(), 1, "the phase itself changed");
@@ -541,7 +541,7 @@ fn approval_of_other_arguments(bench: &Bench) -> Outcome {
     crew.person = Some(Arc::new(ApprovesOnly(first.clone())));
     let turn = |args: &Value| vec![("send", args.to_string(), "the-same-id")];
     let crew = with_model(crew, &[turn(&first), turn(&second)]);
-    block_on(async { bench.open(crew).await.run("", &|_| {}).await.unwrap() });
+    block_on(async { bench.open(crew).await.run(&|_| {}).await.unwrap() });
     // What the person approved ran, once.
     bench.allow_effects(1);
     assert_eq!(bench.seen(), [first.as_object().unwrap().clone()]);

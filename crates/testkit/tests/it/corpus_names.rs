@@ -29,7 +29,7 @@ pub(crate) fn play(case: &Case, bench: &Bench) -> Outcome {
     block_on(async {
         let mut driver = bench.open(crew).await;
         driver.call(&client(), &name, &args, None).await.unwrap();
-        driver.run("", &|_| {}).await.unwrap();
+        driver.run(&|_| {}).await.unwrap();
     });
     let told = bench.told();
     assert_eq!(told.len(), 2, "one answer from outside, one for the model");

@@ -67,15 +67,14 @@ async fn enter(bench: &Bench, name: &str, phase: &str, tool: &str, way: &str) {
     match way {
         "client" => drop(driver.call(&client(), tool, ARGS, None).await.unwrap()),
         "resume" => {
-            let cut =
-                tokio::time::timeout(Duration::from_millis(20), driver.run("", &|_| {})).await;
+            let cut = tokio::time::timeout(Duration::from_millis(20), driver.run(&|_| {})).await;
             assert!(cut.is_err(), "{name}");
             drop(driver);
             let runtime = Arc::clone(&bench.runtime);
             let mut again = Driver::resume(runtime, crew, session(name)).await.unwrap();
             again.settle_open().await.unwrap();
         }
-        _ => drop(driver.run("", &|_| {}).await.unwrap()),
+        _ => drop(driver.run(&|_| {}).await.unwrap()),
     }
 }
 

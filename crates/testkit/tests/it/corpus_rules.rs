@@ -172,7 +172,7 @@ fn reload_under_way(bench: &Bench) -> Outcome {
     let denying = crew(denying, vec![hang(), shell()], vec![]).unwrap();
     block_on(async {
         let mut old = bench.open(with_model(allowing, &[calls])).await;
-        let cut = tokio::time::timeout(Duration::from_millis(150), old.run("", &|_| {})).await;
+        let cut = tokio::time::timeout(Duration::from_millis(150), old.run(&|_| {})).await;
         assert!(cut.is_err(), "the first call hangs and the others wait behind it");
         let mut new = bench.resume(denying).await;
         // From here on the new configuration is bound.
