@@ -1,7 +1,7 @@
 //! Decides how the person at the terminal is asked: shown exactly what would run, then yes or no.
 
 use std::io::{BufRead, IsTerminal};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use toolgate_kernel::actor::Actor;
@@ -13,21 +13,33 @@ use crate::console::{hint, visible};
 /// Whoever sits at the terminal.
 pub(crate) struct AtTerminal {
     name: Arc<str>,
+    /// Makes the screen ready for a question.
+    ready: Ready,
 }
+
+/// What is done before a question is put, once there is a screen.
+pub(crate) type Ready = Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>;
 
 impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
-    pub(crate) fn here() -> Option<Arc<dyn Person>> {
+    pub(crate) fn here(ready: Ready) -> Option<Arc<dyn Person>> {
         let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let name = std::env::var("USER").ok().filter(|name| !name.trim().is_empty());
         let name = name.unwrap_or_else(|| "person".to_owned()).as_str().into();
-        attended.then(|| Arc::new(Self { name }) as Arc<dyn Person>)
+        attended.then(|| Arc::new(Self { name, ready }) as Arc<dyn Person>)
+    }
+
+    fn ready(&self) {
+        if let Some(ready) = self.ready.get() {
+            ready();
+        }
     }
 }
 
 impl Person for AtTerminal {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         Box::pin(async move {
+            self.ready();
             let args = serde_json::to_string_pretty(&question.args).unwrap_or_default();
             hint(&format!(
                 "\n{} wants your word ({}).",
@@ -51,6 +63,7 @@ impl Person for AtTerminal {
 
     fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
         Box::pin(async move {
+            self.ready();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
                 hint(&format!("The model says: {}", visible(&pause.summary)));

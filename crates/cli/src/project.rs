@@ -72,7 +72,7 @@ impl Place {
             .create(&staged)
             .with_context(|| format!("{} cannot be made", staged.display()))?;
         let Log { store, key } = signed(&home.join("log.db"), &key)?;
-        let files = Arc::new(Folder::open(&self.folder, &staged)?);
+        let files = Arc::new(self.files(&staged)?);
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
     }
@@ -87,9 +87,26 @@ impl Place {
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         // Nothing is staged while somebody only looks, so the folder for it need not stay.
         let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
-        let files = Arc::new(Folder::open(&self.folder, &staged)?);
+        let files = Arc::new(self.files(&staged)?);
         std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
         Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
+    }
+
+    /// The project's files. The configuration in force and what its secrets are read from are law,
+    /// whatever they are called.
+    fn files(&self, staged: &Path) -> Result<Folder> {
+        let mut folder = Folder::open(&self.folder, staged)?;
+        let top = self.folder.canonicalize()?;
+        let reading = read(&self.config_bytes()?.1);
+        let secrets = reading.text.secret_files().into_iter().map(|path| self.folder.join(path));
+        for path in secrets.chain(self.config.clone()) {
+            let inside = path.canonicalize().ok();
+            let inside = inside.as_deref().and_then(|path| path.strip_prefix(&top).ok());
+            if let Some(path) = inside.and_then(Path::to_str) {
+                folder = folder.keeping_from_tools(path);
+            }
+        }
+        Ok(folder)
     }
 
     /// The key, which must not lie where an agent's tools can reach.
@@ -156,8 +173,22 @@ impl Place {
 /// A file by its name. A `./` before it says nothing.
 pub(crate) fn named(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = path.strip_prefix("./").unwrap_or(path).display().to_string();
-    let bytes = std::fs::read(path).with_context(|| format!("{name} cannot be read"))?;
+    let bytes = bounded(path).with_context(|| format!("{name} cannot be read"))?;
     Ok((name, bytes))
+}
+
+/// Largest file a person hands over: a configuration or a script.
+const HANDED_BYTES_MAX: u64 = 4 << 20;
+
+/// Reads a plain file of bearable size.
+pub(crate) fn bounded(path: &Path) -> Result<Vec<u8>> {
+    // A pipe would wait for somebody to write into it; this looks before it opens.
+    ensure!(std::fs::metadata(path)?.is_file(), "it is not a plain file");
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)?.take(HANDED_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let fits = u64::try_from(read).is_ok_and(|read| read <= HANDED_BYTES_MAX);
+    ensure!(fits, "it has more than {HANDED_BYTES_MAX} bytes");
+    Ok(bytes)
 }
 
 fn signed(log: &Path, key: &[u8; 32]) -> Result<Log> {

@@ -32,7 +32,7 @@ pub(crate) struct Figures {
     refused: u64,
     failed: u64,
     tokens: u64,
-    ms: u64,
+    took_ms: u64,
 }
 
 impl Summary {
@@ -75,7 +75,7 @@ impl Summary {
                 figures.iterations += 1;
                 figures.tokens = figures.tokens.saturating_add(closed.input_tokens);
                 figures.tokens = figures.tokens.saturating_add(closed.output_tokens);
-                figures.ms = figures.ms.saturating_add(closed.ms);
+                figures.took_ms = figures.took_ms.saturating_add(closed.took_ms);
                 self.iterations.push(*closed);
             }
             Event::Opened { .. }
@@ -135,7 +135,7 @@ impl Summary {
             total.refused += figures.refused;
             total.failed += figures.failed;
             total.tokens = total.tokens.saturating_add(figures.tokens);
-            total.ms = total.ms.saturating_add(figures.ms);
+            total.took_ms = total.took_ms.saturating_add(figures.took_ms);
         }
         total
     }

@@ -98,7 +98,9 @@ pub struct Variable {
 }
 
 /// What a person changed in a file, as changes of the state; a sentence when it cannot be taken in.
-pub type TakeIn = fn(&Project, &[u8]) -> Result<Vec<Change>, String>;
+/// The keys are of what a call wrote at the same moment: the person has not seen it, so that it is
+/// missing in the file does not mean that it was removed.
+pub type TakeIn = fn(&Project, &[u8], &[Key]) -> Result<Vec<Change>, String>;
 
 /// A file that shows state of the project and is kept current: calls write it together with the
 /// state, and what a person writes into it is taken in as a person's change.

@@ -8,7 +8,7 @@ use toolgate_runtime::{Driver, OpenFault};
 
 use crate::console;
 use crate::exit::Exit;
-use crate::person::AtTerminal;
+use crate::person::{AtTerminal, Ready};
 use crate::project::{Place, block_on};
 
 #[derive(Args)]
@@ -42,7 +42,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let known: Vec<&str> = crew.agent.phases().map(|phase| phase.name.as_str()).collect();
         anyhow::bail!("there is no phase {phase}; the phases are {}", known.join(", "));
     }
-    crew.person = AtTerminal::here();
+    crew.person = AtTerminal::here(Ready::default());
     let opened = place.open()?;
     let actor = Actor::Client("cli".into());
     block_on(async {

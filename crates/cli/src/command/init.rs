@@ -1,4 +1,4 @@
-//! `toolgate init`: writes a configuration to begin with, and never over one that is there.
+//! `toolgate init`: writes a configuration to begin with; over one that is there only when told to.
 
 use std::io::Write;
 
@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::project::{OWN_AGENT, Place};
 
 const MINIMAL: &str = include_str!("../../demo/minimal.yaml");
+const HELLO: &str = include_str!("../../demo/hello.yaml");
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate init\n  toolgate init --template minimal")]
@@ -26,20 +27,32 @@ pub(crate) struct Options {
 enum Template {
     /// The novel in six phases that `run` uses by itself.
     Novel,
-    /// Two phases and nothing more.
+    /// Two phases, and a script that plays its model.
     Minimal,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let path = place.folder.join("toolgate.yaml");
-    let name = path.display();
-    let text = match options.template {
-        Template::Novel => OWN_AGENT,
-        Template::Minimal => MINIMAL,
-    };
+    match options.template {
+        Template::Novel => write(place, "toolgate.yaml", OWN_AGENT, options.force)?,
+        Template::Minimal => {
+            write(place, "toolgate.yaml", MINIMAL, options.force)?;
+            write(place, "hello.yaml", HELLO, options.force)?;
+        }
+    }
+    console::say("  toolgate check            says whether it is sound, and draws it");
+    console::say(match options.template {
+        Template::Novel => "  toolgate run \"a premise\"  runs it; a script plays the model",
+        Template::Minimal => "  toolgate run \"a question\" --model script:hello.yaml",
+    });
+    Ok(Exit::Done)
+}
+
+fn write(place: &Place, name: &str, text: &str, force: bool) -> Result<()> {
+    let path = place.folder.join(name);
+    let name = path.strip_prefix("./").unwrap_or(&path).display();
     let mut how = std::fs::OpenOptions::new();
     how.write(true);
-    if options.force {
+    if force {
         how.create(true).truncate(true);
     } else {
         how.create_new(true);
@@ -53,7 +66,5 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     };
     file.write_all(text.as_bytes()).with_context(|| format!("{name} cannot be written"))?;
     console::say(&format!("✓ {name} is written. Open it in an editor and change what you like."));
-    console::say("  toolgate check            says whether it is sound, and draws it");
-    console::say("  toolgate run \"a premise\"  runs it");
-    Ok(Exit::Done)
+    Ok(())
 }

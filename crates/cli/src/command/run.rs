@@ -1,9 +1,10 @@
 //! `toolgate run`: the agent on a model, from the start or from where it stopped.
 
 use std::io::Read;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
@@ -20,8 +21,8 @@ use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
-use crate::person::AtTerminal;
-use crate::project::{Opened, Place, SystemClock, block_on};
+use crate::person::{AtTerminal, Ready};
+use crate::project::{Opened, Place, SystemClock, block_on, bounded};
 use crate::stop::Stop;
 use crate::summary::Summary;
 
@@ -62,14 +63,14 @@ pub(crate) struct How {
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let (crew, played) = crew(place, &options.how)?;
+    let Cast { crew, played, ready } = cast(place, &options.how)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
             Begun::Driver(driver) => {
                 played.tell(&options.how);
-                drive(&opened, *driver, &options.how, stop).await
+                drive(&opened, *driver, &options.how, &ready, stop).await
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
         }
@@ -78,13 +79,13 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
-    let (crew, played) = crew(place, how)?;
+    let Cast { crew, played, ready } = cast(place, how)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
         played.tell(how);
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
-        drive(&opened, driver, how, stop).await
+        drive(&opened, driver, how, &ready, stop).await
     })
 }
 
@@ -107,16 +108,33 @@ impl Played {
     }
 }
 
-fn crew(place: &Place, how: &How) -> Result<(Crew, Played)> {
-    let (mut crew, settings) = place.crew_with(&how.settings)?;
-    let (model, played) = model(settings.model.as_deref())?;
-    crew.provider = Some(Arc::new(model));
-    crew.person = AtTerminal::here();
-    Ok((crew, played))
+/// Everybody a run takes.
+struct Cast {
+    crew: Crew,
+    played: Played,
+    ready: Ready,
 }
 
-fn model(model: Option<&str>) -> Result<(Script, Played)> {
+fn cast(place: &Place, how: &How) -> Result<Cast> {
+    let (mut crew, settings) = place.crew_with(&how.settings)?;
+    let (model, played) = model(settings.model.as_deref(), &crew)?;
+    crew.provider = Some(Arc::new(model));
+    let ready = Ready::default();
+    crew.person = AtTerminal::here(Arc::clone(&ready));
+    Ok(Cast { crew, played, ready })
+}
+
+/// The last phase of the agent that the shipped script is for.
+const OWN_LAST_PHASE: &str = "READY_FOR_HUMAN";
+
+fn model(model: Option<&str>, crew: &Crew) -> Result<(Script, Played)> {
     let Some(model) = model else {
+        let mut phases = crew.agent.phases();
+        ensure!(
+            phases.any(|phase| phase.name.as_str() == OWN_LAST_PHASE),
+            "no model is configured, and the shipped script is for the built-in writer only. \
+             Write a script for your agent: --model script:FILE (docs/configuration.md)"
+        );
         return Ok((Script::parse("demo", OWN_SCRIPT)?, Played::ByTheDemo));
     };
     let Some(file) = model.strip_prefix("script:") else {
@@ -125,7 +143,8 @@ fn model(model: Option<&str>) -> Result<(Script, Played)> {
              `model` out to see the demo, or write --model script:FILE"
         );
     };
-    let yaml = std::fs::read_to_string(file).with_context(|| format!("{file} cannot be read"))?;
+    let yaml = bounded(Path::new(file)).with_context(|| format!("{file} cannot be read"))?;
+    let yaml = String::from_utf8(yaml).with_context(|| format!("{file} is not UTF-8"))?;
     Ok((Script::parse(file, &yaml)?, Played::AsAsked))
 }
 
@@ -205,7 +224,13 @@ fn new_id() -> Result<SessionId> {
 }
 
 /// Drives a session and shows it.
-async fn drive(opened: &Opened, mut driver: Driver, how: &How, mut stop: Stop) -> Result<Exit> {
+async fn drive(
+    opened: &Opened,
+    mut driver: Driver,
+    how: &How,
+    ready: &Ready,
+    mut stop: Stop,
+) -> Result<Exit> {
     console::replaced_config(&driver);
     let id = driver.session().id.clone();
     if let Some(text) = &how.feedback {
@@ -222,7 +247,10 @@ async fn drive(opened: &Opened, mut driver: Driver, how: &How, mut stop: Stop) -
     let words = words(opened, &driver);
     let settings = driver.agent().settings.clone();
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
-    let watched = watch(&opened.runtime, &mut driver, how, &live, &mut stop).await?;
+    let screen = Arc::new(Screen::new(&opened.runtime, live, how));
+    let before = Arc::clone(&screen);
+    drop(ready.set(Box::new(move || before.clear())));
+    let watched = watch(&mut driver, &screen, &mut stop).await?;
     let (ending, note) = match watched {
         Watched::Ended(ending, note) => (ending, note),
         Watched::Waiting(note) => {
@@ -316,21 +344,8 @@ enum Watched {
 }
 
 /// Drives to the end, and shows each committed event as soon as it can be shown.
-async fn watch(
-    runtime: &Runtime,
-    driver: &mut Driver,
-    how: &How,
-    live: &Live,
-    stop: &mut Stop,
-) -> Result<Watched> {
-    let events = Events(Mutex::new(runtime.observe()));
-    let tap = |text: &str| {
-        if !how.json && !how.quiet {
-            // What was committed before these words is shown before them.
-            events.show(how, live);
-            live.words(text);
-        }
-    };
+async fn watch(driver: &mut Driver, screen: &Screen, stop: &mut Stop) -> Result<Watched> {
+    let tap = |text: &str| screen.words(text);
     let driving = driver.run(&tap);
     let stop = stop.heard();
     tokio::pin!(driving, stop);
@@ -340,17 +355,13 @@ async fn watch(
             halted = &mut driving => break halted,
             // What is under way is dropped, as in a crash, and a resume settles it.
             exit = &mut stop => {
-                events.show(how, live);
-                live.done();
+                screen.clear();
                 return Ok(Watched::Parked(exit));
             }
-            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => {
-                events.show(how, live);
-            }
+            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => screen.show(),
         }
     };
-    events.show(how, live);
-    live.done();
+    screen.clear();
     Ok(match halted? {
         Halt::Ended(ending, note) => Watched::Ended(ending, note),
         Halt::Waiting(note) => Watched::Waiting(note),
@@ -358,17 +369,44 @@ async fn watch(
     })
 }
 
-/// What was committed and is not shown yet.
-struct Events(Mutex<Receiver<Committed>>);
+/// What somebody who watches a run sees of it.
+struct Screen {
+    /// What was committed and is not shown yet.
+    events: Mutex<Receiver<Committed>>,
+    live: Live,
+    json: bool,
+    quiet: bool,
+}
 
-impl Events {
-    fn show(&self, how: &How, live: &Live) {
-        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+impl Screen {
+    fn new(runtime: &Runtime, live: Live, how: &How) -> Self {
+        let events = Mutex::new(runtime.observe());
+        Self { events, live, json: how.json, quiet: how.quiet }
+    }
+
+    /// Shows words of the model, after what was committed before them.
+    fn words(&self, text: &str) {
+        if !self.json && !self.quiet {
+            self.show();
+            self.live.words(text);
+        }
+    }
+
+    /// Shows everything there is, and leaves the screen to somebody else.
+    fn clear(&self) {
+        self.show();
+        self.live.done();
+    }
+
+    fn show(&self) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match events.try_recv() {
-                Ok(Committed::Session(_, record)) if how.json => console::json(&record),
-                Ok(Committed::Session(_, record)) if !how.quiet => live.event(&record),
-                Ok(Committed::Project(record)) if !how.json && !how.quiet => live.project(&record),
+                Ok(Committed::Session(_, record)) if self.json => console::json(&record),
+                Ok(Committed::Session(_, record)) if !self.quiet => self.live.event(&record),
+                Ok(Committed::Project(record)) if !self.json && !self.quiet => {
+                    self.live.project(&record);
+                }
                 Ok(_) => {}
                 Err(TryRecvError::Lagged(lost)) => console::hint(&format!(
                     "{lost} events went by too fast to show; they are in the log."

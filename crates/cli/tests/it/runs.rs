@@ -125,13 +125,17 @@ fn events_come_as_json_lines_and_nothing_else() {
 }
 
 #[test]
-fn a_run_whose_model_fails_is_over_and_says_why() {
+fn a_run_whose_model_fails_halts_says_why_and_goes_on_with_another() {
     let desk = Desk::new();
     desk.write("cut.yaml", "replies:\n  - calls: [{tool: list_notes}]\n");
     let ran = desk.run(&["run", "x", "--model", "script:cut.yaml"]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("the script ends after 1 replies"), "{}", ran.out);
-    assert_eq!(desk.run(&["run"]).code, 1, "what failed is not called complete");
+    // The session is not over: a model that works goes on with it.
+    desk.write("more.yaml", "replies:\n  - text: ''\n  - text: ''\n  - calls: [{tool: write_notes, args: {key: a, data: 1}}]\n");
+    let ran = desk.run(&["run", "--model", "script:more.yaml"]);
+    assert!(ran.code == 1 && ran.out.contains("✓ write_notes a"), "{}{}", ran.out, ran.err);
+    assert_eq!(desk.ok(&["sessions", "list"]).lines().count(), 1);
     assert_eq!(desk.run(&["run", "y", "--new"]).code, 0);
 }
 
@@ -296,7 +300,7 @@ fn what_is_signed_in_one_log_is_worth_nothing_in_another() {
 fn a_configuration_that_changed_is_shown_and_one_that_is_missing_is_no_permission() {
     let desk = Desk::new();
     desk.write("toolgate.yaml", "name: one\n");
-    let ran = desk.run(&["run", "x"]);
+    let ran = desk.run(&["call", "list_notes"]);
     assert!(!ran.err.contains("configuration changed"), "{}", ran.err);
     desk.write("toolgate.yaml", "name: one\ndeny: [write_notes]\n");
     let read = ["call", "list_notes", "{}", "--session", "other"];
@@ -394,4 +398,72 @@ fn the_key_is_outside_the_project_and_for_this_user_alone() {
     assert_eq!(staged.permissions().mode() & 0o777, 0o700);
     let log = std::fs::metadata(desk.project().join(".toolgate/log.db")).unwrap();
     assert_eq!(log.permissions().mode() & 0o777, 0o600);
+}
+
+/// The configuration in force is law wherever it lies, and so is what its secrets are read from.
+#[test]
+fn no_tool_reaches_a_configuration_that_was_named_or_a_secret_of_it() {
+    let desk = Desk::new();
+    let law = "packs: [files]\nsettings: {api_key: \"file:keys/secret.txt\"}\n";
+    std::fs::create_dir(desk.project().join("keys")).unwrap();
+    desk.write("my.yaml", law);
+    desk.write("keys/secret.txt", "CANARY");
+    std::fs::hard_link(desk.project().join("my.yaml"), desk.project().join("twin.yaml")).unwrap();
+    for path in ["my.yaml", "./my.yaml", "twin.yaml", "keys/secret.txt"] {
+        for (tool, args) in [
+            ("read_file", serde_json::json!({ "path": path })),
+            ("write_file", serde_json::json!({ "path": path, "content": "packs: []" })),
+        ] {
+            let ran = desk.run(&["--config", "my.yaml", "call", tool, &args.to_string(), "--json"]);
+            assert_eq!(ran.code, 1, "{tool} {path}: {}{}", ran.out, ran.err);
+            assert!(!ran.out.contains("CANARY"), "{}", ran.out);
+        }
+    }
+    let found =
+        desk.ok(&["--config", "my.yaml", "call", "search_files", r#"{"query": "CANARY|packs"}"#]);
+    assert!(!found.contains("secret.txt") && !found.contains("my.yaml"), "{found}");
+    assert_eq!(std::fs::read_to_string(desk.project().join("my.yaml")).unwrap(), law);
+}
+
+/// Two processes at work on one manuscript: what one wrote and has not put in place yet is no
+/// edit, and nobody's work is undone.
+#[test]
+fn what_another_process_is_about_to_put_in_place_is_nobodys_edit() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "name: open\n");
+    desk.ok(&["call", "append_to_manuscript", r#"{"content": "w"}"#, "--session", "w"]);
+    let spawn = |args: Vec<String>| {
+        let mut command = desk.command();
+        command
+            .args(args)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for round in 0..12 {
+        let content = format!(r#"{{"content": "word{round}"}}"#);
+        let write = ["call", "append_to_manuscript", &content, "--session", "w"];
+        let writer = spawn(write.map(str::to_owned).to_vec());
+        let read = ["call", "get_manuscript_info", "{}", "--session", "r"];
+        let readers: Vec<_> = (0..3).map(|_| spawn(read.map(str::to_owned).to_vec())).collect();
+        let wrote = writer.wait_with_output().unwrap();
+        assert!(wrote.status.success(), "{}", String::from_utf8_lossy(&wrote.stderr));
+        readers.into_iter().for_each(|reader| drop(reader.wait_with_output()));
+    }
+    let manuscript = std::fs::read_to_string(desk.project().join("manuscript.md")).unwrap();
+    for round in 0..12 {
+        assert!(manuscript.contains(&format!("word{round}")), "{manuscript}");
+    }
+    let export = desk.ok(&["sessions", "export", "w"]);
+    assert!(!export.contains("human:editor"));
+    let log = desk.project().join(".toolgate/log.db");
+    let connection = rusqlite::Connection::open(&log).unwrap();
+    let edits: i64 = connection
+        .query_row(
+            "SELECT count(*) FROM records WHERE CAST(bytes AS TEXT) LIKE '%human:editor%'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(edits, 0, "nobody edited anything");
 }

@@ -172,6 +172,24 @@ pub enum ConfigRefusal {
 }
 
 impl AgentText {
+    /// The files that secrets are read from.
+    pub fn secret_files(&self) -> Vec<&str> {
+        let models = self.models.values();
+        let of_models = models.flat_map(|model| model.api_key.iter().chain(model.headers.values()));
+        let servers = self.mcp_servers.values();
+        let of_servers = servers.flat_map(|server| {
+            server.auth.iter().chain(server.env.values()).chain(server.headers.values())
+        });
+        let all = self.settings.api_key.iter().chain(of_models).chain(of_servers);
+        let parts = all.flat_map(|secret| secret.parts().unwrap_or_default());
+        parts
+            .filter_map(|part| match part {
+                SecretPart::File(path) => Some(path),
+                SecretPart::Word(_) | SecretPart::Variable(_) => None,
+            })
+            .collect()
+    }
+
     /// Makes an agent of what was written and the sections that were enabled.
     pub fn build(self, sections: Vec<Section>) -> Result<Agent, ConfigRefusal> {
         let mut first = None;

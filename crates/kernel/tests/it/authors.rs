@@ -22,8 +22,8 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "config_bound", "config": DIGEST, "program": "1", "phase": "main"}),
         json!({"kind": "iteration_opened", "iteration": 1, "prompt": DIGEST, "input": ""}),
         json!({"kind": "iteration_closed", "iteration": 1, "closing": "done", "note": "",
-            "summary": "", "start_phase": "A", "end_phase": "A", "entered": [], "calls": 0,
-            "input_tokens": 0, "output_tokens": 0, "ms": 0}),
+            "summary": "", "start_phase": "A", "end_phase": "A", "entered": [], "turns": 0,
+            "calls": 0, "input_tokens": 0, "output_tokens": 0, "took_ms": 0}),
         json!({"kind": "plan_sent", "turn": 1, "model": "m", "plan": DIGEST, "tools": ["t"]}),
         json!({"kind": "model_replied", "turn": 1, "text": "", "calls": [call], "finish": "calls",
                "usage": usage}),
@@ -44,6 +44,7 @@ fn session_events() -> Vec<Value> {
                "note": ""}),
         json!({"kind": "heard", "inbox": 1, "hash": DIGEST,
                "said": {"what": "stop", "reason": ""}}),
+        json!({"kind": "heard", "inbox": 2, "hash": DIGEST, "said": {"what": "go_on"}}),
         json!({"kind": "ended", "ending": "completed", "note": ""}),
     ]
 }
@@ -74,7 +75,7 @@ fn needs_a_person(event: &Value) -> bool {
     match event["kind"].as_str().unwrap() {
         "answered" | "state_changed" => true,
         "project_changed" => event.get("call").is_none(),
-        "spoken" => event["said"]["what"] == "go_on",
+        "spoken" | "heard" => event["said"]["what"] == "go_on",
         _ => false,
     }
 }

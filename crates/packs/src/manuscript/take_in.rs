@@ -18,8 +18,13 @@ use super::{PATH, manuscript_key};
 /// Largest file that is taken in, in bytes: what a project folder reads.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
-/// What a person changed, from the file as the person left it.
-pub(super) fn take_in(project: &Project, content: &[u8]) -> Result<Vec<Change>, String> {
+/// What a person changed, from the file as the person left it. Blocks under the keys in `keep` were
+/// written at the same moment and stay when they are not in the file.
+pub(super) fn take_in(
+    project: &Project,
+    content: &[u8],
+    keep: &[Key],
+) -> Result<Vec<Change>, String> {
     if content.len() > FILE_BYTES_MAX {
         return Err(format!(
             "{PATH} has {} bytes; at most {FILE_BYTES_MAX} can be taken in. Make it shorter.",
@@ -31,10 +36,22 @@ pub(super) fn take_in(project: &Project, content: &[u8]) -> Result<Vec<Change>, 
     let key = manuscript_key().map_err(told)?;
     let shown = Shown { file: Digest::of(content), was: None };
     let text = plain(text);
-    let mut changes = differences(&blocks(&project.state), &parse(&text)).map_err(told)?;
+    let pieces = parse(&text);
+    let mut before = blocks(&project.state);
+    before.retain(|block| !unseen(block, &pieces, keep));
+    let mut changes = differences(&before, &pieces).map_err(told)?;
     // The file stays as the person left it; the next call that writes gives it its usual form.
     changes.push(put(key, json!(shown)));
     Ok(changes)
+}
+
+/// Whether a block was written at the same moment as the file, and the file does not have it.
+fn unseen(block: &Block, pieces: &[Piece<'_>], keep: &[Key]) -> bool {
+    let in_file = |name: &str| {
+        pieces.iter().any(|piece| matches!(piece, Piece::Section { name: n, .. } if n == name))
+    };
+    let written = block.name.key().is_ok_and(|key| keep.contains(&key));
+    written && !block.section().is_some_and(in_file)
 }
 
 fn told(refusal: KeyRefusal) -> String {

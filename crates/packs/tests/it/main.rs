@@ -12,6 +12,7 @@ mod limits;
 mod listed;
 mod manuscript_reading;
 mod manuscript_writing;
+mod meddle;
 mod note_tools;
 mod person;
 mod phases;

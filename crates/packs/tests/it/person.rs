@@ -3,6 +3,7 @@
 use serde_json::json;
 use toolgate_kernel::envelope::Code;
 
+use crate::meddle::Meddling;
 use crate::room::Room;
 
 #[tokio::test]
@@ -97,4 +98,58 @@ async fn the_file_tools_do_not_write_it() {
         }
     }
     room.works("read_file", json!({ "path": "manuscript.md" })).await;
+}
+
+/// A link inside the project is no other way to it either.
+#[tokio::test]
+async fn no_link_leads_the_file_tools_to_it() {
+    let mut room = Room::open().await;
+    room.sections(&[("One", "a")]).await;
+    std::os::unix::fs::symlink(".", room.path("self")).unwrap();
+    std::fs::hard_link(room.path("manuscript.md"), room.path("twin.md")).unwrap();
+    for path in ["self/manuscript.md", "twin.md"] {
+        room.fails("write_file", json!({ "path": path, "content": "x" })).await;
+    }
+}
+
+/// A person saves at the very moment a call is settled: both are kept, and the file is the person's.
+#[tokio::test]
+async fn an_edit_at_the_same_moment_undoes_nothing_that_was_acknowledged() {
+    let mut room = Room::open().await;
+    room.sections(&[("One", "a")]).await;
+    let edited = "<!-- SECTION: One -->\nby hand\n<!-- END SECTION: One -->\n";
+    *room.next.lock().unwrap() = Some(Meddling::Edit(edited.into()));
+    room.works("create_section", json!({ "name": "Two", "content": "b" })).await;
+    assert_eq!(room.file("manuscript.md").as_deref(), Some(edited));
+    let told = room.works("read_manuscript_section", json!({ "section_name": "Two" })).await;
+    assert_eq!(told.1, "b", "what was acknowledged is there");
+    room.works("append_to_manuscript", json!({ "content": "c" })).await;
+    let file = room.file("manuscript.md").unwrap();
+    for words in ["by hand", "SECTION: Two", "\nb\n", "\nc\n"] {
+        assert!(file.contains(words), "{words}: {file}");
+    }
+}
+
+/// A file that cannot be put in place is put there later; meanwhile it is nobody's edit.
+#[tokio::test]
+async fn a_copy_that_waits_for_its_place_is_no_edit() {
+    let mut room = Room::open().await;
+    room.sections(&[("One", "a")]).await;
+    *room.next.lock().unwrap() = Some(Meddling::Refuse);
+    room.works("create_section", json!({ "name": "Two", "content": "b" })).await;
+    let two = json!({ "section_name": "Two" });
+    assert_eq!(room.works("read_manuscript_section", two.clone()).await.1, "b");
+    assert!(!room.file("manuscript.md").unwrap().contains("Two"));
+    // Nothing is written over a file that is behind.
+    let late = room.fails("append_to_manuscript", json!({ "content": "c" })).await;
+    assert_eq!(late.0, Code::COMMIT_CONFLICT);
+    *room.next.lock().unwrap() = None;
+    room.works("append_to_manuscript", json!({ "content": "c" })).await;
+    assert_eq!(room.works("read_manuscript_section", two).await.1, "b");
+    let file = room.file("manuscript.md").unwrap();
+    assert!(file.contains("Two") && file.contains("\nc\n"), "{file}");
+    // Going back to the version before is an edit like any other.
+    room.write("manuscript.md", file.replace("\nc\n", ""));
+    let info = room.works("read_manuscript_tail", json!({})).await;
+    assert_eq!(info.1, "a b");
 }

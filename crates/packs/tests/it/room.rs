@@ -1,7 +1,7 @@
 //! Decides how a session with the writer's packs and a real folder is set up and driven in tests.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,6 +20,7 @@ use toolgate_packs::phase::phase;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, Toolbox};
 use toolgate_testkit::Folder;
 
+use crate::meddle::{Meddled, Meddling};
 use crate::support::{FixedClock, client, session_id};
 
 /// One session with all packs, in a folder of its own.
@@ -27,6 +28,8 @@ pub(crate) struct Room {
     pub(crate) folder: TempDir,
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) driver: Driver,
+    /// What happens when the next file is put in place.
+    pub(crate) next: Arc<Mutex<Option<Meddling>>>,
 }
 
 /// Every pack a writer has.
@@ -42,12 +45,15 @@ impl Room {
 
     pub(crate) async fn under(policies: Vec<Arc<dyn Policy>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let files = Folder::open(folder.path(), folder.path().join(".toolgate/staged")).unwrap();
+        let staged = folder.path().join(".toolgate/staged");
+        let (root, next) = (folder.path().to_owned(), Arc::new(Mutex::default()));
+        let files =
+            Meddled { folder: Folder::open(&root, staged).unwrap(), root, next: Arc::clone(&next) };
         let key = SigningKey::from_bytes(&[7; 32]);
         let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(FixedClock), key);
         let runtime = Arc::new(runtime.with_files(Arc::new(files)));
         let driver = Self::driver(&runtime, policies).await;
-        Self { folder, runtime, driver }
+        Self { folder, runtime, driver, next }
     }
 
     async fn driver(runtime: &Arc<Runtime>, policies: Vec<Arc<dyn Policy>>) -> Driver {

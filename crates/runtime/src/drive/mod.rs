@@ -123,6 +123,8 @@ pub struct Driver {
     stopped: bool,
     /// Where records are encoded before they are stored at their own length.
     scratch: Vec<u8>,
+    /// Files that people changed at the very moment a call did, with the keys the call wrote.
+    unplaced: BTreeMap<String, Vec<Key>>,
     /// Files of people that could not be taken in, as they were when that was told.
     unreadable: BTreeMap<&'static str, Option<Digest>>,
     /// The configuration that was in force before this start, when it is another one.

@@ -1,6 +1,7 @@
 //! Decides how a session begins, and how it goes on after whatever ended its driver.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
@@ -163,6 +164,7 @@ impl Driver {
             stopped: false,
             scratch: Vec::new(),
             late: None,
+            unplaced: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             replaced: None,
         })
@@ -233,6 +235,10 @@ impl Driver {
             read?;
             for tag in tags {
                 match settled.change(&tag) {
+                    // A later call wrote the file anew.
+                    Some(change) if settled.superseded(&tag, &change.path) => {
+                        files.discard(&tag)?
+                    }
                     Some(change) if own => self.place(&tag, change, &mut settled.reported)?,
                     // A conflict is told by the session whose call it was.
                     Some(change) => {
@@ -256,8 +262,9 @@ impl Driver {
         let FileChange { path, old, new } = change;
         if let Placed::Conflict { found } = self.runtime.files.place(tag, &path, old, new)? {
             // The copy stays for a person to look at; saying it once is enough.
+            self.runtime.files.set_aside(tag)?;
             if reported.insert((tag.call, path.clone())) {
-                self.note(&Actor::System, conflicted(Some(tag.call), path, found))?;
+                self.note(&Actor::System, conflicted(tag.call, path, found))?;
             }
         }
         Ok(())
@@ -282,6 +289,13 @@ impl Settled {
         {
             self.files.insert(event.call, event.files);
         }
+    }
+
+    /// Whether a later call of the session changed the same file.
+    fn superseded(&self, tag: &StageTag, path: &str) -> bool {
+        let later = (Bound::Excluded(tag.call), Bound::Unbounded);
+        let mut later = self.files.range(later).flat_map(|(_, changes)| changes);
+        later.any(|change| change.path == path)
     }
 
     fn change(&self, tag: &StageTag) -> Option<FileChange> {

@@ -358,11 +358,24 @@ impl Driver {
             let (tag, call) = (self.tag(ran, at), ran.call.id());
             let placed = self.runtime.files.place(&tag, &change.path, change.old, change.new);
             crash_point!("after_place");
-            // A copy that cannot be placed now is placed by the next resume.
-            if let Ok(Placed::Conflict { found }) = placed {
-                self.note(&Actor::System, conflicted(Some(call), change.path, found))?;
-                self.flush().await?;
-            }
+            let told = match placed {
+                Ok(Placed::Done) => continue,
+                Ok(Placed::Conflict { found }) => {
+                    // What the call wrote is in the state; a person's file must not undo it.
+                    let wrote = ran.staged.project.iter().filter_map(Change::key).cloned();
+                    self.unplaced.entry(change.path.clone()).or_default().extend(wrote);
+                    drop(self.runtime.files.set_aside(&tag));
+                    conflicted(call, change.path, found)
+                }
+                // It is tried again before the next step, and at the next start.
+                Err(fault) => {
+                    let note = format!("{fault}. What {call} wrote is kept and put there later.");
+                    let (path, call) = (change.path, Some(call));
+                    Event::FileConflicted { call, path, found: change.old, note }
+                }
+            };
+            self.note(&Actor::System, told)?;
+            self.flush().await?;
         }
         Ok(())
     }
@@ -385,10 +398,12 @@ fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {
 }
 
 /// What the log says of a file that somebody else was quicker with.
-pub(super) fn conflicted(call: Option<CallId>, path: String, found: Option<Digest>) -> Event {
-    let note =
-        format!("{path} was changed by somebody else at the same moment. It was left as it is.");
-    Event::FileConflicted { call, path, found, note }
+pub(super) fn conflicted(call: CallId, path: String, found: Option<Digest>) -> Event {
+    let note = format!(
+        "{path} was changed by somebody else at the same moment. It was left as it is; look at it \
+         before you go on."
+    );
+    Event::FileConflicted { call: Some(call), path, found, note }
 }
 
 fn file_changes(ran: &Ran) -> Vec<FileChange> {

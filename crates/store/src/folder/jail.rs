@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::Metadata;
 use sha2::{Digest as _, Sha256};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::path::project_path;
@@ -16,7 +16,7 @@ use toolgate_runtime::port::{FilesFault, Listed, Listing};
 use super::known::Known;
 use super::list;
 use super::staging::Staging;
-use super::walk::{Spot, Stamp, Walk, identity, leads_elsewhere, stamp};
+use super::walk::{Root, Spot, Stamp, Walk, identity, leads_elsewhere, stamp};
 use super::{FILE_BYTES_MAX, unavailable};
 
 /// What stands at a path; a link there is not followed.
@@ -41,13 +41,18 @@ impl Found {
 
 /// The project folder as the only world there is.
 pub(super) struct Jail {
-    root: Dir,
+    root: Root,
     pub(super) known: Known,
 }
 
 impl Jail {
-    pub(super) fn new(root: Dir) -> Self {
+    pub(super) fn new(root: Root) -> Self {
         Self { root, known: Known::default() }
+    }
+
+    /// Names one more file that is law.
+    pub(super) fn add_law(&mut self, path: &str) {
+        self.root.more_law.push(path.to_owned());
     }
 
     /// The version of a file that we put in place and nobody has touched since.
@@ -64,11 +69,11 @@ impl Jail {
         let mut walk = Walk::from(&self.root).map_err(fault)?;
         let Some(under) = under else { return list::below(walk, "").map(Some).map_err(fault) };
         checked(under, under)?;
-        let Some(real) = present(self.root.canonicalize(under)).map_err(fault)? else {
+        let Some(real) = present(self.root.dir.canonicalize(under)).map_err(fault)? else {
             return Ok(None);
         };
         let real = joined(under, &real, &[])?;
-        if self.root.metadata(&real).map_err(fault)?.is_file() {
+        if self.root.dir.metadata(&real).map_err(fault)?.is_file() {
             let Some(spot) = self.spot(under, &real)? else { return Ok(None) };
             let bytes =
                 spot.open(&self.root).and_then(|file| file.metadata()).map_err(fault)?.len();
@@ -83,10 +88,11 @@ impl Jail {
     pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>, FilesFault> {
         checked(path, path)?;
         let fault = |error: io::Error| fault(path, &error);
-        let Some(real) = present(self.root.canonicalize(path)).map_err(fault)? else {
+        let Some(real) = present(self.root.dir.canonicalize(path)).map_err(fault)? else {
             return Ok(None);
         };
         let real = joined(path, &real, &[])?;
+        one_path(path, path, &real)?;
         let Some(spot) = self.spot(path, &real)? else { return Ok(None) };
         let Some(file) = present(spot.open(&self.root)).map_err(fault)? else { return Ok(None) };
         let length = file.metadata().map_err(fault)?.len();
@@ -189,14 +195,17 @@ impl Jail {
             if folders.is_empty() {
                 break PathBuf::new();
             }
-            if let Some(real) = present(self.root.canonicalize(folders.join("/"))).map_err(fault)? {
+            if let Some(real) =
+                present(self.root.dir.canonicalize(folders.join("/"))).map_err(fault)?
+            {
                 break real;
             }
             missing.extend(folders.pop());
         };
         missing.reverse();
         // The law may be reached by way of a link, so it is looked for again.
-        joined(given, &real, &[missing.as_slice(), &[name]].concat())?;
+        let one = joined(given, &real, &[missing.as_slice(), &[name]].concat())?;
+        one_path(given, path, &one)?;
         let mut walk = Walk::from(&self.root).map_err(fault)?;
         walk.along(&real).map_err(fault)?;
         Ok(Way { walk, missing, name })
@@ -225,6 +234,15 @@ fn checked(given: &str, path: &str) -> Result<(), FilesFault> {
         Ok(normal) if normal == path => Ok(()),
         _ => Err(FilesFault::Outside { path: given.to_owned() }),
     }
+}
+
+/// A file has one path, the one without links: policies look at paths.
+fn one_path(given: &str, path: &str, real: &str) -> Result<(), FilesFault> {
+    if path == real {
+        return Ok(());
+    }
+    let reason = format!("leads through a link; use {real}");
+    Err(FilesFault::Unavailable { path: given.to_owned(), reason })
 }
 
 /// A real path with more names, checked like one that was given.

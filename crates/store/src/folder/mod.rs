@@ -16,6 +16,7 @@ use toolgate_runtime::port::{Files, FilesFault, Listing, Placed, StageTag};
 
 use jail::{Found, Jail};
 use staging::{Moved, Staging};
+use walk::Root;
 
 /// Largest file that is read or written, in bytes.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -62,7 +63,13 @@ impl Folder {
             .map_err(|source| FolderFault::Project { path: project.to_owned(), source })?;
         let staging = Staging::open(staging)
             .map_err(|source| FolderFault::Staging { path: staging.to_owned(), source })?;
-        Ok(Self { jail: Jail::new(root), staging })
+        Ok(Self { jail: Jail::new(Root { dir: root, more_law: Vec::new() }), staging })
+    }
+
+    /// The same with one more file that no tool reaches, by its path in the project.
+    pub fn keeping_from_tools(mut self, path: &str) -> Self {
+        self.jail.add_law(path);
+        self
     }
 
     /// Puts a new content where nothing or the old one still stands.
@@ -186,6 +193,10 @@ impl Files for Folder {
 
     fn discard(&self, tag: &StageTag) -> Result<(), FilesFault> {
         self.staging.forget(tag).map_err(|error| unavailable(&staging::name(tag), &error))
+    }
+
+    fn set_aside(&self, tag: &StageTag) -> Result<(), FilesFault> {
+        self.staging.set_aside(tag).map_err(|error| unavailable(&staging::name(tag), &error))
     }
 
     fn leftovers(&self) -> Result<Vec<StageTag>, FilesFault> {

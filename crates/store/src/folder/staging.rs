@@ -151,6 +151,15 @@ impl Staging {
         if removed { sync(&self.folder) } else { Ok(()) }
     }
 
+    /// Gives a staged copy a name that is no tag, so that nothing places it any more.
+    pub(super) fn set_aside(&self, tag: &StageTag) -> io::Result<()> {
+        match self.folder.rename(name(tag), &self.folder, format!("{}.aside", name(tag))) {
+            Ok(()) => sync(&self.folder),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.forget(tag),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The tags of all staged copies, in order.
     pub(super) fn tags(&self) -> io::Result<Vec<StageTag>> {
         let mut tags = Vec::new();

@@ -55,9 +55,16 @@ pub(super) fn same_content(before: Stamp, after: Stamp) -> bool {
     before.0.is_some() && (before.0, before.1, before.2) == (after.0, after.1, after.2)
 }
 
+/// The top of a project, and which files are law beside those with its own names.
+pub(super) struct Root {
+    pub(super) dir: Dir,
+    pub(super) more_law: Vec<String>,
+}
+
 /// The identities of the law.
-fn law(root: &Dir) -> Vec<Identity> {
-    let found = LAW.iter().filter_map(|name| root.metadata(name).ok());
+fn law(root: &Root) -> Vec<Identity> {
+    let names = LAW.iter().copied().chain(root.more_law.iter().map(String::as_str));
+    let found = names.filter_map(|name| root.dir.metadata(name).ok());
     found.map(|found| identity(&found)).filter(Option::is_some).collect()
 }
 
@@ -70,8 +77,8 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Starts at the top of the project.
-    pub(super) fn from(root: &Dir) -> io::Result<Self> {
-        Ok(Self { law: law(root), folder: root.try_clone()? })
+    pub(super) fn from(root: &Root) -> io::Result<Self> {
+        Ok(Self { law: law(root), folder: root.dir.try_clone()? })
     }
 
     /// Goes along a real path, which has no links.
@@ -130,7 +137,7 @@ impl Walk {
 
 impl Spot {
     /// Opens a plain file, and nothing that a link put in its place.
-    pub(super) fn open(&self, root: &Dir) -> io::Result<File> {
+    pub(super) fn open(&self, root: &Root) -> io::Result<File> {
         // A pipe would wait for somebody to write into it; this looks before it opens.
         let seen = self.folder.symlink_metadata(&self.name)?;
         if !seen.is_file() {

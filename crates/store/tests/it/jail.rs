@@ -157,23 +157,29 @@ fn a_law_that_is_itself_a_link_is_known_by_its_other_name() {
     assert_eq!(fs::read(at("conf/law.yaml")).unwrap(), b"law");
 }
 
+/// Policies look at paths, so a file has one: the one without links.
 #[test]
-fn links_inside_the_project_are_followed_to_read_and_into_folders() {
+fn a_path_through_a_link_is_refused_with_the_path_that_is_meant() {
     let (project, _neighbour, folder) = guarded();
     fs::create_dir(project.path().join("real")).unwrap();
     fs::write(project.path().join("real/a.md"), "a").unwrap();
     symlink("real", project.path().join("linked")).unwrap();
+    symlink(".", project.path().join("self")).unwrap();
     symlink("real/a.md", project.path().join("a.md")).unwrap();
-    assert_eq!(folder.read("linked/a.md"), Ok(Some(b"a".to_vec())));
-    assert_eq!(folder.read("a.md"), Ok(Some(b"a".to_vec())));
-    stage(&folder, &tag(1, 0), "linked/b/c.md", Some(b"c")).unwrap();
-    assert_eq!(folder.place(&tag(1, 0), "linked/b/c.md", None, of("c")), Ok(Placed::Done));
-    assert_eq!(fs::read(project.path().join("real/b/c.md")).unwrap(), b"c");
-    // A link is never written through, and never replaced.
-    assert!(stage(&folder, &tag(2, 0), "a.md", Some(b"new")).is_err());
+    let through =
+        [("linked/a.md", "real/a.md"), ("a.md", "real/a.md"), ("self/real/a.md", "real/a.md")];
+    for (path, real) in through {
+        let refused = folder.read(path).unwrap_err().to_string();
+        assert!(refused.contains(&format!("use {real}")), "{refused}");
+        assert!(stage(&folder, &tag(1, 0), path, Some(b"new")).is_err(), "{path}");
+    }
+    assert!(stage(&folder, &tag(1, 0), "linked/b/c.md", Some(b"c")).is_err());
     let placed = folder.place(&tag(2, 0), "a.md", of("a"), of("new"));
     assert_eq!(placed, Ok(Placed::Conflict { found: None }));
     assert!(project.path().join("a.md").is_symlink());
+    fs::hard_link(project.path().join("real/a.md"), project.path().join("twin.md")).unwrap();
+    assert_eq!(folder.same_file("twin.md", "real/a.md"), Ok(true));
+    assert_eq!(folder.same_file("other.md", "real/a.md"), Ok(false));
 }
 
 #[test]
