@@ -1,9 +1,11 @@
 //! Decides how the person at the terminal is asked: shown exactly what would run, then yes or no.
 
 use std::io::{BufRead, IsTerminal};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock, mpsc};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{Receiver, channel};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
 use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
@@ -77,12 +79,89 @@ impl Person for AtTerminal {
 
 /// The next line from the terminal; nothing when it was closed.
 async fn line() -> Option<String> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    // Reading a terminal blocks, and nobody can say for how long.
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = std::io::stdin().lock().read_line(&mut line);
-        drop(sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line)));
-    });
-    receiver.await.ok().flatten()
+    static TERMINAL: LazyLock<Lines> =
+        LazyLock::new(|| Lines::of(std::io::BufReader::new(std::io::stdin())));
+    TERMINAL.next().await
+}
+
+/// Lines that are read one by one, each for the question that waits when it is typed.
+struct Lines(Mutex<Reader>);
+
+/// What the one reading thread is told and tells.
+struct Reader {
+    wanted: mpsc::SyncSender<()>,
+    read: Receiver<Option<String>>,
+    /// Whether the thread still waits for a line that nobody took.
+    pending: bool,
+}
+
+impl Lines {
+    /// Reads from a source in a thread of its own: reading a terminal blocks, and nobody can say
+    /// for how long. A second thread would take the line that the first one waits for.
+    fn of(mut source: impl BufRead + Send + 'static) -> Self {
+        let ((wanted, wants), (lines, read)) = (mpsc::sync_channel(1), channel(1));
+        std::thread::spawn(move || {
+            while wants.recv().is_ok() {
+                let mut line = String::new();
+                let read = source.read_line(&mut line);
+                let line = read.ok().filter(|bytes| *bytes > 0).map(|_| line);
+                if lines.blocking_send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(Mutex::new(Reader { wanted, read, pending: false }))
+    }
+
+    /// The next line that is typed from now on; nothing when the source was closed.
+    async fn next(&self) -> Option<String> {
+        let mut reader = self.0.lock().await;
+        // A line that came after its question was given up answers no other question.
+        if reader.pending && reader.read.try_recv().is_ok() {
+            reader.pending = false;
+        }
+        if !reader.pending {
+            reader.wanted.send(()).ok()?;
+            reader.pending = true;
+        }
+        let line = reader.read.recv().await.flatten();
+        reader.pending = false;
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A terminal that a test types at.
+    struct Typed(mpsc::Receiver<&'static str>);
+
+    impl Read for Typed {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let Ok(text) = self.0.recv() else { return Ok(0) };
+            text.as_bytes().read(buffer)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_that_was_given_up_takes_no_answer_from_the_next() {
+        let (keys, typed) = mpsc::channel();
+        let lines = Lines::of(std::io::BufReader::new(Typed(typed)));
+        let soon = Duration::from_millis(50);
+        assert!(tokio::time::timeout(soon, lines.next()).await.is_err(), "nobody typed");
+        let (line, ()) = tokio::join!(lines.next(), async { keys.send("yes\n").unwrap() });
+        assert_eq!(line.as_deref(), Some("yes\n"));
+        // What is typed too late is for the question that is gone.
+        assert!(tokio::time::timeout(soon, lines.next()).await.is_err(), "nobody typed");
+        keys.send("late\n").unwrap();
+        tokio::time::sleep(soon).await;
+        let answered = tokio::time::timeout(soon, lines.next()).await;
+        assert!(answered.is_err(), "{answered:?} was typed before it was asked");
+        drop(keys);
+        assert_eq!(lines.next().await, None);
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use toolgate_kernel::config::{Checked, SettingsText, Severity, read};
+use toolgate_kernel::config::{AgentText, Checked, SettingsText, Severity, read};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::enabled;
@@ -122,13 +122,23 @@ impl Place {
         key_bytes(&path, create)
     }
 
-    /// The agent with its handlers.
+    /// The agent with its handlers, to look at.
     pub(crate) fn crew(&self) -> Result<Crew> {
-        Ok(self.crew_with(&Flags::default())?.0)
+        Ok(self.loaded(&Flags::default())?.0)
     }
 
-    /// The same with what the command line says, and the settings that hold.
+    /// The same to work with, with what the command line says, and the settings that hold. What of
+    /// the configuration is not active yet is told, so that nobody relies on it.
     pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, SettingsText)> {
+        let (crew, text) = self.loaded(flags)?;
+        let inactive: Vec<String> = text.inactive().iter().map(|keys| keys.join(".")).collect();
+        if !inactive.is_empty() {
+            console::hint(&format!("Not active yet, and not used: {}.", inactive.join(", ")));
+        }
+        Ok((crew, text.settings))
+    }
+
+    fn loaded(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
         let (name, bytes) = self.config_bytes()?;
         let (checked, packs) = self.checked(&bytes, flags)?;
         if checked.agent().is_none() {
@@ -140,9 +150,9 @@ impl Place {
             let s = if shown.len() == 1 { "" } else { "s" };
             bail!("{name} cannot be used: {} error{s}. Nothing of it is loaded", shown.len());
         }
-        let settings = checked.text.settings.clone();
+        let text = checked.text.clone();
         let agent = checked.into_agent().context("the configuration makes no agent")?;
-        Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), settings))
+        Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), text))
     }
 
     /// Looks at a configuration, with the settings of the command line and the environment.

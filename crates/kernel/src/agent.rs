@@ -35,6 +35,8 @@ pub struct AgentDraft {
     pub allow: Option<Vec<ToolName>>,
     /// Tools that can never be called.
     pub deny: Vec<ToolName>,
+    /// What tool calling holds back, whatever the lists above say.
+    pub tool_calling: ToolCalling,
     /// Bounds and deadlines.
     pub limits: Limits,
     /// What a run may spend.
@@ -57,12 +59,24 @@ impl AgentDraft {
             groups: BTreeMap::new(),
             allow: None,
             deny: Vec::new(),
+            tool_calling: ToolCalling::default(),
             limits: Limits::default(),
             budget: Budget::default(),
             settings: Settings::default(),
             remember_reads: false,
         }
     }
+}
+
+/// What tool calling holds back. It can only take tools away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolCalling {
+    /// Whether no tool is sent and none may be called.
+    pub disabled: bool,
+    /// When given, no other tool is sent or may be called.
+    pub allow: Option<Vec<ToolName>>,
+    /// Tools that are not sent and may not be called.
+    pub deny: Vec<ToolName>,
 }
 
 /// An agent, checked and ready. It has no behaviour: `next` decides, the runtime performs.
@@ -81,7 +95,7 @@ pub struct Agent {
     pub settings: Settings,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
-    /// Fingerprint of tools, phases, policies and limits.
+    /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
     pub fingerprint: Digest,
     phases: Vec<(Phase, BTreeSet<usize>)>,
 }

@@ -84,6 +84,10 @@ pub enum Place {
     Allow,
     /// In the deny list.
     Deny,
+    /// In the allow list of tool calling.
+    CallingAllow,
+    /// In the deny list of tool calling.
+    CallingDeny,
 }
 
 impl fmt::Display for Place {
@@ -95,6 +99,8 @@ impl fmt::Display for Place {
             Self::Policy(policy) => write!(f, "policy {policy}"),
             Self::Allow => f.write_str("allow list"),
             Self::Deny => f.write_str("deny list"),
+            Self::CallingAllow => f.write_str("tool_allowlist"),
+            Self::CallingDeny => f.write_str("tool_denylist"),
         }
     }
 }
@@ -129,16 +135,30 @@ impl Masks<'_> {
             let granted = self.granted(phase);
             phases.push((phase.clone(), granted));
         }
-        let allowed = self.draft.allow.as_ref().map(|allow| self.tools(allow, &Place::Allow));
-        let denied = self.tools(&self.draft.deny, &Place::Deny);
+        let held_back = self.held_back();
         for (phase, granted) in &mut phases {
-            if let Some(allowed) = &allowed {
-                granted.retain(|tool| allowed.contains(tool));
-            }
-            granted.retain(|tool| !denied.contains(tool));
+            granted.retain(|tool| !held_back.contains(tool));
             self.check_required(phase, granted);
         }
         phases
+    }
+
+    /// What no phase grants: what an allow list leaves out, and what a deny list names.
+    fn held_back(&mut self) -> BTreeSet<usize> {
+        let (draft, calling) = (self.draft, &self.draft.tool_calling);
+        let every = 0..self.toolset.entries().len();
+        let mut held_back: BTreeSet<usize> = every.clone().filter(|_| calling.disabled).collect();
+        let allows = [(&draft.allow, Place::Allow), (&calling.allow, Place::CallingAllow)];
+        for (allow, place) in allows {
+            if let Some(allow) = allow {
+                let allowed = self.tools(allow, &place);
+                held_back.extend(every.clone().filter(|tool| !allowed.contains(tool)));
+            }
+        }
+        for (deny, place) in [(&draft.deny, Place::Deny), (&calling.deny, Place::CallingDeny)] {
+            held_back.extend(self.tools(deny, &place));
+        }
+        held_back
     }
 
     fn granted(&mut self, phase: &Phase) -> BTreeSet<usize> {

@@ -14,23 +14,26 @@ use crate::runtime::Runtime;
 use crate::versions::Lookup;
 
 impl Runtime {
-    /// Tells what the gate would decide on a call in a session as it stands. Nothing is written
-    /// and nothing runs.
+    /// Tells what the gate would decide on a call of somebody in a session as it stands. Nothing
+    /// is written and nothing runs.
     pub async fn explain(
         &self,
         agent: &Agent,
         session: &Session,
+        actor: Actor,
         name: &str,
         args: &str,
     ) -> Result<Explanation, ReadFault> {
         let project = self.catch_up().await?;
         let id = CallId(session.next_call);
         let (name, args) = (name.to_owned(), args.to_owned());
+        // A model calls in a turn of its own; only its calls are counted as repeated.
+        let turn = matches!(actor, Actor::Model(_)).then_some(session.turn.saturating_add(1));
         let open = OpenCall {
             raw: Arc::new(RawCall { id, name, args, alias: None }),
-            actor: Actor::Client("explain".into()),
+            actor,
             shown_in: session.phase.clone(),
-            turn: None,
+            turn,
             progress: Progress::Received,
         };
         let (project, toolset, now) = (project.as_ref(), &agent.toolset, self.clock.now());

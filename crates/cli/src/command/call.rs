@@ -3,10 +3,12 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::names::SessionId;
 use toolgate_runtime::{Driver, OpenFault};
 
+use super::phase;
 use crate::console;
+use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Place, block_on};
@@ -34,14 +36,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
-    let phase = options.phase.as_deref().map(PhaseName::parse).transpose()?;
-    let mut crew = place.crew()?;
-    if let Some(phase) = &phase
-        && crew.agent.phase(phase).is_none()
-    {
-        let known: Vec<&str> = crew.agent.phases().map(|phase| phase.name.as_str()).collect();
-        anyhow::bail!("there is no phase {phase}; the phases are {}", known.join(", "));
-    }
+    let (mut crew, _) = place.crew_with(&Flags::default())?;
+    let phase = phase(&crew.agent, options.phase.as_deref())?;
     crew.person = AtTerminal::here(Ready::default());
     let opened = place.open()?;
     let actor = Actor::Client("cli".into());

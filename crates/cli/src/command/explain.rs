@@ -1,12 +1,14 @@
 //! `toolgate explain`: what the gate would decide on a call, stage by stage. Nothing runs.
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::fold::Session;
-use toolgate_kernel::gate::{Explanation, Word};
-use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::gate::{Explanation, Ruling};
+use toolgate_kernel::names::SessionId;
 use toolgate_runtime::log::{Tip, read_from};
 
+use super::phase;
 use crate::console;
 use crate::exit::Exit;
 use crate::project::{Place, block_on};
@@ -26,20 +28,35 @@ pub(crate) struct Options {
     /// The session whose history counts; none when left out.
     #[arg(long)]
     session: Option<String>,
+    /// Who would make it: some rules look at that, and only a model's calls count as repeated.
+    #[arg(long = "as", value_enum, value_name = "WHO", default_value_t = Caller::Model)]
+    caller: Caller,
     /// Print the whole explanation as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
+/// Who would make the call.
+#[derive(Clone, Copy, ValueEnum)]
+enum Caller {
+    /// A model, in a run.
+    Model,
+    /// A program, as with `toolgate call`.
+    Client,
+}
+
+impl Caller {
+    fn actor(self) -> Actor {
+        match self {
+            Self::Model => Actor::Model("explain".into()),
+            Self::Client => Actor::Client("explain".into()),
+        }
+    }
+}
+
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let crew = place.crew()?;
-    let phase = options.phase.as_deref().map(PhaseName::parse).transpose()?;
-    if let Some(phase) = &phase
-        && crew.agent.phase(phase).is_none()
-    {
-        let known: Vec<&str> = crew.agent.phases().map(|phase| phase.name.as_str()).collect();
-        bail!("there is no phase {phase}; the phases are {}", known.join(", "));
-    }
+    let phase = phase(&crew.agent, options.phase.as_deref())?;
     let looked = place.look()?;
     let explanation = block_on(async {
         let mut session = match &options.session {
@@ -59,26 +76,26 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         };
         let first = crew.agent.first_phase().map(|phase| phase.name.clone());
         session.phase = phase.or(session.phase).or(first);
-        let (tool, args) = (&options.tool, &options.args);
-        Ok(looked.runtime.explain(&crew.agent, &session, tool, args).await?)
+        let (actor, tool, args) = (options.caller.actor(), &options.tool, &options.args);
+        Ok(looked.runtime.explain(&crew.agent, &session, actor, tool, args).await?)
     })?;
     if options.json {
         console::json(&explanation);
     } else {
         print(&explanation);
     }
-    Ok(if explanation.verdict == Word::Refuse { Exit::Failed } else { Exit::Done })
+    Ok(if explanation.verdict == Ruling::Refuse { Exit::Failed } else { Exit::Done })
 }
 
 fn print(told: &Explanation) {
     console::say(&console::fit(&format!("{} in {}", console::visible(&told.tool), told.phase)));
     let longest = told.stages.iter().map(|stage| stage.stage.len()).max().unwrap_or(0).min(30);
     for stage in &told.stages {
-        let mark = console::mark(match stage.word {
-            Word::Pass => '✓',
-            Word::Ask => '?',
-            Word::Refuse => '⊘',
-            Word::Skip => '·',
+        let mark = console::mark(match stage.ruling {
+            Ruling::Pass => '✓',
+            Ruling::Ask => '?',
+            Ruling::Refuse => '⊘',
+            Ruling::Skip => '·',
         });
         let line = format!("  {mark} {:<longest$}  {}", stage.stage, console::visible(&stage.why));
         console::hanging(&line, longest + 6);
@@ -89,8 +106,8 @@ fn print(told: &Explanation) {
         }
     }
     console::say(match told.verdict {
-        Word::Pass | Word::Skip => "It would run.",
-        Word::Ask => "A person would be asked first.",
-        Word::Refuse => "It would be refused.",
+        Ruling::Pass | Ruling::Skip => "It would run.",
+        Ruling::Ask => "A person would be asked first.",
+        Ruling::Refuse => "It would be refused.",
     });
 }

@@ -1,4 +1,4 @@
-//! One file per command.
+//! One file per command, and what several of them ask of their flags.
 
 pub(crate) mod call;
 pub(crate) mod check;
@@ -10,3 +10,18 @@ pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod tools;
 pub(crate) mod verify;
+
+use anyhow::{Result, bail};
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::names::PhaseName;
+
+/// The phase that a flag names, which must be one of the agent's.
+fn phase(agent: &Agent, name: Option<&str>) -> Result<Option<PhaseName>> {
+    let Some(name) = name else { return Ok(None) };
+    let phase = PhaseName::parse(name)?;
+    if agent.phase(&phase).is_none() {
+        let known: Vec<&str> = agent.phases().map(|phase| phase.name.as_str()).collect();
+        bail!("there is no phase {phase}; the phases are {}", known.join(", "));
+    }
+    Ok(Some(phase))
+}

@@ -62,7 +62,26 @@ pub(crate) struct How {
     quiet: bool,
 }
 
+impl How {
+    /// Refuses words that say nothing.
+    fn check(&self) -> Result<()> {
+        if self.feedback.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            bail!("the feedback is blank; say what the model should know, or leave --feedback out");
+        }
+        Ok(())
+    }
+
+    /// Refuses words for a session in which nobody will hear them.
+    fn heard(&self, session: &Session) -> Result<()> {
+        if self.feedback.is_some() && session.ended.is_some() {
+            bail!("session {} is over, so the feedback would reach nobody", session.id);
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    options.how.check()?;
     let Cast { crew, played, ready } = cast(place, &options.how)?;
     let opened = place.open()?;
     block_on(async {
@@ -79,12 +98,14 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
+    how.check()?;
     let Cast { crew, played, ready } = cast(place, how)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
         played.tell(how);
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
+        how.heard(&driver.session())?;
         drive(&opened, driver, how, &ready, stop).await
     })
 }
@@ -165,6 +186,7 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
     }
     match (newest, premise) {
         (Some(session), premise) if premise.is_none_or(|premise| same(premise, &session)) => {
+            options.how.heard(&session)?;
             if session.ended.is_some() {
                 return Ok(Begun::Completed(Box::new(session)));
             }
@@ -294,16 +316,14 @@ fn ended(ending: Ending, note: &str) {
 /// Says of a session that it is over, with its figures.
 async fn completed(opened: &Opened, session: &Session, how: &How) -> Result<Exit> {
     let ending = session.ended.unwrap_or(Ending::Completed);
+    let word = console::ending(ending).to_lowercase();
+    let title = console::visible(&session.title);
+    let over = console::fit(&format!("session {} is over ({word}): {title}", session.id));
     if how.json {
-        console::json(&serde_json::json!({ "session": session.id, "ended": ending }));
+        // Only events are printed, and there is none.
+        console::hint(&over);
     } else {
-        let word = console::ending(ending);
-        console::say(&console::fit(&format!(
-            "session {} is over ({}): {}",
-            session.id,
-            word.to_lowercase(),
-            console::visible(&session.title)
-        )));
+        console::say(&over);
         if !how.quiet {
             Summary::read(opened.store.as_ref(), &session.id).await?.print(None);
         }

@@ -1,11 +1,11 @@
 //! `toolgate tools`: which tools there are, what they do, and which phases grant them.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::tool::Effect;
 
+use super::phase;
 use crate::chart;
 use crate::console;
 use crate::exit::Exit;
@@ -25,13 +25,7 @@ pub(crate) struct Options {
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let crew = place.crew()?;
     let agent = &crew.agent;
-    let phase = options.phase.as_deref().map(PhaseName::parse).transpose()?;
-    if let Some(phase) = &phase
-        && agent.phase(phase).is_none()
-    {
-        let known: Vec<&str> = agent.phases().map(|phase| phase.name.as_str()).collect();
-        bail!("there is no phase {phase}; the phases are {}", known.join(", "));
-    }
+    let phase = phase(agent, options.phase.as_deref())?;
     let shown = |at: usize| phase.as_ref().is_none_or(|phase| agent.grants(phase, at));
     if options.json {
         let tools = chart::tools(agent).into_iter().enumerate().filter(|(at, _)| shown(*at));

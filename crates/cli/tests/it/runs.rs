@@ -64,6 +64,23 @@ fn a_run_that_is_over_says_so_and_another_premise_needs_new() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(ran.out.contains("is over (completed)"), "{}", ran.out);
     }
+    // Only events are printed as JSON, and there is none.
+    let ran = desk.run(&["run", "--json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+    assert!(ran.err.lines().count() == 1 && ran.err.contains("is over (completed)"), "{}", ran.err);
+    // Words that nobody would hear are not swallowed.
+    let list = desk.ok(&["sessions", "list"]);
+    let id = list.split_whitespace().next().unwrap();
+    for args in [
+        &["run", "--feedback", "More."] as &[&str],
+        &["sessions", "resume", id, "--feedback", "More."],
+    ] {
+        let ran = desk.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("is over, so the feedback"), "{args:?}: {}", ran.err);
+    }
+    let ran = desk.run(&["run", "--feedback", " "]);
+    assert!(ran.code == 2 && ran.err.contains("the feedback is blank"), "{}", ran.err);
     let ran = desk.run(&["run", "a picnic for eight"]);
     assert!(ran.code == 2 && ran.err.contains("--new"), "{}", ran.err);
     assert_eq!(desk.run(&["run", " "]).code, 2);
@@ -108,6 +125,35 @@ fn explain_tells_every_stage_and_leaves_nothing_behind() {
         assert!(told.contains(words), "{words}: {told}");
     }
     assert_eq!(std::fs::read_dir(desk.project()).unwrap().count(), 0, "nothing was made");
+}
+
+/// A call is explained as if a model made it, unless it is said otherwise.
+#[test]
+fn explain_judges_as_for_a_model() {
+    let desk = Desk::new();
+    desk.write(
+        "toolgate.yaml",
+        "limits: {repeat_calls_max: 1}\npolicies:\n  - name: no-models\n    rule: {tools: [read_notes], \
+         deny: 'actor.startsWith(\"model:\")', message: Not for models.}\n",
+    );
+    desk.write("s.yaml", "replies:\n  - calls: [{tool: list_notes}]\n");
+    assert_eq!(desk.run(&["run", "x", "--model", "script:s.yaml"]).code, 1, "the script ends");
+    let list = desk.ok(&["sessions", "list"]);
+    let id = list.split_whitespace().next().unwrap();
+    let notes = r#"{"key": "a"}"#;
+    let repeat = ["explain", "list_notes", "{}", "--session", id];
+    let rule = ["explain", "read_notes", notes, "--session", id];
+    for (args, stage, code) in [
+        (&repeat[..], "⊘ repeat", "CALL_REPEATED"),
+        (&rule[..], "⊘ policy no-models", "POLICY_DENIED"),
+    ] {
+        let told = desk.run(args);
+        assert!(told.code == 1 && told.out.contains(stage), "{}{}", told.out, told.err);
+        let told = desk.run(&[args, &["--json"]].concat());
+        assert!(told.out.contains(&format!("\"code\":\"{code}\"")), "{}", told.out);
+        let told = desk.ok(&[args, &["--as", "client"]].concat());
+        assert!(told.contains("It would run."), "{told}");
+    }
 }
 
 #[test]

@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 pub use check::Checked;
 pub use finding::{Finding, Mistake, Severity, Span};
 pub use model::{
-    ChoiceText, ModelText, NamesText, ToolCallingText, ToolFailurePolicy, ToolUseMode,
+    CallingRefusal, ChoiceText, ModelText, NamesText, ToolCallingText, ToolFailurePolicy,
+    ToolUseMode,
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
@@ -76,13 +77,17 @@ pub struct AgentText {
     /// Models, by name. Not active yet: `settings` names the model of a run.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub models: IndexMap<String, ModelText>,
-    /// How models are asked to call tools. Not active yet.
+    /// How models are asked to call tools. What holds tools back is in force; the rest is not
+    /// active yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calling: Option<ToolCallingText>,
     /// The phases by name, in order; a single one that grants every tool when left out.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub phases: IndexMap<PhaseName, PhaseText>,
     /// When given, no other tool can ever be called; `[]` allows none.
+    // A key with nothing after it was meant to hold something back, so that is a mistake.
+    #[schemars(with = "Vec<ToolName>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<ToolName>>,
     /// Tools that can never be called, whatever a phase grants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -163,6 +168,9 @@ pub enum ConfigRefusal {
     /// A phase is not usable.
     #[error(transparent)]
     Phase(#[from] PhaseRefusal),
+    /// Tool calling is not usable.
+    #[error("tool_calling: {0}")]
+    Calling(#[from] CallingRefusal),
     /// The parts do not go together.
     #[error(transparent)]
     Agent(#[from] AgentRefusal),
@@ -240,7 +248,21 @@ impl AgentText {
         draft.allow = self.allow;
         draft.deny = self.deny;
         draft.limits = self.limits;
+        if let Some(text) = self.tool_calling {
+            draft.tool_calling = text.build(&mut draft.limits, |refusal| refuse(0, refusal.into()));
+        }
         draft.budget = self.budget;
         draft
+    }
+
+    /// What is written, checked and not active yet, by its path of keys.
+    pub fn inactive(&self) -> Vec<Vec<&'static str>> {
+        let blocks =
+            [("mcp_servers", !self.mcp_servers.is_empty()), ("models", !self.models.is_empty())];
+        let mut keys: Vec<Vec<&'static str>> =
+            blocks.iter().filter(|(_, given)| *given).map(|(key, _)| vec![*key]).collect();
+        let calling = self.tool_calling.iter().flat_map(ToolCallingText::inactive);
+        keys.extend(calling.map(|key| vec!["tool_calling", key]));
+        keys
     }
 }

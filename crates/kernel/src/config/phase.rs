@@ -46,7 +46,8 @@ pub enum TransitionText {
 pub struct ConditionText {
     /// The phase.
     pub to: PhaseName,
-    /// What must hold, in CEL over `session`, `project`, `phase` and `iteration`.
+    /// What must hold, in CEL over `session`, `project`, `phase`, `iteration`, `turn` and
+    /// `now`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// What the model is told when it does not hold.
@@ -59,6 +60,14 @@ impl TransitionText {
     pub fn to(&self) -> &PhaseName {
         match self {
             Self::To(to) | Self::When(ConditionText { to, .. }) => to,
+        }
+    }
+
+    /// Whether it says what is told when a condition does not hold, and has none.
+    fn otherwise_alone(&self) -> bool {
+        match self {
+            Self::To(_) => false,
+            Self::When(text) => text.when.is_none() && !text.otherwise.is_empty(),
         }
     }
 
@@ -147,6 +156,16 @@ pub enum PhaseRefusal {
         /// Why.
         refusal: NameRefusal,
     },
+    /// A way is always open, and says what is told when it is not.
+    #[error("phase {phase}, the way to {to}: `otherwise` without `when`")]
+    Otherwise {
+        /// The phase.
+        phase: PhaseName,
+        /// Which way, counted from zero.
+        at: usize,
+        /// Where to.
+        to: PhaseName,
+    },
     /// A condition does not compile.
     #[error("phase {phase}, the way to {to}: {fault}")]
     Condition {
@@ -173,6 +192,9 @@ impl PhaseText {
         };
         let mut transitions = Vec::with_capacity(self.transitions.len());
         for (at, text) in self.transitions.iter().enumerate() {
+            if text.otherwise_alone() {
+                refuse(PhaseRefusal::Otherwise { phase: phase(), at, to: text.to().clone() });
+            }
             match text.build() {
                 Ok(transition) => transitions.push(transition),
                 Err(fault) => {

@@ -1,25 +1,21 @@
 //! Decides how the gate's decision on a call is told, stage by stage, without running anything.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::refusal::Refusal;
-use super::{Call, parse, resolve, validate};
+use super::{Call, judge, parse, resolve, validate};
 use crate::agent::Agent;
 use crate::envelope::Trouble;
 use crate::fold::{OpenCall, World};
 use crate::key::{Access, Key, Touched};
-use crate::policy::{Policy, Verdict};
-use crate::section::Entry;
 use crate::tool::Effect;
 
 /// What a stage of the gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum Ruling {
     /// The call passes.
     Pass,
     /// A person would be asked.
@@ -30,13 +26,13 @@ pub enum Word {
     Skip,
 }
 
-/// One stage of the gate and its word.
+/// One stage of the gate and its ruling.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct StageWord {
-    /// The stage: resolve, parse, validate, footprint, a policy, effect.
+pub struct StageRuling {
+    /// The stage: resolve, parse, validate, footprint, repeat, a policy, effect.
     pub stage: String,
-    /// Its word.
-    pub word: Word,
+    /// Its ruling.
+    pub ruling: Ruling,
     /// Why, in one sentence.
     pub why: String,
     /// What the caller would be told.
@@ -50,10 +46,10 @@ pub struct Explanation {
     pub tool: String,
     /// The phase it was tried in.
     pub phase: String,
-    /// The worst word of all stages.
-    pub verdict: Word,
+    /// The worst ruling of all stages.
+    pub verdict: Ruling,
     /// Every stage, in order.
-    pub stages: Vec<StageWord>,
+    pub stages: Vec<StageRuling>,
     /// The arguments as the tool would get them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
@@ -62,7 +58,7 @@ pub struct Explanation {
 }
 
 /// The stages before the policies, in order.
-const BEFORE: &[&str] = &["resolve", "parse", "validate", "footprint"];
+const BEFORE: &[&str] = &["resolve", "parse", "validate", "footprint", "repeat"];
 
 /// Tells what the gate would decide. `look_up` finds the versions of what the call touches.
 pub fn explain(
@@ -75,7 +71,7 @@ pub fn explain(
     let mut told = Explanation {
         tool: open.raw.name.chars().take(80).collect(),
         phase,
-        verdict: Word::Pass,
+        verdict: Ruling::Pass,
         stages: Vec::new(),
         args: None,
         touches: Vec::new(),
@@ -84,7 +80,7 @@ pub fn explain(
         told.refused(stage, refusal);
         let rest = BEFORE.iter().skip_while(|before| **before != stage).skip(1);
         for stage in rest.chain(&["policies", "effect"]) {
-            told.say(stage, Word::Skip, "not reached".to_owned());
+            told.say(stage, Ruling::Skip, "not reached".to_owned());
         }
     }
     told
@@ -100,69 +96,67 @@ impl Explanation {
     ) -> Result<(), (&'static str, Refusal)> {
         let at = |stage: &'static str| move |refusal| (stage, refusal);
         let resolved = resolve::resolve(agent, world.session, open).map_err(at("resolve"))?;
-        let (spec, place) = (resolved.spec.clone(), resolved.place);
-        self.say("resolve", Word::Pass, format!("{} is granted in {}", spec.name, self.phase));
+        let spec = resolved.spec.clone();
+        self.say("resolve", Ruling::Pass, format!("{} is granted in {}", spec.name, self.phase));
         let parsed = parse::parse(&open.raw, spec.effect, &agent.limits).map_err(at("parse"))?;
         let why = parsed.repaired.unwrap_or("one JSON object").to_owned();
-        self.say("parse", Word::Pass, why);
+        self.say("parse", Ruling::Pass, why);
         let call = validate::validate(resolved, parsed, open).map_err(at("validate"))?;
         validate::keeps_out(&agent.toolset, &call).map_err(at("validate"))?;
         let why = match call.warnings() {
             [] => "the arguments have the declared types".to_owned(),
             warnings => warnings.join("; "),
         };
-        self.say("validate", Word::Pass, why);
+        self.say("validate", Ruling::Pass, why);
         self.args = Some(Value::Object(call.args().clone()));
         let found = look_up(call.keys()).map_err(|reason| Refusal::unreachable(&reason));
         self.touches = found.map_err(at("footprint"))?;
-        self.say("footprint", Word::Pass, footprint(&self.touches));
-        if let Some(entry) = agent.toolset.entries().get(place) {
-            self.policies(entry, &call, world);
-        }
-        self.say("effect", Word::Pass, effect(spec.effect).to_owned());
+        self.say("footprint", Ruling::Pass, footprint(&self.touches));
+        self.judge(agent, &call, world).map_err(at("repeat"))?;
+        self.say("effect", Ruling::Pass, effect(spec.effect).to_owned());
         Ok(())
     }
 
-    /// Every policy's word, also after one that refused: whoever asks wants to know them all.
-    fn policies(&mut self, entry: &Entry, call: &Call, world: &World<'_>) {
-        if entry.policies.is_empty() {
-            self.say("policies", Word::Pass, "no policy governs this tool".to_owned());
+    /// Whether the call was made too often in a row, and every policy's word, also after one that
+    /// refused: whoever asks wants to know them all.
+    fn judge(&mut self, agent: &Agent, call: &Call, world: &World<'_>) -> Result<(), Refusal> {
+        match judge::repeated(agent, world, call) {
+            Some(refusal) => self.refused("repeat", refusal),
+            None => self.say("repeat", Ruling::Pass, "not too often in a row".to_owned()),
         }
-        for policy in &entry.policies {
-            let stage = format!("policy {}", policy.name());
-            match judged(policy.as_ref(), call, &self.touches, world) {
-                Verdict::Allow => self.say(&stage, Word::Pass, "does not object".to_owned()),
-                Verdict::Ask(reason) => self.say(&stage, Word::Ask, reason),
-                Verdict::Deny(reason) => self.say(&stage, Word::Refuse, reason),
-                Verdict::Broken(reason) => {
-                    let why = format!("could not be evaluated ({reason}), so it denies");
-                    self.say(&stage, Word::Refuse, why);
-                }
+        let touches = self.touches.clone();
+        let mut governed = false;
+        for (policy, word) in judge::words(agent, world, call, &touches)? {
+            governed = true;
+            let stage = format!("policy {policy}");
+            match word {
+                Ok(None) => self.say(&stage, Ruling::Pass, "does not object".to_owned()),
+                Ok(Some(reason)) => self.say(&stage, Ruling::Ask, reason),
+                Err(refusal) => self.refused(&stage, refusal),
             }
         }
+        if !governed {
+            self.say("policies", Ruling::Pass, "no policy governs this tool".to_owned());
+        }
+        Ok(())
     }
 
-    fn say(&mut self, stage: &str, word: Word, why: String) {
-        self.verdict = match (self.verdict, word) {
-            (Word::Refuse, _) | (_, Word::Refuse) => Word::Refuse,
-            (Word::Ask, _) | (_, Word::Ask) => Word::Ask,
+    fn say(&mut self, stage: &str, ruling: Ruling, why: String) {
+        self.verdict = match (self.verdict, ruling) {
+            (Ruling::Refuse, _) | (_, Ruling::Refuse) => Ruling::Refuse,
+            (Ruling::Ask, _) | (_, Ruling::Ask) => Ruling::Ask,
             (before, _) => before,
         };
-        self.stages.push(StageWord { stage: stage.to_owned(), word, why, errors: Vec::new() });
+        self.stages.push(StageRuling { stage: stage.to_owned(), ruling, why, errors: Vec::new() });
     }
 
     fn refused(&mut self, stage: &str, refusal: Refusal) {
         let why = refusal.errors.first().map(|first| first.message.clone()).unwrap_or_default();
-        self.say(stage, Word::Refuse, why);
+        self.say(stage, Ruling::Refuse, why);
         if let Some(last) = self.stages.last_mut() {
             last.errors = refusal.errors;
         }
     }
-}
-
-fn judged(policy: &dyn Policy, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict {
-    let judged = catch_unwind(AssertUnwindSafe(|| policy.judge(call, touched, world)));
-    judged.unwrap_or_else(|_| Verdict::Broken("the policy broke down".to_owned()))
 }
 
 fn footprint(touched: &[Touched]) -> String {

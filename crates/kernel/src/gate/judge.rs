@@ -145,22 +145,36 @@ fn word(
     touched: &[Touched],
 ) -> Result<Option<(PolicyName, String)>, Refusal> {
     let mut asked = None;
-    let Some(entry) = agent.toolset.entries().get(call.place) else {
-        return Err(Refusal::unreachable("the tool is not one of this agent's"));
-    };
-    for policy in &entry.policies {
-        let judged = catch_unwind(AssertUnwindSafe(|| policy.judge(call, touched, world)));
-        match judged.unwrap_or_else(|_| Verdict::Broken("the policy broke down".to_owned())) {
-            Verdict::Allow => {}
-            Verdict::Ask(reason) => {
-                asked.get_or_insert_with(|| (policy.name().clone(), reason));
-            }
-            Verdict::Deny(reason) => return Err(denied(policy.as_ref(), reason)),
-            Verdict::Broken(_) if seeded(Bug::AllowOnPolicyError) => {}
-            Verdict::Broken(reason) => return Err(broken(policy.as_ref(), &reason)),
+    for (policy, word) in words(agent, world, call, touched)? {
+        if let Some(reason) = word? {
+            asked.get_or_insert_with(|| (policy.clone(), reason));
         }
     }
     Ok(asked)
+}
+
+/// Each policy's word, one after the other: an error refuses, `Some` asks, `None` allows.
+pub(super) fn words<'a>(
+    agent: &'a Agent,
+    world: &'a World<'_>,
+    call: &'a Call,
+    touched: &'a [Touched],
+) -> Result<impl Iterator<Item = (&'a PolicyName, Result<Option<String>, Refusal>)>, Refusal> {
+    let Some(entry) = agent.toolset.entries().get(call.place) else {
+        return Err(Refusal::unreachable("the tool is not one of this agent's"));
+    };
+    Ok(entry.policies.iter().map(move |policy| {
+        let judged = catch_unwind(AssertUnwindSafe(|| policy.judge(call, touched, world)));
+        let broke_down = |_| Verdict::Broken("the policy broke down".to_owned());
+        let word = match judged.unwrap_or_else(broke_down) {
+            Verdict::Allow => Ok(None),
+            Verdict::Ask(reason) => Ok(Some(reason)),
+            Verdict::Deny(reason) => Err(denied(policy.as_ref(), reason)),
+            Verdict::Broken(_) if seeded(Bug::AllowOnPolicyError) => Ok(None),
+            Verdict::Broken(reason) => Err(broken(policy.as_ref(), &reason)),
+        };
+        (policy.name(), word)
+    }))
 }
 
 fn denied(policy: &dyn Policy, reason: String) -> Refusal {
@@ -179,7 +193,7 @@ fn broken(policy: &dyn Policy, reason: &str) -> Refusal {
 }
 
 /// The same call again and again, by a model that does not notice.
-fn repeated(agent: &Agent, world: &World<'_>, call: &Call) -> Option<Refusal> {
+pub(super) fn repeated(agent: &Agent, world: &World<'_>, call: &Call) -> Option<Refusal> {
     let (tool, hash, times) = world.session.repeated.as_ref()?;
     let same = call.from_model && *tool == call.spec.name && *hash == call.args_hash;
     if !same || *times < agent.limits.repeat_calls_max {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use explain::{Explanation, StageWord, Word, explain};
+pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use refusal::Refusal;
 

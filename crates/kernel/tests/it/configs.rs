@@ -108,6 +108,42 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
         "`write_notes`",
     ),
     ("phases: {A: {tools: {mcp: [web]}}}", Mistake::UnknownName, "web", "mcp_servers"),
+    (
+        "phases: {A: {transitions: [{to: B, otherwise: Not yet.}]}, B: {}}",
+        Mistake::Condition,
+        "otherwise",
+        "no `when`",
+    ),
+    (
+        "tool_calling: {tool_denylist: [write_nots]}",
+        Mistake::UnknownName,
+        "write_nots",
+        "`write_notes`",
+    ),
+    (
+        "tool_calling: {tool_allowlist: 'read_notes, read_note'}",
+        Mistake::UnknownName,
+        "read_note",
+        "`read_notes`",
+    ),
+    ("tool_calling: {tool_allowlist: [Read]}", Mistake::BadName, "Read", "not legal"),
+    ("tool_calling: {tool_allowlist: [read_notes, all]}", Mistake::UnknownName, "all", "no tool"),
+    ("tool_calling: {tool_denylist: all}", Mistake::UnknownName, "all", "tool_denylist"),
+    ("tool_calling: {tool_use_mode: enforced}", Mistake::Model, "enforced", "leave it out"),
+    ("tool_calling: {max_tool_args_bytes: 0}", Mistake::OutOfRange, "0", "at least 1"),
+    ("tool_calling: {max_tool_output_bytes: 99999999999}", Mistake::OutOfRange, "99999999999", ""),
+    (
+        "limits: {args_bytes_max: 200000}\ntool_calling: {max_tool_args_bytes: 10}",
+        Mistake::OutOfRange,
+        "10",
+        "in one place",
+    ),
+    (
+        "limits: {max_tool_output_bytes: 20}\ntool_calling: {max_tool_output_bytes: 10}",
+        Mistake::OutOfRange,
+        "10",
+        "in one place",
+    ),
     ("settings: {base_url: localhost}", Mistake::Model, "localhost", "http://"),
     ("settings: {api_key: '${'}", Mistake::Secret, "****", "env:NAME"),
 ];
@@ -147,7 +183,8 @@ const REMARKS: &[(&str, Mistake, Severity)] = &[
     ("system_prompt: Hi.\nphases: {A: {rules: [x]}}", Mistake::RulesAppended, Severity::Note),
     ("mcp_servers: {web: {url: 'http://localhost/mcp'}}", Mistake::Inactive, Severity::Note),
     ("models: {m: {model: x, api_key: 'env:KEY'}}", Mistake::Inactive, Severity::Note),
-    ("tool_calling: {tool_use_mode: relaxed}", Mistake::Inactive, Severity::Note),
+    ("tool_calling: {tool_choice: auto}", Mistake::Inactive, Severity::Note),
+    ("tool_calling: {message_transforms: []}", Mistake::Inactive, Severity::Note),
 ];
 
 #[test]
@@ -160,6 +197,59 @@ fn what_is_only_worth_a_word_is_loaded() {
     }
 }
 
+/// What tool calling holds back is held back, wherever else the same is said.
+#[test]
+fn what_tool_calling_holds_back_is_not_granted() {
+    const ALLOW: &str = "allow: [read_notes, write_notes]";
+    let rows: &[(&str, &str, &[&str])] = &[
+        (ALLOW, "tool_allowlist: [read_notes, list_notes]", &["read_notes"]),
+        (ALLOW, "tool_allowlist: 'read_notes, list_notes'", &["read_notes"]),
+        (ALLOW, "tool_allowlist: all", &["read_notes", "write_notes"]),
+        (ALLOW, "tool_allowlist: []", &[]),
+        (ALLOW, "tool_allowlist: ''", &[]),
+        (ALLOW, "tool_denylist: write_notes", &["read_notes"]),
+        ("deny: [list_notes]", "tool_use_mode: disabled", &[]),
+        (
+            "deny: [list_notes]\npacks: [notes]",
+            "tool_denylist: [write_notes]\n  tool_allowlist: [list_notes, read_notes, write_notes]",
+            &["read_notes"],
+        ),
+    ];
+    for (own, calling, expected) in rows {
+        let yaml = format!("{own}\ntool_calling:\n  {calling}\n");
+        let checked = checked(&yaml);
+        assert!(errors(&checked).is_empty(), "{yaml}: {:?}", checked.findings);
+        for agent in [checked.agent().unwrap(), &checked.text.clone().build(sections()).unwrap()] {
+            let phase = &agent.first_phase().unwrap().name;
+            let granted: Vec<&str> =
+                agent.visible(phase).map(|entry| entry.spec.name.as_str()).collect();
+            assert_eq!(granted, *expected, "{yaml}");
+        }
+    }
+}
+
+/// A list with nothing after the colon was meant to hold something back.
+#[test]
+fn a_list_that_is_left_blank_is_never_no_list() {
+    for yaml in [
+        "allow:\n",
+        "deny:\n",
+        "tool_calling:\n  tool_allowlist:\n",
+        "tool_calling:\n  tool_denylist:\n",
+    ] {
+        let checked = checked(yaml);
+        assert!(checked.agent().is_none(), "{yaml}: {:?}", checked.findings);
+    }
+}
+
+#[test]
+fn limits_of_tool_calling_are_the_limits() {
+    let yaml = "tool_calling: {max_tool_args_bytes: 10, max_tool_output_bytes: 20}";
+    let checked = checked(yaml);
+    let limits = &checked.agent().unwrap().limits;
+    assert_eq!((limits.args_bytes_max, limits.result_bytes_max), (10, 20));
+}
+
 /// What is fine has no word about it.
 #[test]
 fn what_is_fine_is_quiet() {
@@ -168,6 +258,9 @@ fn what_is_fine_is_quiet() {
         "\u{feff}name: x\r\n",
         "version: \"1.0\"",
         "limits: {max_tool_args_bytes: 100}",
+        "limits: {args_bytes_max: 100}\ntool_calling: {max_tool_args_bytes: 100}",
+        "tool_calling: {tool_use_mode: relaxed, tool_allowlist: all}",
+        "tool_calling: {tool_denylist: 'write_notes, delete_notes'}",
         "phases: {A: {tools: }}",
         "phases: {\"no\": {tools: {}}}",
         "phases: {A: {tools: [notes, +create_section, -write_notes]}}",

@@ -43,8 +43,10 @@ struct SearchFiles {
 struct Found {
     query: String,
     matches: Vec<Match>,
-    /// All matching lines, also those that are not shown.
+    /// All matching lines in what was searched, also those that are not shown.
     count: usize,
+    /// Whether there are files that were not searched.
+    cut: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -71,7 +73,7 @@ fn search_spec() -> SpecDraft {
             "Where the sea is named.",
             json!({ "query": "sea" }),
             json!({
-                "query": "sea", "count": 1,
+                "query": "sea", "count": 1, "cut": false,
                 "matches": [{ "path": "ideas/sea.md", "line": 1, "context": "The sea is calm." }],
             }),
         )
@@ -86,11 +88,17 @@ fn search(tx: &mut Transaction, params: SearchFiles) -> Result<Output, Fault> {
         let message = format!("{under} does not exist. See what there is with list_files.");
         return Err(Fault::failed(message).at("under"));
     };
-    let mut found = Found { query: params.query, matches: Vec::new(), count: 0 };
-    let (mut bytes, mut skipped) = (0_u64, usize::from(listing.cut));
+    let mut found = Found { query: params.query, matches: Vec::new(), count: 0, cut: listing.cut };
+    let (mut bytes, mut late) = (0_u64, false);
     for file in listing.files {
+        // What was found until the deadline is worth more than nothing.
+        late = tx.now() >= tx.deadline();
+        if late {
+            found.cut = true;
+            break;
+        }
         let text = if file.bytes > FILE_BYTES_MAX || bytes + file.bytes > TOTAL_BYTES_MAX {
-            skipped += 1;
+            found.cut = true;
             continue;
         } else {
             // What cannot be read, or is no text, has no lines to match.
@@ -124,8 +132,9 @@ fn search(tx: &mut Transaction, params: SearchFiles) -> Result<Output, Fault> {
         },
         &found,
     )?;
-    if skipped > 0 {
-        output.warnings.push("Not all files were searched: name a folder with `under`.".to_owned());
+    if found.cut {
+        let why = if late { "Time was up, so not" } else { "Not" };
+        output.warnings.push(format!("{why} all files were searched: name a folder with `under`."));
     }
     Ok(output)
 }

@@ -1,7 +1,12 @@
 //! The file tools: listing, reading, searching, writing and editing what is in the folder.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use serde_json::json;
 use toolgate_kernel::envelope::Code;
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::port::Clock;
 
 use crate::room::Room;
 
@@ -117,6 +122,7 @@ async fn a_search_goes_through_text_files() {
         { "path": "a.md", "line": 1, "context": "The sea" }, { "path": "b/c.md", "line": 2, "context": "SEA here" },
     ]);
     assert_eq!((&found["matches"], &found["count"]), (&expected, &json!(2)));
+    assert_eq!(found["cut"], false);
     let args = json!({ "query": "sea", "under": "b", "context_lines": 1 });
     let (_, found) = room.works("search_files", args).await;
     assert_eq!(
@@ -134,6 +140,28 @@ async fn a_search_goes_through_text_files() {
     room.write("big", "x".repeat((4 << 20) + 1));
     let envelope = room.call("search_files", json!({ "query": "whale" })).await;
     assert_eq!(envelope.warnings, ["Not all files were searched: name a folder with `under`."]);
+}
+
+/// A clock on which every look takes five seconds.
+struct SlowClock(AtomicI64);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.fetch_add(5_000, Ordering::SeqCst))
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_runs_out_of_time_answers_what_it_found() {
+    let mut room = Room::at(Vec::new(), Arc::new(SlowClock(AtomicI64::new(0)))).await;
+    for number in 0..50 {
+        room.write(&format!("{number}.md"), "sea");
+    }
+    let envelope = room.call("search_files", json!({ "query": "sea" })).await;
+    assert!(envelope.ok, "{:?}", envelope.errors);
+    let (count, cut) = (envelope.data["count"].as_u64().unwrap(), &envelope.data["cut"]);
+    assert!((1..50).contains(&count) && cut == &json!(true), "{count} {cut}");
+    assert!(envelope.warnings[0].starts_with("Time was up"), "{:?}", envelope.warnings);
 }
 
 #[tokio::test]

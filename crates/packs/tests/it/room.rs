@@ -17,6 +17,7 @@ use toolgate_packs::files::files;
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_packs::notes::notes;
 use toolgate_packs::phase::phase;
+use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, Toolbox};
 use toolgate_testkit::Folder;
 
@@ -44,13 +45,17 @@ impl Room {
     }
 
     pub(crate) async fn under(policies: Vec<Arc<dyn Policy>>) -> Self {
+        Self::at(policies, Arc::new(FixedClock)).await
+    }
+
+    pub(crate) async fn at(policies: Vec<Arc<dyn Policy>>, clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let staged = folder.path().join(".toolgate/staged");
         let (root, next) = (folder.path().to_owned(), Arc::new(Mutex::default()));
         let files =
             Meddled { folder: Folder::open(&root, staged).unwrap(), root, next: Arc::clone(&next) };
         let key = SigningKey::from_bytes(&[7; 32]);
-        let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(FixedClock), key);
+        let runtime = Runtime::new(Arc::new(MemoryStore::new()), clock, key);
         let runtime = Arc::new(runtime.with_files(Arc::new(files)));
         let driver = Self::driver(&runtime, policies).await;
         Self { folder, runtime, driver, next }

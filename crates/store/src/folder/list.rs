@@ -1,13 +1,15 @@
 //! Decides which files a list shows: plain ones, by names a tool may use, within bounds.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
 use toolgate_kernel::path::project_path;
 use toolgate_runtime::port::{Listed, Listing};
 
-use super::walk::Walk;
+use super::walk::{Walk, leads_elsewhere};
 
 /// Most files in one list.
 const FILES_MAX: usize = 2_000;
@@ -16,34 +18,46 @@ const FILES_MAX: usize = 2_000;
 const NAMES_MAX: usize = 20_000;
 
 /// Lists the files below a folder that was walked to. `path` is its path as it was given.
-pub(super) fn below(walk: Walk, path: &str) -> io::Result<Listing> {
+pub(super) fn below(start: Walk, path: &str) -> io::Result<Listing> {
     let mut listing = Listing::default();
     let mut looked_at = 0;
-    // Folders that wait to be entered, in the order of their paths.
-    let mut waiting = vec![(path.to_owned(), walk)];
-    while let Some((path, walk)) = waiting.pop() {
-        let names = names(walk.folder(), &mut looked_at, &mut listing.cut)?;
+    // Folders that wait to be entered, in the order of their paths, as ways from the start. They
+    // wait closed: a process may have fewer open files than a project has folders.
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(way) = waiting.pop() {
+        let entered = start.further(&way).and_then(|walk| {
+            let names = names(walk.folder(), &mut looked_at, &mut listing.cut)?;
+            Ok((walk, names))
+        });
+        let (walk, names) = match entered {
+            Ok(entered) => entered,
+            Err(error) if way.as_os_str().is_empty() => return Err(error),
+            Err(error) => {
+                listing.cut |= !leads_elsewhere(&error);
+                continue;
+            }
+        };
         let mut folders = Vec::new();
         for name in names {
-            let inner = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            let inner = inside(path, &way, &name);
             // A name that a tool could not write back is not shown; nor is the law.
             if project_path(&inner, None).as_deref() != Ok(inner.as_str()) {
                 continue;
             }
-            // What vanished meanwhile, or cannot be looked at, is not there.
-            let Ok(seen) = walk.folder().symlink_metadata(&name) else { continue };
+            let seen = match walk.folder().symlink_metadata(&name) {
+                Ok(seen) => seen,
+                Err(error) => {
+                    listing.cut |= !leads_elsewhere(&error);
+                    continue;
+                }
+            };
             if seen.is_dir() {
-                folders.push((inner, name));
+                folders.push(way.join(name));
             } else if seen.is_file() && !walk.is_law(&seen) {
                 listing.files.push(Listed { path: inner, bytes: seen.len() });
             }
         }
-        for (inner, name) in folders.into_iter().rev() {
-            // A folder that leads elsewhere, or that may not be read, has nothing to show.
-            if let Ok(walk) = walk.further(&name) {
-                waiting.push((inner, walk));
-            }
-        }
+        waiting.extend(folders.into_iter().rev());
         if listing.files.len() > FILES_MAX || looked_at >= NAMES_MAX {
             listing.cut |= !waiting.is_empty() || listing.files.len() > FILES_MAX;
             break;
@@ -52,6 +66,13 @@ pub(super) fn below(walk: Walk, path: &str) -> io::Result<Listing> {
     listing.files.truncate(FILES_MAX);
     listing.files.sort();
     Ok(listing)
+}
+
+/// The path of a name: where the list begins, the way from there, the name.
+fn inside(path: &str, way: &Path, name: &str) -> String {
+    let parts = way.iter().filter_map(OsStr::to_str);
+    let parts = [path].into_iter().chain(parts).chain([name]).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// The names in a folder that are not hidden, in order.

@@ -110,10 +110,10 @@ impl Walk {
         self.law.contains(&identity(found))
     }
 
-    /// Another walk, one folder further.
-    pub(super) fn further(&self, name: &str) -> io::Result<Self> {
+    /// Another walk that goes on from here, along a path without links.
+    pub(super) fn further(&self, path: &Path) -> io::Result<Self> {
         let mut further = Self { law: self.law.clone(), folder: self.folder.try_clone()? };
-        further.step(Path::new(name)).map(|()| further)
+        further.along(path).map(|()| further)
     }
 
     /// The spot of a name where the walk has come to.

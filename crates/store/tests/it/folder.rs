@@ -212,6 +212,49 @@ fn a_change_after_placing_is_seen() {
     }
 }
 
+/// Plays a test of this file again, in a process that may open few files.
+#[cfg(unix)]
+fn with_few_open_files(test: &str) {
+    let run = "ulimit -n 64 && exec \"$0\" \"$1\" --exact --nocapture";
+    let program = std::env::current_exe().unwrap();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", run]).arg(program).arg(format!("folder::{test}")).env(FEW, "1");
+    let played = command.output().unwrap();
+    let said = String::from_utf8_lossy(&played.stdout);
+    assert!(played.status.success() && said.contains("1 passed"), "{played:?}");
+}
+
+#[cfg(unix)]
+const FEW: &str = "TOOLGATE_TEST_FEW_OPEN_FILES";
+
+#[cfg(unix)]
+#[test]
+fn a_project_may_have_more_folders_than_a_process_may_open() {
+    if std::env::var_os(FEW).is_none() {
+        with_few_open_files("a_project_may_have_more_folders_than_a_process_may_open");
+        return;
+    }
+    let (project, folder) = project();
+    for number in 0..150 {
+        let deep = project.path().join(format!("f{number}/deep"));
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("x.md"), "x").unwrap();
+    }
+    let listing = folder.list(None).unwrap().unwrap();
+    assert_eq!((listing.files.len(), listing.cut), (150, false));
+    // What cannot be looked into is said to be missing.
+    let mut held = Vec::new();
+    while let Ok(file) = fs::File::open("/dev/null") {
+        held.push(file);
+    }
+    held.truncate(held.len() - 3);
+    let listing = folder.list(None);
+    drop(held);
+    if let Ok(listing) = listing {
+        assert!(listing.unwrap().cut, "not all of it could be seen");
+    }
+}
+
 #[test]
 fn lists_are_sorted_and_leave_out_what_is_reserved() {
     let (project, folder) = project();

@@ -28,7 +28,7 @@ fn guarded() -> (TempDir, TempDir, Folder) {
 fn unreachable(folder: &Folder, path: &str) {
     let read = folder.read(path);
     assert!(matches!(read, Err(FilesFault::Outside { .. }) | Ok(None)), "{path}: {read:?}");
-    let staged = stage(&folder, &tag(1, 0), path, Some(b"evil"));
+    let staged = stage(folder, &tag(1, 0), path, Some(b"evil"));
     assert!(staged.is_err(), "{path}");
     let placed = folder.place(&tag(1, 0), path, None, of("evil"));
     assert!(!matches!(placed, Ok(Placed::Done)), "{path}: {placed:?}");

@@ -21,6 +21,7 @@ mod hygiene;
 mod imports;
 mod kernel;
 mod layers;
+mod modules;
 mod pages;
 mod paths;
 mod size;

@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "crates/cli/src/person.rs",
-        "reading a terminal blocks; one thread per question, and the waiting has a deadline",
+        "reading a terminal blocks; one thread for the process, and the waiting has a deadline",
     ),
 ];
 

@@ -5,7 +5,7 @@ use crate::config::finding::quoted;
 use crate::config::model::TRANSFORMS;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{ToolCallingText, ToolUseMode};
+use crate::config::{CallingRefusal, ToolCallingText};
 use crate::names::nearest;
 
 impl Desk<'_> {
@@ -101,53 +101,46 @@ impl Desk<'_> {
     }
 
     fn tool_calling(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
-        let path = |key| [Step::Key("tool_calling"), Step::Key(key)];
-        let reliable =
-            self.text().models.values().any(|model| model.tool_calling_reliable == Some(true));
-        let allowed = reliable || text.allow_unreliable == Some(true);
-        if text.tool_use_mode == Some(ToolUseMode::Enforced) && !allowed {
-            let message = "`enforced` needs a model whose tool calls can be relied on";
-            let finding = Finding::error(Mistake::Model, message);
-            let help = "mark a model with `tool_calling_reliable: true`, or write \
-                        `allow_unreliable: true`";
-            found.push(finding.at(self.place(&path("tool_use_mode"))).help(help));
-        }
-        for (key, limit) in [
-            ("max_tool_args_bytes", text.max_tool_args_bytes),
-            ("max_tool_output_bytes", text.max_tool_output_bytes),
-        ] {
-            if limit == Some(0) {
-                found.push(self.zero(key, &path(key)));
-            }
-        }
+        self.limits_twice(text, found);
         for (key, names) in text.transforms() {
             let known = TRANSFORMS.iter().find(|(name, _)| *name == key);
             let known: &[&str] = known.map(|(_, known)| *known).unwrap_or_default();
             for name in names.iter().flat_map(|names| names.names()) {
                 if !known.contains(&name) {
                     let near = nearest(name, known.iter().copied());
-                    self.unlisted("transform", key, name, near, known, found);
+                    self.unlisted(key, name, near, known, found);
                 }
             }
         }
-        let agent = self.agent().filter(|_| !self.doubtful("packs"));
-        let lists =
-            [("tool_allowlist", &text.tool_allowlist), ("tool_denylist", &text.tool_denylist)];
-        for (key, names) in lists {
-            for name in names.iter().flat_map(|names| names.names()).filter(|n| *n != "all") {
-                let Some(agent) = agent.filter(|agent| agent.toolset.find(name).is_none()) else {
-                    continue;
-                };
-                let entries = agent.toolset.entries().iter();
-                let near = nearest(name, entries.map(|entry| entry.spec.name.as_str()));
-                self.unlisted("tool", key, name, near, &[], found);
+    }
+
+    /// A limit that stands in two places with two values; also one that is the default in `limits`.
+    fn limits_twice(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
+        let limits = &self.text().limits;
+        for (key, name, given, other) in [
+            (
+                "max_tool_args_bytes",
+                "args_bytes_max",
+                text.max_tool_args_bytes,
+                limits.args_bytes_max,
+            ),
+            (
+                "max_tool_output_bytes",
+                "result_bytes_max",
+                text.max_tool_output_bytes,
+                limits.result_bytes_max,
+            ),
+        ] {
+            let Some(given) = given.filter(|given| *given != other) else { continue };
+            let written = |name| self.key(&[Step::Key("limits"), Step::Key(name)]).is_some();
+            if written(name) || written(key) {
+                found.push(self.calling(&CallingRefusal::TwoLimits { key, given, other }));
             }
         }
     }
 
     fn unlisted(
         &self,
-        kind: &str,
         key: &str,
         name: &str,
         near: Option<&str>,
@@ -156,7 +149,7 @@ impl Desk<'_> {
     ) {
         let path = [Step::Key("tool_calling"), Step::Key(key)];
         let span = self.named(&path, |text| text == name).first().copied();
-        let message = format!("{key}: there is no {kind} {}", quoted(name));
+        let message = format!("{key}: there is no transform {}", quoted(name));
         let finding = Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
         found.push(match (near, known) {
             (None, [_, ..]) => finding.help(format!("there is {}", known.join(", "))),
@@ -173,16 +166,11 @@ impl Desk<'_> {
 
     fn inactive(&self, found: &mut Vec<Finding>) {
         let text = self.text();
-        for (key, given) in [
-            ("mcp_servers", !text.mcp_servers.is_empty()),
-            ("models", !text.models.is_empty()),
-            ("tool_calling", text.tool_calling.is_some()),
-        ] {
-            if given {
-                let message = format!("`{key}` is read and checked, and not active yet");
-                let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
-                found.push(finding.at(self.key(&[Step::Key(key)])));
-            }
+        for keys in text.inactive() {
+            let message = format!("`{}` is read and checked, and not active yet", keys.join("."));
+            let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
+            let path: Vec<Step<'_>> = keys.into_iter().map(Step::Key).collect();
+            found.push(finding.at(self.key(&path)));
         }
         let model = text.settings.model.as_deref();
         if model.is_some_and(|model| !model.starts_with("script:")) {

@@ -70,7 +70,9 @@ impl Desk<'_> {
     /// Whether it is certain what is granted.
     fn certain(&self) -> bool {
         let lists = |refusal: &AgentRefusal| matches!(refusal, AgentRefusal::Unknown { kind, .. } if matches!(*kind, "tool" | "group"));
-        !["packs", "tool_groups", "allow", "phases"].iter().any(|key| self.doubtful(key))
+        !["packs", "tool_groups", "allow", "tool_calling", "phases"]
+            .iter()
+            .any(|key| self.doubtful(key))
             && !self.survey.refused.iter().any(lists)
     }
 
@@ -105,10 +107,16 @@ impl Desk<'_> {
     }
 
     /// The place of a word inside a text, or the text.
-    fn inside(&self, path: &[Step<'_>], word: &str) -> Option<super::Span> {
+    pub(super) fn inside(&self, path: &[Step<'_>], word: &str) -> Option<super::Span> {
         let node = self.reading.tree.as_ref()?.find(path)?;
         let slice = self.reading.source().get(node.span.start..node.span.end)?;
-        match slice.find(word) {
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let whole = |at: &usize| {
+            let (before, after) = (slice.get(..*at), slice.get(at + word.len()..));
+            !before.is_some_and(|text| text.ends_with(part))
+                && !after.is_some_and(|text| text.starts_with(part))
+        };
+        match slice.match_indices(word).map(|(at, _)| at).find(whole) {
             Some(at) => {
                 let start = node.span.start + at;
                 Some(super::Span { start, end: start + word.len() })

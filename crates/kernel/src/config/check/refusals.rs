@@ -3,7 +3,7 @@
 use super::{ConfigRefusal, Desk, Finding, Mistake, Span, Step};
 use crate::agent::{AgentRefusal, Place};
 use crate::config::finding::quoted;
-use crate::config::{PhaseRefusal, PolicyRefusal, structure};
+use crate::config::{CallingRefusal, PhaseRefusal, PolicyRefusal, structure};
 use crate::names::PolicyName;
 use crate::policy::RuleRefusal;
 use crate::prompt::UnknownWord;
@@ -20,6 +20,7 @@ impl Desk<'_> {
             }
             ConfigRefusal::Policy(refusal) => vec![self.policy(at, refusal)],
             ConfigRefusal::Phase(refusal) => vec![self.phase(refusal)],
+            ConfigRefusal::Calling(refusal) => vec![self.calling(refusal)],
             ConfigRefusal::Agent(refusal) => self.agent_refusal(refusal),
             ConfigRefusal::DefaultPhase(name) => {
                 if self.reading.dropped.contains(name.as_str())
@@ -78,12 +79,40 @@ impl Desk<'_> {
                 }
                 Finding::error(Mistake::BadName, refusal.to_string()).at(span)
             }
+            PhaseRefusal::Otherwise { phase, at, to } => {
+                let phase = Step::Key(phase.as_str());
+                let way = [Step::Key("phases"), phase, Step::Key("transitions"), Step::Item(*at)];
+                let place = self.key(&[&way[..], &[Step::Key("otherwise")]].concat());
+                let message = format!("the way to {to} has `otherwise` and no `when`");
+                let help = "add `when`, or leave `otherwise` out: the way is always open";
+                Finding::error(Mistake::Condition, message).at(place).help(help)
+            }
             PhaseRefusal::Condition { phase, at, to, fault } => {
                 let phase = Step::Key(phase.as_str());
                 let way = [Step::Key("phases"), phase, Step::Key("transitions"), Step::Item(*at)];
                 let place = self.place(&[&way[..], &[Step::Key("when")]].concat());
                 let message = format!("the condition of the way to {to} cannot be used: {fault}");
                 Finding::error(Mistake::Condition, message).at(place)
+            }
+        }
+    }
+
+    /// What could not be made of tool calling.
+    pub(super) fn calling(&self, refusal: &CallingRefusal) -> Finding {
+        let path = |key| [Step::Key("tool_calling"), Step::Key(key)];
+        match refusal {
+            CallingRefusal::Enforced => {
+                let message = "`tool_use_mode: enforced` is not active yet";
+                let finding = Finding::error(Mistake::Model, message);
+                finding.at(self.place(&path("tool_use_mode"))).help("leave it out")
+            }
+            CallingRefusal::Name { key, entry, refusal } => {
+                let message = format!("{key}: {refusal}");
+                Finding::error(Mistake::BadName, message).at(self.inside(&path(key), entry))
+            }
+            CallingRefusal::TwoLimits { key, .. } => {
+                let finding = Finding::error(Mistake::OutOfRange, refusal.to_string());
+                finding.at(self.place(&path(key)))
             }
         }
     }
@@ -97,9 +126,15 @@ impl Desk<'_> {
                     "result_bytes_max" => "max_tool_output_bytes",
                     _ => refusal.name(),
                 };
-                let path = |name| [Step::Key("limits"), Step::Key(name)];
-                let given = self.key(&path(refusal.name())).map(|_| refusal.name());
-                let place = self.place(&path(given.unwrap_or(other)));
+                let limits = Step::Key("limits");
+                // A limit has two names and two places; where it is written is where it is marked.
+                let paths = [
+                    [Step::Key("tool_calling"), Step::Key(other)],
+                    [limits, Step::Key(refusal.name())],
+                    [limits, Step::Key(other)],
+                ];
+                let written = paths.iter().find(|path| self.key(&path[..]).is_some());
+                let place = written.and_then(|path| self.place(path));
                 vec![Finding::error(Mistake::OutOfRange, refusal.to_string()).at(place)]
             }
             AgentRefusal::Budget(refusal) => {
@@ -145,6 +180,7 @@ impl Desk<'_> {
             return Vec::new();
         }
         let phase;
+        let calling = |key| vec![Step::Key("tool_calling"), Step::Key(key)];
         let path = match place {
             Place::Phase(name) => {
                 phase = name.clone();
@@ -158,6 +194,8 @@ impl Desk<'_> {
             Place::Policy(name) => self.policy_path(name),
             Place::Allow => vec![Step::Key("allow")],
             Place::Deny => vec![Step::Key("deny")],
+            Place::CallingAllow => calling("tool_allowlist"),
+            Place::CallingDeny => calling("tool_denylist"),
         };
         let spans = self.named(&path, |text| {
             let signed = text.strip_prefix(['+', '-']).filter(|_| kind == "tool");
@@ -180,6 +218,10 @@ impl Desk<'_> {
             }
         };
         match spans.as_slice() {
+            [] if matches!(place, Place::CallingAllow | Place::CallingDeny) => {
+                // One text may hold several names.
+                vec![finding(self.inside(&path, name))]
+            }
             [] => vec![finding(self.place(&path))],
             spans => spans.iter().map(|span| finding(Some(*span))).collect(),
         }
