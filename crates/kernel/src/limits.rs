@@ -41,7 +41,7 @@ pub struct Limits {
     /// Failed requests to the model in a row before a run comes to a halt.
     pub model_failures_max: u64,
     /// Milliseconds to wait after a failed request.
-    pub retry_ms: u64,
+    pub retry_ms_max: u64,
     /// Times the same call may be repeated in a row.
     pub repeat_calls_max: u64,
     /// State changes one call may stage.
@@ -71,7 +71,7 @@ impl Default for Limits {
             iterations_max: 10_000,
             idle_iterations_max: 5,
             model_failures_max: 4,
-            retry_ms: 3_000,
+            retry_ms_max: 3_000,
             repeat_calls_max: 5,
             changes_max: 1_000,
             value_bytes_max: 4 << 20,
@@ -148,7 +148,7 @@ impl Limits {
             ("iterations_max", self.iterations_max, COUNT),
             ("idle_iterations_max", self.idle_iterations_max, COUNT),
             ("model_failures_max", self.model_failures_max, COUNT),
-            ("retry_ms", self.retry_ms, CALL_MS_CEILING),
+            ("retry_ms_max", self.retry_ms_max, CALL_MS_CEILING),
             ("repeat_calls_max", self.repeat_calls_max, COUNT),
             ("changes_max", self.changes_max, COUNT),
             ("value_bytes_max", self.value_bytes_max, BYTES),

@@ -165,7 +165,7 @@ impl Driver {
         if failures >= limits.model_failures_max {
             return Ok(false);
         }
-        tokio::time::sleep(Duration::from_millis(limits.retry_ms)).await;
+        tokio::time::sleep(Duration::from_millis(limits.retry_ms_max)).await;
         Ok(true)
     }
 

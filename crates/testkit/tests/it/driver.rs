@@ -199,7 +199,7 @@ impl Person for Silent {
 fn a_model_and_a_person_who_say_nothing_are_not_waited_for_without_end() {
     let bench = Bench::new();
     let rule = json!({ "rule": { "tools": ["write"], "ask": "true", "message": "may I?" } });
-    let limits = json!({ "reply_ms_max": 5, "answer_ms_max": 5, "retry_ms": 1 });
+    let limits = json!({ "reply_ms_max": 5, "answer_ms_max": 5, "retry_ms_max": 1 });
     let text = json!({ "limits": limits, "policies": [rule] });
     block_on(async {
         let mut crew = crew(text, vec![keeping("write", "note:a")], Vec::new()).unwrap();
