@@ -73,8 +73,10 @@ impl Script {
 
     /// Reads a script from YAML.
     pub fn parse(name: &str, yaml: &str) -> Result<Self, ScriptRefusal> {
-        let text =
-            serde_saphyr::from_str(yaml).map_err(|error| ScriptRefusal(error.to_string()))?;
+        // `y` and `no` are words, as in a configuration.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let text = serde_saphyr::from_str_with_options(yaml, options)
+            .map_err(|error| ScriptRefusal(error.to_string()))?;
         Ok(Self::new(name, text))
     }
 
@@ -144,5 +146,18 @@ impl Provider for Script {
             let finish = reply.finish.unwrap_or(natural);
             Ok(Reply { text, calls, finish, usage: reply.usage })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_words() {
+        let yaml = "replies: [{calls: [{tool: t, args: {key: y, other: no, yes: true}}]}]";
+        let script = Script::parse("s", yaml).unwrap();
+        let call = script.at(1).and_then(|reply| reply.calls.first()).unwrap();
+        assert_eq!(call.arguments(""), r#"{"key":"y","other":"no","yes":true}"#);
     }
 }

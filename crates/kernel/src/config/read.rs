@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::finding::{Finding, Mistake, Severity, Span};
-use super::secret::is_secret;
+use super::secret::{holds_secret, is_secret};
 use super::tree::{Kind, Node};
 use super::{AgentText, structure, yaml};
 
@@ -93,7 +93,7 @@ fn secrets(node: &Node, secret: bool, spans: &mut Vec<Span>, words: &mut Vec<Str
             let reference = text.starts_with("env:")
                 || text.starts_with("file:")
                 || text.starts_with("${") && text.ends_with('}');
-            if secret && !reference {
+            if (secret && !reference) || holds_secret(text) {
                 spans.push(node.span);
                 words.push(text.clone());
             }

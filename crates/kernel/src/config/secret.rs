@@ -123,9 +123,28 @@ pub(super) fn is_secret(key: &str) -> bool {
     is_key || key.contains("apikey") || WORDS.iter().any(|word| parts.contains(word))
 }
 
+/// Whether a text holds a secret by itself: its colon was forgotten, or it is an address with a
+/// password.
+pub(super) fn holds_secret(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let forgotten = words.next().is_some_and(is_secret) && words.next().is_some();
+    let address = text.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    forgotten || address.is_some_and(|address| address.contains('@'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_may_hold_a_secret_by_itself() {
+        for text in ["api_key sk-CANARY", "http://ada:word@host/v1", "token abc"] {
+            assert!(holds_secret(text), "{text}");
+        }
+        for text in ["http://host/a@b", "Keep the secret.", "api_key", "a note on tokens"] {
+            assert!(!holds_secret(text), "{text}");
+        }
+    }
 
     #[test]
     fn references_are_followed_and_nothing_is_made_up() {

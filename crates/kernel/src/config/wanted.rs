@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::finding::quoted;
+use super::secret::holds_secret;
 use super::tree::{Key, Kind, Node, endless, scalar};
 
 /// What a list under a key is a list of.
@@ -138,7 +139,9 @@ pub(super) fn scalar_kind(kind: &Kind) -> &'static str {
 pub(super) fn found(kind: &Kind, secret: bool) -> String {
     let word = scalar_kind(kind);
     match kind {
-        Kind::Scalar { text, .. } if !secret && !text.is_empty() && !text.contains('\n') => {
+        Kind::Scalar { text, .. }
+            if !secret && !holds_secret(text) && !text.is_empty() && !text.contains('\n') =>
+        {
             format!("{word}: {}", quoted(text))
         }
         Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => word.to_owned(),
