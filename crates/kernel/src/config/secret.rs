@@ -127,7 +127,8 @@ pub(super) fn is_secret(key: &str) -> bool {
 /// password.
 pub(super) fn holds_secret(text: &str) -> bool {
     let mut words = text.split_whitespace();
-    let forgotten = words.next().is_some_and(is_secret) && words.next().is_some();
+    let is_key = |word: &str| !word.contains('.') && is_secret(word);
+    let forgotten = words.next().is_some_and(is_key) && words.next().is_some();
     let address = text.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     forgotten || address.is_some_and(|address| address.contains('@'))
 }
@@ -141,7 +142,9 @@ mod tests {
         for text in ["api_key sk-CANARY", "http://ada:word@host/v1", "token abc"] {
             assert!(holds_secret(text), "{text}");
         }
-        for text in ["http://host/a@b", "Keep the secret.", "api_key", "a note on tokens"] {
+        for text in
+            ["http://host/a@b", "Keep the secret.", "api_key", "a note on tokens", "args.key == 1"]
+        {
             assert!(!holds_secret(text), "{text}");
         }
     }
