@@ -51,15 +51,33 @@ pub(crate) fn paragraph(text: &str) {
 /// Prints a line, wrapped where the terminal ends; what follows hangs some columns in.
 pub(crate) fn hanging(line: &str, indent: usize) {
     let (mut out, mut empty) = (String::new(), true);
-    for word in line.split_inclusive(' ') {
+    for word in words(line, columns().saturating_sub(indent)) {
         if !empty && width(&out) + width(word.trim_end()) > columns() {
             say(out.trim_end());
             out = " ".repeat(indent);
         }
-        out.push_str(word);
+        out.push_str(&word);
         empty &= word.trim().is_empty();
     }
     say(out.trim_end());
+}
+
+/// The words of a line with the spaces after them; one that is too long for a line comes in parts.
+pub(crate) fn words(line: &str, columns: usize) -> Vec<String> {
+    let mut words = Vec::new();
+    for word in line.split_inclusive(' ') {
+        let mut part = String::new();
+        // Colours take no columns, and are not cut.
+        let whole = word.contains('\u{1b}') || width(word.trim_end()) <= columns;
+        for c in word.chars() {
+            if !whole && width(&part) >= columns.max(1) {
+                words.push(std::mem::take(&mut part));
+            }
+            part.push(c);
+        }
+        words.push(part);
+    }
+    words
 }
 
 /// Prints why a command did not work, cause by cause; as one JSON value for who asked for JSON.
@@ -195,6 +213,11 @@ mod tests {
             width(&fit(&"字".repeat(200))),
             columns() - columns().is_multiple_of(2) as usize
         );
+    }
+
+    #[test]
+    fn long_words_come_in_parts() {
+        assert_eq!(words("a bcdef g", 3), ["a ", "bcd", "ef ", "g"]);
     }
 
     #[test]

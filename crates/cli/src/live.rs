@@ -13,7 +13,7 @@ use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
 
 use crate::console::{
-    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width,
+    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width, words,
 };
 
 /// How much is shown.
@@ -45,6 +45,8 @@ struct State {
     tokens: u64,
     /// The calls of the last reply, for showing what they were about.
     written: BTreeMap<CallId, RawCall>,
+    /// Calls that came to their end before one that was written before them.
+    ended: BTreeMap<CallId, Ended>,
     /// Whether the words of the next reply were shown as they came.
     streamed: bool,
     /// The column the words have come to; zero at the start of a line.
@@ -52,6 +54,14 @@ struct State {
     /// Whether a status line stands at the bottom.
     status: bool,
     banner: String,
+}
+
+/// What is shown of a call that came to its end.
+struct Ended {
+    line: String,
+    ok: bool,
+    args: String,
+    data: String,
 }
 
 impl Live {
@@ -129,7 +139,8 @@ impl Live {
                 if !state.streamed && !text.is_empty() {
                     state.flow(text);
                 }
-                (state.streamed, state.written) = (false, BTreeMap::new());
+                state.streamed = false;
+                state.written.clear();
                 state.newline();
                 state.written.extend(calls.iter().map(|call| (call.id, call.as_ref().clone())));
             }
@@ -170,22 +181,33 @@ impl Live {
         }
     }
 
+    /// Shows what became of a call, after the calls before it in the same reply.
     fn call(&self, state: &mut State, sign: char, id: CallId, envelope: &Envelope) {
         state.calls += 1;
         let raw = state.written.remove(&id);
         let line = call_line(sign, raw.as_ref(), envelope);
+        let args = raw.map(|raw| raw.args).unwrap_or_default();
+        let data = if envelope.data.is_null() { String::new() } else { envelope.data.to_string() };
+        state.ended.insert(id, Ended { line, ok: envelope.ok, args, data });
+        while let Some((first, _)) = state.ended.first_key_value()
+            && state.written.first_key_value().is_none_or(|(open, _)| first < open)
+            && let Some((_, ended)) = state.ended.pop_first()
+        {
+            self.ended(state, &ended);
+        }
+    }
+
+    fn ended(&self, state: &mut State, ended: &Ended) {
         state.newline();
-        match envelope.ok {
-            true => say(&fit(&line)),
+        match ended.ok {
+            true => say(&fit(&ended.line)),
             // Why a call did not work is worth more than one line.
-            false => hanging(&line, 4),
+            false => hanging(&ended.line, 4),
         }
         if self.detail == Detail::Full {
-            let args = raw.map(|raw| raw.args).unwrap_or_default();
-            state.detail("args", &args, self.settings.tool_args_max_chars);
-            if !envelope.data.is_null() {
-                let data = envelope.data.to_string();
-                state.detail("data", &data, self.settings.tool_result_max_chars);
+            state.detail("args", &ended.args, self.settings.tool_args_max_chars);
+            if !ended.data.is_empty() {
+                state.detail("data", &ended.data, self.settings.tool_result_max_chars);
             }
         }
     }
@@ -282,7 +304,7 @@ impl State {
             if at > 0 {
                 self.newline();
             }
-            for word in line.split_inclusive(' ') {
+            for word in words(line, edge.saturating_sub(2)) {
                 let wide = width(word.trim_end());
                 if self.column > 2 && self.column + wide > edge {
                     self.newline();
@@ -291,8 +313,8 @@ impl State {
                     put("  ");
                     self.column = 2;
                 }
-                put(&dim(word));
-                self.column += width(word);
+                put(&dim(&word));
+                self.column += width(&word);
             }
         }
     }

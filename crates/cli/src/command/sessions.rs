@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Ending, Event, ProjectEvent, Record, StreamId, Usage};
-use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::fold::{Project, Session, Stay};
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::log::{Tip, read_from};
@@ -97,8 +97,33 @@ pub(crate) struct Glance {
 pub(crate) struct Shown {
     #[serde(flatten)]
     glance: Glance,
+    /// The phases it went through, in order; the last one is open.
+    history: Vec<StayShown>,
     #[serde(flatten)]
     summary: Summary,
+}
+
+/// A time spent in a phase.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StayShown {
+    phase: PhaseName,
+    entered_at: Timestamp,
+    left_at: Option<Timestamp>,
+    /// Why it was left.
+    reason: Option<String>,
+    /// Iterations that began in it.
+    loops: u64,
+}
+
+fn history(session: &Session) -> Vec<StayShown> {
+    let stay = |stay: &Stay| StayShown {
+        phase: stay.phase.clone(),
+        entered_at: stay.entered_at,
+        left_at: stay.left.as_ref().map(|(at, _)| *at),
+        reason: stay.left.as_ref().map(|(_, reason)| reason.to_string()),
+        loops: stay.loops,
+    };
+    session.stays.iter().map(stay).collect()
 }
 
 /// A session, whole: every record as it stands in the log, and what they add up to.
@@ -242,7 +267,7 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
     let (session, _) = session(store, &id, |record| records.push(record)).await?;
     let (glance, summary) = (glance(&session), Summary::read(store, &id).await?);
     if json {
-        console::json(&Shown { glance, summary });
+        console::json(&Shown { glance, history: history(&session), summary });
         return Ok(Exit::Done);
     }
     let phase = glance.phase.as_ref().map_or("none", |phase| phase.as_str());

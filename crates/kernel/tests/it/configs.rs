@@ -69,6 +69,18 @@ fn the_configuration_of_document_000_loads_unchanged() {
 
 /// One mistake each: its kind, what is marked, and a word of what is told.
 const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
+    (
+        "phases: {A: {transitions: [{to: B, when: \"project.nots.size() > 0\"}]}, B: {}}",
+        Mistake::UnknownName,
+        "\"project.nots.size() > 0\"",
+        "state family `nots`",
+    ),
+    (
+        "phases: {A: {transitions: [{to: B, when: \"1\"}]}, B: {}}",
+        Mistake::Condition,
+        "\"1\"",
+        "not a boolean",
+    ),
     ("phases: {A: {tool: [notes]}}", Mistake::UnknownKey, "tool", "`tools`"),
     ("name: a\nname: b", Mistake::DuplicateKey, "name", "twice"),
     ("allow: read_notes", Mistake::WrongType, "read_notes", "a list of tool names"),

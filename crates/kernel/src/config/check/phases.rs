@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::agent::{Agent, AgentRefusal};
-use crate::names::PhaseName;
+use crate::fold::{Counted, Project, Session, World};
+use crate::names::{PhaseName, SessionId, nearest};
 use crate::phase::Phase;
+use crate::policy::expression::EvaluationFault;
+use crate::policy::holds;
+use crate::time::Timestamp;
 
 /// The group of the tools that change the phase.
 const PHASE_GROUP: &str = "phase";
@@ -18,6 +22,7 @@ impl Desk<'_> {
             self.ways(agent, phase, &reached, found);
             if self.certain() {
                 self.tools(agent, phase, found);
+                self.conditions(agent, phase, found);
             }
         }
         let ends = |name: &PhaseName| agent.terminal(name);
@@ -64,6 +69,43 @@ impl Desk<'_> {
             let finding = Finding::new(Severity::Warning, Mistake::NoPhaseTool, message);
             let help = "grant the group `phase`; without it only a person can move on";
             found.push(finding.at(self.key(&ways)).help(help));
+        }
+    }
+
+    /// Conditions that can never hold, tried on a project in which nothing happened yet.
+    fn conditions(&self, agent: &Agent, phase: &Phase, found: &mut Vec<Finding>) {
+        let Ok(id) = SessionId::parse("check") else { return };
+        let (mut session, project) = (Session::new(id), Project::default());
+        session.phase = Some(phase.name.clone());
+        let world = World {
+            session: &session,
+            project: &project,
+            toolset: &agent.toolset,
+            now: Timestamp(0),
+            counted: Counted::NotYet,
+        };
+        let path = [Step::Key("phases"), Step::Key(phase.name.as_str()), Step::Key("transitions")];
+        for (at, way) in phase.transitions.iter().enumerate() {
+            let Some(when) = &way.when else { continue };
+            let place = [&path[..], &[Step::Item(at), Step::Key("when")]].concat();
+            let source = when.source();
+            let finding = match holds(when, &world) {
+                Err(EvaluationFault::NoField { name })
+                    if ["project.", "session."]
+                        .iter()
+                        .any(|root| source.contains(&format!("{root}{name}"))) =>
+                {
+                    let families = agent.toolset.families().map(|family| family.name.as_str());
+                    let near = nearest(&name, families).map(str::to_owned);
+                    let message = format!("there is no state family `{name}`");
+                    Finding::error(Mistake::UnknownName, message).near(near.as_deref())
+                }
+                Err(fault @ EvaluationFault::NotBoolean { .. }) => {
+                    Finding::error(Mistake::Condition, fault.to_string())
+                }
+                Ok(_) | Err(_) => continue,
+            };
+            found.push(finding.at(self.place(&place)));
         }
     }
 
