@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Calls of each kind; the middle one counts.
     #[arg(long, default_value_t = 51)]
     calls: usize,
+    /// Only this tool is called.
+    #[arg(long)]
+    only: Option<String>,
     /// The folder the project is made in; a temporary one when left out.
     #[arg(long)]
     folder: Option<std::path::PathBuf>,
@@ -53,7 +56,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             ("search_manuscript", json!({ "query": "lighthouse keeper" })),
             ("get_manuscript_info", json!({})),
         ];
-        for (tool, args) in &kinds {
+        let wanted = |tool: &str| options.only.as_ref().is_none_or(|only| only == tool);
+        for (tool, args) in kinds.iter().filter(|(tool, _)| wanted(tool)) {
             let mut times = Vec::new();
             for _ in 0..options.calls {
                 times.push(call(&mut driver, tool, args).await?);
