@@ -9,6 +9,8 @@ mod exit;
 mod live;
 mod person;
 mod project;
+mod reading;
+mod screen;
 mod stop;
 mod summary;
 

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolgate_kernel::event::{Event, FileChange, IterationClosed, Outcome, Record, StreamId};
-use toolgate_kernel::names::SessionId;
-use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::Store;
+use toolgate_kernel::event::{Event, FileChange, IterationClosed, Outcome, Record};
 
 use crate::console::{bold, fit, grouped, say, visible};
 
@@ -36,25 +32,21 @@ pub(crate) struct Figures {
 }
 
 impl Summary {
-    /// Reads the figures from the log.
-    pub(crate) async fn read(store: &dyn Store, id: &SessionId) -> Result<Self> {
+    /// The figures of a session's records.
+    pub(crate) fn of(records: &[Record<Event>]) -> Self {
         let (mut summary, mut files, mut phase) = (Self::default(), BTreeMap::new(), String::new());
-        let stream = StreamId::Session(id.clone());
-        read_from(store, &stream, Tip::START, |record, _| {
-            summary.take(record, &mut phase, &mut files);
-        })
-        .await?;
+        records.iter().for_each(|record| summary.take(record, &mut phase, &mut files));
         summary.files = files.into_iter().filter(|(_, there)| *there).map(|file| file.0).collect();
-        Ok(summary)
+        summary
     }
 
     fn take(
         &mut self,
-        record: Record<Event>,
+        record: &Record<Event>,
         phase: &mut String,
         files: &mut BTreeMap<String, bool>,
     ) {
-        match record.event {
+        match &record.event {
             Event::ConfigBound { phase: bound, .. } => *phase = bound.to_string(),
             Event::PhaseEntered { phase: entered, .. } => *phase = entered.to_string(),
             Event::CallRefused(_) => {
@@ -66,8 +58,8 @@ impl Summary {
                 figures.calls += 1;
                 figures.failed +=
                     u64::from(settled.outcome != Outcome::Done || !settled.envelope.ok);
-                for FileChange { path, new, .. } in settled.files {
-                    files.insert(path, new.is_some());
+                for FileChange { path, new, .. } in &settled.files {
+                    files.insert(path.clone(), new.is_some());
                 }
             }
             Event::IterationClosed(closed) => {
@@ -76,7 +68,7 @@ impl Summary {
                 figures.tokens = figures.tokens.saturating_add(closed.input_tokens);
                 figures.tokens = figures.tokens.saturating_add(closed.output_tokens);
                 figures.took_ms = figures.took_ms.saturating_add(closed.took_ms);
-                self.iterations.push(*closed);
+                self.iterations.push(closed.as_ref().clone());
             }
             Event::Opened { .. }
             | Event::IterationOpened { .. }

@@ -88,13 +88,20 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     };
     let over = over(agent, world);
     match &session.lap {
-        Some(lap) => match closing(agent, session, lap, phase, over.is_some()) {
-            Some((closing, note)) => {
-                let row = Row { lap, phase, closing, note };
-                Step::CloseIteration(Box::new(row.closed(agent, world)))
+        Some(lap) => {
+            let tokens = tokens(session, lap);
+            let closing = match &over {
+                Some(_) => Some((Closing::Stopped, "the session ends".to_owned())),
+                None => closing(agent, session, lap, phase, tokens),
+            };
+            match closing {
+                Some((closing, note)) => {
+                    let row = Row { lap, phase, closing, note };
+                    Step::CloseIteration(Box::new(row.closed(agent, world)))
+                }
+                None => Step::AskModel(plan(agent, session, lap, phase, tokens)),
             }
-            None => Step::AskModel(plan(agent, session, lap, phase)),
-        },
+        }
         None => match over.or_else(|| finished(agent, world)) {
             Some((ending, note)) => Step::Stop(ending, note),
             None if session.awaits => Step::AskToGoOn,
@@ -125,12 +132,9 @@ fn closing(
     session: &Session,
     lap: &Lap,
     phase: &PhaseName,
-    session_over: bool,
+    tokens: u64,
 ) -> Option<(Closing, String)> {
     let settings = &agent.settings;
-    if session_over {
-        return Some((Closing::Stopped, "the session ends".to_owned()));
-    }
     if let Some(reason) = &session.failure {
         return Some((Closing::Failed, reason.to_string()));
     }
@@ -150,7 +154,7 @@ fn closing(
     if count(session.turns.len()) >= turns_max {
         return Some((Closing::TurnLimit, format!("turn limit reached ({turns_max})")));
     }
-    let (tokens, tokens_max) = (tokens(session, lap), settings.max_context_tokens);
+    let tokens_max = settings.max_context_tokens;
     if tokens >= tokens_max {
         let note = format!("context limit reached ({tokens}/{tokens_max} tokens)");
         return Some((Closing::ContextLimit, note));
@@ -158,7 +162,7 @@ fn closing(
     None
 }
 
-/// The row of the open iteration, when it ends because the session does.
+/// The row of the open iteration, when something else than `next` ends it.
 pub fn close(
     agent: &Agent,
     world: &World<'_>,
@@ -180,9 +184,9 @@ struct Row<'a> {
 impl Row<'_> {
     fn closed(self, agent: &Agent, world: &World<'_>) -> IterationClosed {
         let (session, lap) = (world.session, self.lap);
-        let said = session.turns.iter().rev().map(|turn| turn.text.trim());
+        let mut said = session.turns.iter().rev().map(|turn| turn.text.trim());
         // An iteration without words leaves those of the one before.
-        let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or(&session.summary);
+        let said = said.find(|text| !text.is_empty()).unwrap_or(&session.summary);
         let chars = usize::try_from(agent.settings.summary_max_chars).unwrap_or(usize::MAX);
         IterationClosed {
             iteration: session.iteration,
@@ -214,14 +218,12 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if agent.terminal(&closed.start_phase) {
         return Some((Ending::Completed, words()));
     }
-    let done = closed.closing == Closing::Done;
-    if done && agent.phases().count() == 1 {
+    let alone = agent.phases().count() == 1;
+    let silent = closed.calls == 0 && !agent.settings.stop_only_on_complete;
+    if closed.closing == Closing::Done && (alone || silent) {
         return Some((Ending::Completed, words()));
     }
-    if done && closed.calls == 0 && !agent.settings.stop_only_on_complete {
-        return Some((Ending::Completed, words()));
-    }
-    if closed.closing == Closing::TurnLimit && agent.phases().count() == 1 {
+    if closed.closing == Closing::TurnLimit && alone {
         return Some((Ending::TurnsExceeded, closed.note.clone()));
     }
     if session.idle >= agent.limits.idle_iterations_max {
@@ -303,7 +305,7 @@ pub fn open_calls(session: &Session) -> Option<Step> {
     (!admitted.is_empty()).then_some(Step::Run(admitted))
 }
 
-fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName) -> Plan {
+fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Plan {
     let tools: Vec<Arc<ToolSpec>> =
         agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect();
     let feedback: Vec<Arc<str>> = session.feedback.iter().cloned().collect();
@@ -323,7 +325,7 @@ fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName) -> Plan 
         feedback,
         notes,
         tools,
-        tokens_estimated: tokens(session, lap),
+        tokens_estimated: tokens,
         fingerprint,
     }
 }

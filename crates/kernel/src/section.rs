@@ -138,7 +138,7 @@ impl Projection {
 
     /// Whether a key names this file, or its fingerprint.
     pub fn shows(&self, key: &Key) -> bool {
-        *key == self.key || (key.family().as_str() == "file" && key.name() == self.path)
+        *key == self.key || (key.family().as_str() == FILE_FAMILY && key.name() == self.path)
     }
 }
 

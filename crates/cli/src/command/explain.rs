@@ -1,17 +1,17 @@
 //! `toolgate explain`: what the gate would decide on a call, stage by stage. Nothing runs.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::gate::{Explanation, Ruling};
 use toolgate_kernel::names::SessionId;
-use toolgate_runtime::log::{Tip, read_from};
 
 use super::phase;
 use crate::console;
 use crate::exit::Exit;
 use crate::project::{Place, block_on};
+use crate::reading;
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  toolgate explain create_section \
@@ -61,18 +61,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let explanation = block_on(async {
         let mut session = match &options.session {
             None => Session::new(SessionId::parse("explain")?),
-            Some(id) => {
-                let mut session = Session::new(SessionId::parse(id)?);
-                let stream = toolgate_kernel::event::StreamId::Session(session.id.clone());
-                let apply = |record, _: &_| session.apply(&record);
-                read_from(looked.store.as_ref(), &stream, Tip::START, apply).await?;
-                if session.seq == 0 {
-                    bail!(
-                        "there is no session {id}; `toolgate sessions list` shows those there are"
-                    );
-                }
-                session
-            }
+            Some(id) => reading::session(looked.store.as_ref(), &SessionId::parse(id)?).await?,
         };
         let first = crew.agent.first_phase().map(|phase| phase.name.clone());
         session.phase = phase.or(session.phase).or(first);

@@ -2,19 +2,16 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::TryRecvError;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::event::{Ending, ProjectEvent, Record, Said, StreamId};
-use toolgate_kernel::fold::{Counted, Project, Session, World};
+use toolgate_kernel::event::{Ending, Said};
+use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
-use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Clock;
-use toolgate_runtime::{Committed, Crew, Driver, Halt, Runtime};
+use toolgate_runtime::{Crew, Driver, Halt};
 use toolgate_wire::script::Script;
 
 use crate::console;
@@ -23,6 +20,8 @@ use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, SystemClock, block_on, bounded};
+use crate::reading;
+use crate::screen::{Screen, Shows};
 use crate::stop::Stop;
 use crate::summary::Summary;
 
@@ -63,6 +62,14 @@ pub(crate) struct How {
 }
 
 impl How {
+    fn shows(&self) -> Shows {
+        match (self.json, self.quiet) {
+            (true, _) => Shows::Json,
+            (false, true) => Shows::Nothing,
+            (false, false) => Shows::Lines,
+        }
+    }
+
     /// Refuses words that say nothing.
     fn check(&self) -> Result<()> {
         if self.feedback.as_ref().is_some_and(|text| text.trim().is_empty()) {
@@ -121,7 +128,7 @@ enum Played {
 
 impl Played {
     fn tell(self, how: &How) {
-        if self == Self::ByTheDemo && !how.json && !how.quiet {
+        if self == Self::ByTheDemo && how.shows() == Shows::Lines {
             console::hint(
                 "No model is configured: a script plays one. Your own: --model script:FILE",
             );
@@ -219,16 +226,11 @@ fn same(premise: &str, session: &Session) -> bool {
 
 async fn newest(opened: &Opened) -> Result<Option<Session>> {
     let store = opened.store.as_ref();
-    let mut project = Project::default();
-    let apply = |record: Record<ProjectEvent>, _: &_| project.apply(&record);
-    read_from(store, &StreamId::Project, Tip::START, apply).await?;
     let mut newest: Option<Session> = None;
+    let project = reading::project(store).await?;
     for id in project.sessions.iter().filter(|id| id.as_str().starts_with("run-")) {
-        let mut session = Session::new(id.clone());
-        let stream = StreamId::Session(id.clone());
-        read_from(store, &stream, Tip::START, |record, _| session.apply(&record)).await?;
-        let newer = newest.as_ref().is_none_or(|newest| newest.opened_at <= session.opened_at);
-        if session.seq > 0 && newer {
+        let session = reading::session(store, id).await?;
+        if newest.as_ref().is_none_or(|newest| newest.opened_at <= session.opened_at) {
             newest = Some(session);
         }
     }
@@ -260,7 +262,7 @@ async fn drive(
         let who = Actor::Client("cli".into());
         opened.runtime.say(&id, &who, Said::Feedback { text }).await?;
     }
-    let plain = !how.json && !how.quiet;
+    let plain = how.shows() == Shows::Lines;
     if plain {
         let title = console::visible(&driver.session().title);
         console::say(&console::fit(&format!("session {id}: {title}")));
@@ -269,18 +271,18 @@ async fn drive(
     let words = words(opened, &driver);
     let settings = driver.agent().settings.clone();
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
-    let screen = Arc::new(Screen::new(&opened.runtime, live, how));
+    let screen = Arc::new(Screen::new(&opened.runtime, live, how.shows()));
     let before = Arc::clone(&screen);
     drop(ready.set(Box::new(move || before.clear())));
     let watched = watch(&mut driver, &screen, &mut stop).await?;
     let (ending, note) = match watched {
-        Watched::Ended(ending, note) => (ending, note),
-        Watched::Waiting(note) => {
+        Watched::Halted(Halt::Ended(ending, note)) => (ending, note),
+        Watched::Halted(Halt::Waiting(note)) => {
             console::hint(&note);
             console::hint("Go on with: toolgate run, at a terminal, where you are asked.");
             return Ok(Exit::Waiting);
         }
-        Watched::ModelFailed(reason) => {
+        Watched::Halted(Halt::ModelFailed(reason)) => {
             if !how.json {
                 console::say(&format!("{} The model failed.", console::mark('✗')));
                 console::paragraph(&reason);
@@ -294,8 +296,8 @@ async fn drive(
         }
     };
     if plain {
-        let summary = Summary::read(opened.store.as_ref(), &id).await?;
-        summary.print(words().as_deref());
+        let read = reading::records(opened.store.as_ref(), &id).await?;
+        Summary::of(&read.records).print(words().as_deref());
     }
     if !how.json {
         // The words of a completed run were just shown.
@@ -325,7 +327,8 @@ async fn completed(opened: &Opened, session: &Session, how: &How) -> Result<Exit
     } else {
         console::say(&over);
         if !how.quiet {
-            Summary::read(opened.store.as_ref(), &session.id).await?.print(None);
+            let read = reading::records(opened.store.as_ref(), &session.id).await?;
+            Summary::of(&read.records).print(None);
         }
         console::hint("Begin another one with: toolgate run --new \"…\"");
     }
@@ -353,12 +356,8 @@ fn words(
 
 /// How driving came to its end.
 enum Watched {
-    /// The session did.
-    Ended(Ending, String),
-    /// A person's word is due.
-    Waiting(String),
-    /// The model cannot be used now.
-    ModelFailed(String),
+    /// By itself.
+    Halted(Halt),
     /// Somebody told the program to stop. The session can be taken up again.
     Parked(Exit),
 }
@@ -382,57 +381,5 @@ async fn watch(driver: &mut Driver, screen: &Screen, stop: &mut Stop) -> Result<
         }
     };
     screen.clear();
-    Ok(match halted? {
-        Halt::Ended(ending, note) => Watched::Ended(ending, note),
-        Halt::Waiting(note) => Watched::Waiting(note),
-        Halt::ModelFailed(reason) => Watched::ModelFailed(reason),
-    })
-}
-
-/// What somebody who watches a run sees of it.
-struct Screen {
-    /// What was committed and is not shown yet.
-    events: Mutex<Receiver<Committed>>,
-    live: Live,
-    json: bool,
-    quiet: bool,
-}
-
-impl Screen {
-    fn new(runtime: &Runtime, live: Live, how: &How) -> Self {
-        let events = Mutex::new(runtime.observe());
-        Self { events, live, json: how.json, quiet: how.quiet }
-    }
-
-    /// Shows words of the model, after what was committed before them.
-    fn words(&self, text: &str) {
-        if !self.json && !self.quiet {
-            self.show();
-            self.live.words(text);
-        }
-    }
-
-    /// Shows everything there is, and leaves the screen to somebody else.
-    fn clear(&self) {
-        self.show();
-        self.live.done();
-    }
-
-    fn show(&self) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match events.try_recv() {
-                Ok(Committed::Session(_, record)) if self.json => console::json(&record),
-                Ok(Committed::Session(_, record)) if !self.quiet => self.live.event(&record),
-                Ok(Committed::Project(record)) if !self.json && !self.quiet => {
-                    self.live.project(&record);
-                }
-                Ok(_) => {}
-                Err(TryRecvError::Lagged(lost)) => console::hint(&format!(
-                    "{lost} events went by too fast to show; they are in the log."
-                )),
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
-            }
-        }
-    }
+    Ok(Watched::Halted(halted?))
 }

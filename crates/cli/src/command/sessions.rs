@@ -8,11 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Ending, Event, ProjectEvent, Record, StreamId, Usage};
-use toolgate_kernel::fold::{Project, Session, Stay};
+use toolgate_kernel::event::{Ending, Event, Record, StreamId, Usage};
+use toolgate_kernel::fold::{Session, Stay};
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
-use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
 
 use super::run::{self, How};
@@ -20,6 +19,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::project::{Log, Place, block_on};
+use crate::reading::{self, Read};
 use crate::summary::Summary;
 
 #[derive(Args)]
@@ -57,7 +57,7 @@ enum What {
         #[command(flatten)]
         how: How,
     },
-    /// Plays a session's log again: nothing runs, and what it adds up to must be the same.
+    /// Plays a session's log again. Nothing runs; the log must end at its signed head.
     Replay {
         /// The session.
         session: String,
@@ -171,31 +171,6 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     })
 }
 
-async fn project(store: &dyn Store) -> Result<Project> {
-    let mut project = Project::default();
-    let apply = |record: Record<ProjectEvent>, _: &_| project.apply(&record);
-    read_from(store, &StreamId::Project, Tip::START, apply).await?;
-    Ok(project)
-}
-
-async fn session(
-    store: &dyn Store,
-    id: &SessionId,
-    mut each: impl FnMut(Record<Event>),
-) -> Result<(Session, Tip)> {
-    let mut session = Session::new(id.clone());
-    let stream = StreamId::Session(id.clone());
-    let tip = read_from(store, &stream, Tip::START, |record, _| {
-        session.apply(&record);
-        each(record);
-    })
-    .await?;
-    if tip.seq == 0 {
-        bail!("there is no session {id}; `toolgate sessions list` shows those there are");
-    }
-    Ok((session, tip))
-}
-
 fn glance(session: &Session) -> Glance {
     Glance {
         session: session.id.clone(),
@@ -214,10 +189,10 @@ fn glance(session: &Session) -> Glance {
 }
 
 async fn list(store: &dyn Store, json: bool) -> Result<Exit> {
-    let (project, mut exit) = (project(store).await?, Exit::Done);
+    let (project, mut exit) = (reading::project(store).await?, Exit::Done);
     for id in &project.sessions {
-        let glance = match session(store, id, drop).await {
-            Ok((session, _)) => glance(&session),
+        let glance = match reading::session(store, id).await {
+            Ok(session) => glance(&session),
             // One that cannot be read keeps nobody from seeing the others.
             Err(error) => {
                 exit = Exit::Failed;
@@ -263,9 +238,8 @@ fn state_word(glance: &Glance) -> &'static str {
 async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<Exit> {
     let id = SessionId::parse(id)?;
     let live = Live::of_log(if verbose { Detail::Full } else { Detail::Lines });
-    let mut records = Vec::new();
-    let (session, _) = session(store, &id, |record| records.push(record)).await?;
-    let (glance, summary) = (glance(&session), Summary::read(store, &id).await?);
+    let Read { session, records, .. } = reading::records(store, &id).await?;
+    let (glance, summary) = (glance(&session), Summary::of(&records));
     if json {
         console::json(&Shown { glance, history: history(&session), summary });
         return Ok(Exit::Done);
@@ -287,11 +261,10 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
     Ok(Exit::Done)
 }
 
-/// Plays the log again, event by event, and compares what it adds up to with the checkpointed fold.
+/// Plays the log again, event by event, and looks whether it ends at its signed head.
 async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> {
     let (id, live) = (SessionId::parse(id)?, Live::of_log(Detail::Lines));
-    let mut records = Vec::new();
-    let (session, tip) = session(log.store.as_ref(), &id, |record| records.push(record)).await?;
+    let Read { session, records, tip } = reading::records(log.store.as_ref(), &id).await?;
     for record in &records {
         if json {
             console::json(record);
@@ -318,10 +291,9 @@ async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> 
 
 async fn export(store: &dyn Store, id: &str) -> Result<Exit> {
     let id = SessionId::parse(id)?;
-    let mut records = Vec::new();
-    let (session, tip) = session(store, &id, |record| records.push(record)).await?;
+    let Read { session, records, tip } = reading::records(store, &id).await?;
     let (state, state_hash) = session.export();
-    let (project, project_hash) = project(store).await?.export();
+    let (project, project_hash) = reading::project(store).await?.export();
     let head = tip.hash;
     let export =
         Export { version: 1, session: id, head, records, state, state_hash, project, project_hash };

@@ -182,8 +182,8 @@ impl Driver {
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
         self.enter_open()?;
-        self.tick();
         if self.crew.agent.toolset.projections().next().is_some() {
+            self.tick();
             self.runtime.catch_up().await?;
             self.take_in().await?;
         }

@@ -62,9 +62,9 @@ impl Driver {
             match step {
                 Step::OpenIteration(opening) => self.open_iteration(opening)?,
                 Step::CloseIteration(closed) => {
-                    let note = closed.note.clone();
+                    let (note, failed) = (closed.note.clone(), closed.closing == Closing::Failed);
                     self.note(&Actor::System, Event::IterationClosed(closed))?;
-                    if failures > 0 && !self.retry(failures).await? {
+                    if failed && !self.retry(failures).await? {
                         let times = if failures == 1 { "time" } else { "times in a row" };
                         let reason = format!("the model failed {failures} {times}: {note}");
                         return Ok(Halt::ModelFailed(reason));

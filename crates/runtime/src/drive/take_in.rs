@@ -159,8 +159,8 @@ impl Driver {
         if self.unreadable.insert(path, found) == Some(found) || self.session.ended.is_some() {
             return Ok(());
         }
-        let note =
-            format!("{path} was edited and cannot be taken in: {reason} It was left as it is.");
+        let reason = reason.trim_end_matches('.');
+        let note = format!("{path} cannot be taken in: {reason}. It was left as it is.");
         let path = path.to_owned();
         let event = Event::FileConflicted { call: None, path, found, note };
         self.note(&Actor::System, event)?;
