@@ -6,6 +6,7 @@
 pub mod actor;
 pub mod agent;
 pub mod budget;
+pub mod calling;
 pub mod config;
 pub mod digest;
 pub mod envelope;

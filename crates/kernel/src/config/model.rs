@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::secret::Secret;
-use crate::agent::ToolCalling;
+use crate::calling::ToolCalling;
 use crate::limits::Limits;
 use crate::names::{NameRefusal, ToolName};
 
@@ -266,6 +266,7 @@ impl ToolCallingText {
             disabled: self.tool_use_mode == Some(ToolUseMode::Disabled),
             allow: allow.map(|names| tools("tool_allowlist", names)),
             deny: tools("tool_denylist", deny),
+            ..ToolCalling::default()
         }
     }
 
