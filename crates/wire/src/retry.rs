@@ -130,11 +130,11 @@ impl Retries {
 
 /// Chance, from a seed that is handed in.
 #[derive(Debug)]
-pub struct Dice(AtomicU64);
+pub(crate) struct Dice(AtomicU64);
 
 impl Dice {
     /// Dice that always fall the same way for the same seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 

@@ -5,159 +5,66 @@ use serde_json::Value;
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::time::Timestamp;
 
-/// What a server says went wrong. Untrusted: it is shown only through a veil.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Words {
-    /// The sentence.
-    pub(crate) message: String,
-    /// The words that programs read: code, type and status, in lower case.
-    marks: Vec<String>,
-    /// A status that stands in the body, where the head said 200.
-    status: Option<u16>,
-    /// Milliseconds the body asks to wait.
-    wait_ms: Option<u64>,
+use crate::dialect::WireFault;
+
+/// What an answer with an error status means. The reason quotes the server: it is shown only
+/// through a veil.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) kind: FaultKind,
+    pub(crate) reason: String,
 }
 
-/// There is no money, whatever the status is.
-const BILLING: &[&str] = &[
-    "insufficient_quota",
-    "credit_balance_exhausted",
-    "enforced_spend_limit_reached",
-    "spend_limit_reached",
-    "spending_limit_reached",
-    "usage_limit_reached",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "billing_error",
-    "insufficient_balance",
-    "insufficient_credits",
-    "payment_required",
-];
-
-/// Sentences of providers that give no code of their own for it.
-const BILLING_WORDS: &[&str] = &[
-    "credit balance is too low",
-    "reached your specified api usage limits",
-    "insufficient credits",
-    "insufficient balance",
-    "exceeded your current quota, please check your plan and billing",
-];
-
-/// The request is longer than the model takes, though the status says only that it is bad.
-const TOO_LONG: &[&str] =
-    &["context_length_exceeded", "request_too_large", "string_above_max_length"];
-
-const TOO_LONG_WORDS: &[&str] =
-    &["prompt is too long", "maximum context length", "exceeds the available context size"];
-
-impl Words {
-    /// What a body says; HTML and what is no JSON says nothing.
-    pub(crate) fn read(body: &[u8]) -> Self {
-        let value = serde_json::from_slice(body).unwrap_or(Value::Null);
-        Self::of(&value).unwrap_or_default()
-    }
-
-    /// What an answer says went wrong; nothing when it says nothing of the kind.
-    pub(crate) fn of(body: &Value) -> Option<Self> {
-        // Gemini answers a list with one error in it when it was asked to stream.
-        let body = body.as_array().and_then(|items| items.first()).unwrap_or(body);
-        let error = match body.get("error")? {
-            Value::Null => return None,
-            Value::String(message) => {
-                return Some(Self { message: message.clone(), ..Self::default() });
-            }
-            error => error,
+impl Refused {
+    /// Reads the body as far as it came. HTML, and whatever is no JSON, is never quoted.
+    pub(crate) fn read(status: u16, body: &[u8]) -> Self {
+        let body = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let Some(told) = WireFault::told(&body) else {
+            let reason = format!("the server answered {status} and gives no reason");
+            return Self { kind: by_status(status), reason };
         };
-        let mut words = Self::default();
-        let texts = ["message", "code", "type", "status"].map(|key| error.get(key));
-        if let [Some(Value::String(message)), ..] = texts {
-            words.message.clone_from(message);
-        }
-        for found in texts.into_iter().skip(1).flatten() {
-            match found {
-                Value::String(mark) => words.marks.push(mark.to_lowercase()),
-                Value::Number(code) => words.status = code.as_u64().and_then(status),
-                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
-            }
-        }
-        words.wait_ms = error.get("details").and_then(retry_delay);
-        Some(words)
-    }
-
-    /// Which kind of fault it is. `status` is the one of the head.
-    pub(crate) fn kind(&self, status: u16) -> FaultKind {
-        let status = if status < 400 { self.status.unwrap_or(status) } else { status };
-        let sentence = self.message.to_lowercase();
-        let marked = |list: &[&str]| self.marks.iter().any(|mark| list.contains(&mark.as_str()));
-        let said = |list: &[&str]| list.iter().any(|words| sentence.contains(words));
-        if status == 402 || marked(BILLING) || said(BILLING_WORDS) {
-            return FaultKind::Billing;
-        }
-        if status == 413 || marked(TOO_LONG) || said(TOO_LONG_WORDS) {
-            return FaultKind::TooLarge;
-        }
-        self.by_mark().unwrap_or(match status {
-            401 | 403 => FaultKind::Unauthorized,
-            404 => FaultKind::NotFound,
-            408 => FaultKind::TimedOut,
-            409 | 425 | 500.. => FaultKind::Overloaded,
-            429 => FaultKind::RateLimited,
-            400..=499 => FaultKind::BadRequest,
-            0..=399 => FaultKind::Unreadable,
-        })
-    }
-
-    fn by_mark(&self) -> Option<FaultKind> {
-        self.marks.iter().find_map(|mark| match mark.as_str() {
-            "rate_limit_error" | "rate_limit_exceeded" | "resource_exhausted" => {
-                Some(FaultKind::RateLimited)
-            }
-            "overloaded_error" | "api_error" | "server_error" | "unavailable" | "internal" => {
-                Some(FaultKind::Overloaded)
-            }
-            "authentication_error"
-            | "permission_error"
-            | "invalid_api_key"
-            | "unauthenticated"
-            | "permission_denied" => Some(FaultKind::Unauthorized),
-            "not_found_error" | "model_not_found" | "not_found" => Some(FaultKind::NotFound),
-            "timeout_error" | "deadline_exceeded" => Some(FaultKind::TimedOut),
-            _ => None,
-        })
-    }
-
-    /// The sentence, or what the status alone says.
-    pub(crate) fn sentence(&self, status: u16) -> String {
-        let mark = self.marks.first().map(|mark| format!(" ({mark})")).unwrap_or_default();
-        let message = self.message.trim();
-        let message = if message.is_empty() { "it gives no reason" } else { message };
-        if status >= 400 {
-            format!("the server answered {status}{mark}: {message}")
-        } else {
-            format!("the server answered with an error{mark}: {message}")
-        }
+        let rest = told.reason.strip_prefix("the server answered with an error");
+        let reason = match rest {
+            Some(rest) => format!("the server answered {status}{rest}"),
+            None => told.reason,
+        };
+        Self { kind: kind(status, told.kind), reason }
     }
 }
 
-fn status(code: u64) -> Option<u16> {
-    u16::try_from(code).ok().filter(|code| (400..600).contains(code))
+/// The status says what kind of fault it is, and the body where the status is too general.
+fn kind(status: u16, told: FaultKind) -> FaultKind {
+    let by_status = by_status(status);
+    match told {
+        // Providers send these with many a status.
+        FaultKind::Billing | FaultKind::TooLarge => told,
+        // An error that says nothing is taken for trouble, but here the status says otherwise.
+        FaultKind::Overloaded => by_status,
+        _ if by_status == FaultKind::BadRequest => told,
+        _ => by_status,
+    }
 }
 
-/// Gemini's `retryDelay: "34s"`.
-fn retry_delay(details: &Value) -> Option<u64> {
-    let delay = details.as_array()?.iter().find_map(|detail| detail.get("retryDelay"))?;
-    let seconds: f64 = delay.as_str()?.strip_suffix('s')?.parse().ok()?;
-    let wait = std::time::Duration::try_from_secs_f64(seconds).ok()?;
-    u64::try_from(wait.as_millis()).ok()
+fn by_status(status: u16) -> FaultKind {
+    match status {
+        401 | 403 => FaultKind::Unauthorized,
+        402 => FaultKind::Billing,
+        404 => FaultKind::NotFound,
+        408 => FaultKind::TimedOut,
+        413 => FaultKind::TooLarge,
+        429 => FaultKind::RateLimited,
+        409 | 425 | 500.. => FaultKind::Overloaded,
+        0..=499 => FaultKind::BadRequest,
+    }
 }
 
 /// Milliseconds a server asks to wait; nothing when it asks for none or in no words we know.
-pub(crate) fn wait_ms(headers: &HeaderMap, words: &Words, now: Timestamp) -> Option<u64> {
+pub(crate) fn wait_ms(headers: &HeaderMap, body: &[u8], now: Timestamp) -> Option<u64> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let in_ms = header("retry-after-ms").and_then(whole);
     in_ms
         .or_else(|| header(RETRY_AFTER.as_str()).and_then(|text| retry_after(text, now)))
-        .or(words.wait_ms)
+        .or_else(|| retry_delay(body))
         .or_else(|| header("x-ratelimit-reset").and_then(|text| reset(text, now)))
 }
 
@@ -187,6 +94,17 @@ fn reset(text: &str, now: Timestamp) -> Option<u64> {
     Some(Timestamp(i64::try_from(moment).ok()?).ms_since(now))
 }
 
+/// Gemini's `retryDelay: "34s"`.
+fn retry_delay(body: &[u8]) -> Option<u64> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let body = body.as_array().and_then(|items| items.first()).unwrap_or(&body);
+    let details = body.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay"))?;
+    let seconds: f64 = delay.as_str()?.strip_suffix('s')?.parse().ok()?;
+    let wait = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+    u64::try_from(wait.as_millis()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,59 +117,48 @@ mod tests {
         use FaultKind as K;
         let table: &[(u16, &str, K)] = &[
             (429, r#"{"error":{"message":"slow down","type":"requests"}}"#, K::RateLimited),
-            (
-                429,
-                r#"{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}"#,
-                K::Billing,
-            ),
+            (429, r#"{"error":{"code":"insufficient_quota"}}"#, K::Billing),
             (429, r#"{"error":{"code":"credit_balance_exhausted"}}"#, K::Billing),
             (
                 429,
                 r#"{"type":"error","error":{"type":"enforced_spend_limit_reached"}}"#,
                 K::Billing,
             ),
-            (
-                400,
-                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#,
-                K::Billing,
-            ),
+            (400, r#"{"error":{"message":"Your credit balance is too low."}}"#, K::Billing),
             (402, r#"{"error":{"code":402,"message":"Insufficient credits"}}"#, K::Billing),
             (402, "", K::Billing),
             (529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, K::Overloaded),
-            (200, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, K::Overloaded),
-            (200, r#"{"error":{"code":502,"message":"upstream"}}"#, K::Overloaded),
-            (200, r#"{"error":{"code":429,"message":"upstream"}}"#, K::RateLimited),
-            (200, r#"{"error":{"message":"something"}}"#, K::Unreadable),
             (502, "<html><body>nginx</body></html>", K::Overloaded),
-            (500, "", K::Overloaded),
+            (500, r#"{"error":{"type":"invalid_request_error"}}"#, K::Overloaded),
             (503, r#"[{"error":{"code":503,"status":"UNAVAILABLE"}}]"#, K::Overloaded),
             (401, r#"{"error":{"code":"invalid_api_key"}}"#, K::Unauthorized),
             (403, "", K::Unauthorized),
-            (404, r#"{"error":{"code":"model_not_found"}}"#, K::NotFound),
+            (404, r#"{"error":{"type":"invalid_request_error"}}"#, K::NotFound),
+            (400, r#"{"error":{"code":"model_not_found"}}"#, K::NotFound),
             (400, r#"{"error":{"message":"bad tool schema"}}"#, K::BadRequest),
             (400, r#"{"error":{"code":"context_length_exceeded"}}"#, K::TooLarge),
-            (400, r#"{"error":{"message":"prompt is too long: 9 tokens > 8"}}"#, K::TooLarge),
             (413, "", K::TooLarge),
             (422, "", K::BadRequest),
             (408, "", K::TimedOut),
             (418, r#"{"error":"I am a teapot"}"#, K::BadRequest),
         ];
         for (status, body, kind) in table {
-            assert_eq!(Words::read(body.as_bytes()).kind(*status), *kind, "{status} {body}");
+            assert_eq!(Refused::read(*status, body.as_bytes()).kind, *kind, "{status} {body}");
         }
     }
 
     #[test]
-    fn what_is_no_error_is_none() {
-        for body in ["{}", r#"{"error":null,"choices":[]}"#, "[]", "3"] {
-            assert_eq!(Words::of(&serde_json::from_str(body).unwrap()), None, "{body}");
+    fn what_a_server_says_is_quoted_and_a_page_is_not() {
+        let table = [
+            (
+                "<html><script>alert(1)</script></html>",
+                "the server answered 502 and gives no reason",
+            ),
+            (r#"{"error":{"code":"x","message":"why"}}"#, "the server answered 502 (x): why"),
+        ];
+        for (body, reason) in table {
+            assert_eq!(Refused::read(502, body.as_bytes()).reason, reason);
         }
-    }
-
-    #[test]
-    fn html_is_never_quoted() {
-        let words = Words::read(b"<html><script>alert(1)</script></html>");
-        assert_eq!(words.sentence(502), "the server answered 502: it gives no reason");
     }
 
     #[test]
@@ -274,11 +181,9 @@ mod tests {
         for (name, value, wanted) in table {
             let mut headers = HeaderMap::new();
             headers.insert(*name, value.parse().unwrap());
-            let found = wait_ms(&headers, &Words::default(), NOW);
-            assert_eq!(found, *wanted, "{name}: {value}");
+            assert_eq!(wait_ms(&headers, b"", NOW), *wanted, "{name}: {value}");
         }
         let body = r#"{"error":{"code":429,"details":[{"a":1},{"retryDelay":"1.5s"}]}}"#;
-        let words = Words::read(body.as_bytes());
-        assert_eq!(wait_ms(&HeaderMap::new(), &words, NOW), Some(1_500));
+        assert_eq!(wait_ms(&HeaderMap::new(), body.as_bytes(), NOW), Some(1_500));
     }
 }

@@ -5,6 +5,7 @@
 
 mod fault;
 mod gather;
+mod headers;
 mod options;
 mod picture;
 mod shared;
@@ -17,6 +18,7 @@ use toolgate_runtime::port::Reply;
 
 pub use fault::WireFault;
 pub use gather::{Gather, Gathering};
+pub use headers::Headers;
 pub use options::{Capabilities, Options};
 use unbuilt as anthropic;
 use unbuilt as chat;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use hyper::{Method, Request, Uri, Version};
 use tokio::time::Instant;
 
@@ -173,10 +173,29 @@ impl Answer {
         Ok(self)
     }
 
+    /// Whether the server says that the body is one JSON value.
+    pub(crate) fn is_json(&self) -> bool {
+        let kind = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        kind.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"))
+    }
+
     /// The next bytes; nothing at the end, and then the connection is free for others.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
+        self.chunk_within(self.idle_ms).await
+    }
+
+    /// Waits for the end of a body of which nothing more is wanted, so that its connection can be
+    /// used again. One that does not end soon is closed.
+    pub(crate) async fn drain(&mut self, ms: u64) {
+        let end = after(tokio::time::Instant::now(), ms);
+        self.whole = (end.min(self.whole.0), ms);
+        while let Ok(Some(_)) = self.chunk_within(ms).await {}
+    }
+
+    /// The next bytes, if they come in so many milliseconds.
+    pub(crate) async fn chunk_within(&mut self, ms: u64) -> Result<Option<Bytes>, HttpFault> {
         let Some(connection) = &mut self.connection else { return Ok(None) };
-        let (deadline, what, ms) = nearer(self.whole, self.idle_ms, "the next byte of the answer");
+        let (deadline, what, ms) = nearer(self.whole, ms, "the next byte of the answer");
         let reading = connection.read(&mut self.body);
         let chunk = until(deadline, what, ms, reading).await.flatten();
         if !matches!(chunk, Ok(Some(_)))
