@@ -3,10 +3,15 @@
 //! A dialect is a module with the same few functions: `frame`, `opening`, `turn`, `closing`,
 //! `decode` and `gather`. All are pure.
 
+mod chat;
 mod fault;
 mod gather;
+mod names;
 mod options;
 mod picture;
+mod responses;
+pub mod rules;
+mod schema;
 mod shared;
 mod unbuilt;
 
@@ -19,9 +24,7 @@ pub use fault::WireFault;
 pub use gather::{Gather, Gathering};
 pub use options::{Capabilities, Options};
 use unbuilt as anthropic;
-use unbuilt as chat;
 use unbuilt as gemini;
-use unbuilt as responses;
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
