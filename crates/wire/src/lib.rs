@@ -1,3 +1,6 @@
 //! Models for toolgate. Each one answers a plan with a reply and knows nothing else.
 
+pub mod dialect;
 pub mod script;
+pub mod sse;
+pub mod transform;
