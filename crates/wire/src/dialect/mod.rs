@@ -3,10 +3,15 @@
 //! A dialect is a module with the same few functions: `frame`, `opening`, `turn`, `closing`,
 //! `decode` and `gather`. All are pure.
 
+mod anthropic;
 mod fault;
 mod gather;
+mod gemini;
+mod headers;
+mod names;
 mod options;
 mod picture;
+pub mod schema;
 mod shared;
 mod unbuilt;
 
@@ -17,10 +22,9 @@ use toolgate_runtime::port::Reply;
 
 pub use fault::WireFault;
 pub use gather::{Gather, Gathering};
+pub use headers::Headers;
 pub use options::{Capabilities, Options};
-use unbuilt as anthropic;
 use unbuilt as chat;
-use unbuilt as gemini;
 use unbuilt as responses;
 
 /// How a model is spoken to.
