@@ -21,7 +21,7 @@ pub enum Step {
     /// Close the open iteration.
     CloseIteration(Box<IterationClosed>),
     /// Send a request to the model.
-    AskModel(Plan),
+    AskModel(Box<Plan>),
     /// Judge calls that were received, in order.
     Judge(Vec<Arc<RawCall>>),
     /// Ask a person about a call.
@@ -73,7 +73,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
                     let row = Row { lap, phase, closing, note };
                     Step::CloseIteration(Box::new(row.closed(agent, world)))
                 }
-                None => Step::AskModel(plan(agent, session, lap, phase, tokens)),
+                None => Step::AskModel(Box::new(plan(agent, session, lap, phase, tokens))),
             }
         }
         None => match over.or_else(|| finished(agent, world)) {

@@ -150,7 +150,8 @@ fn an_altered_export_is_refused() {
 fn usage_beyond_all_bounds_stays_at_the_bound() {
     let mut session = Session::new(session_id());
     for seq in 1..=3 {
-        let usage = Usage { input_tokens: u64::MAX, output_tokens: u64::MAX, ..Usage::default() };
+        let (input_tokens, output_tokens) = (u64::MAX, u64::MAX);
+        let usage = Usage { input_tokens, output_tokens, cached_tokens: 7, ..Usage::default() };
         let event = Event::ModelReplied {
             turn: seq,
             text: String::new(),

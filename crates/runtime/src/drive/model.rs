@@ -177,7 +177,7 @@ impl Driver {
         self.note(&Actor::System, event)
     }
 
-    async fn ask_model(&mut self, plan: Plan, tap: Tap<'_>) -> Result<Asked, DriveFault> {
+    async fn ask_model(&mut self, plan: Box<Plan>, tap: Tap<'_>) -> Result<Asked, DriveFault> {
         let Some(provider) = self.crew.provider.clone() else {
             return Ok(Asked::Useless("no model is configured".to_owned()));
         };
