@@ -11,6 +11,8 @@ mod headers;
 mod names;
 mod options;
 mod picture;
+#[cfg(test)]
+mod sample;
 pub mod schema;
 mod shared;
 mod unbuilt;
