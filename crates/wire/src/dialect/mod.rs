@@ -4,6 +4,7 @@
 //! `decode` and `gather`. All are pure.
 
 mod anthropic;
+mod chat;
 mod fault;
 mod gather;
 mod gemini;
@@ -11,11 +12,12 @@ mod headers;
 mod names;
 mod options;
 mod picture;
+mod responses;
+pub mod rules;
 #[cfg(test)]
 mod sample;
 pub mod schema;
 mod shared;
-mod unbuilt;
 
 use serde_json::{Map, Value};
 use toolgate_kernel::fold::Turn;
@@ -26,8 +28,6 @@ pub use fault::WireFault;
 pub use gather::{Gather, Gathering};
 pub use headers::Headers;
 pub use options::{Capabilities, Options};
-use unbuilt as chat;
-use unbuilt as responses;
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
