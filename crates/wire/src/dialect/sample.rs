@@ -97,6 +97,13 @@ pub(super) fn options(model: &str) -> Options {
     Options { model: model.into(), ..Options::default() }
 }
 
+/// The whole request, which breaks no rule of its dialect.
+pub(super) fn encoded(dialect: Dialect, plan: &Plan, options: &Options) -> Request {
+    let request = dialect.encode(plan, options);
+    assert_eq!(super::rules::broken(dialect, &request.body), None, "{:?}", request.body);
+    request
+}
+
 /// The messages of a request.
 pub(super) fn messages(request: &Request) -> &[Value] {
     let key = if request.body.contains_key("contents") { "contents" } else { "messages" };

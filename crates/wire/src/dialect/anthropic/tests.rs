@@ -7,7 +7,9 @@ use toolgate_kernel::plan::{Choice, OutputShape, ShapeMode};
 
 use crate::dialect::Dialect::Anthropic;
 use crate::dialect::Options;
-use crate::dialect::sample::{answered, messages, options, plan, sse, streamed, with_picture};
+use crate::dialect::sample::{
+    answered, encoded, messages, options, plan, sse, streamed, with_picture,
+};
 
 fn body(reason: &str, content: Value) -> Value {
     json!({ "type": "message", "role": "assistant", "content": content, "stop_reason": reason,
@@ -97,7 +99,7 @@ fn thoughts_come_back_unchanged_and_in_order() {
     let mut plan = plan();
     answered(&mut plan, reply, &["Before."]);
     plan.feedback.push("After.".into());
-    let request = Anthropic.encode(&plan, &options("claude"));
+    let request = encoded(Anthropic, &plan, &options("claude"));
     let mut kept = content.as_array().unwrap().clone();
     // Blank words and unsigned thoughts are refused; ids are ours.
     kept.remove(7);
@@ -133,7 +135,7 @@ fn a_reply_that_no_longer_holds_keeps_its_thoughts() {
     reply.calls.truncate(1);
     let mut plan = plan();
     answered(&mut plan, reply, &[]);
-    let request = Anthropic.encode(&plan, &options("claude"));
+    let request = encoded(Anthropic, &plan, &options("claude"));
     assert_eq!(
         messages(&request)[1]["content"],
         json!([
@@ -152,7 +154,7 @@ fn what_another_dialect_kept_is_not_sent() {
     reply.native.as_mut().unwrap().dialect = "responses".into();
     let mut plan = plan();
     answered(&mut plan, reply, &[]);
-    let request = Anthropic.encode(&plan, &options("claude"));
+    let request = encoded(Anthropic, &plan, &options("claude"));
     assert_eq!(messages(&request)[1]["content"], json!([{ "type": "text", "text": "Words." }]));
 }
 
@@ -167,7 +169,7 @@ fn the_frame_says_everything_else() {
     let mut plan = plan();
     plan.tools.truncate(1);
     with_picture(&mut plan);
-    let request = Anthropic.encode(&plan, &options);
+    let request = encoded(Anthropic, &plan, &options);
     assert_eq!(request.path, "/messages");
     assert_eq!(
         Value::Object(request.body),
@@ -215,19 +217,19 @@ fn which_tool_is_asked_for() {
     ] {
         let mut plan = plan();
         plan.choice = choice;
-        assert_eq!(Anthropic.encode(&plan, options).body["tool_choice"], wanted);
+        assert_eq!(encoded(Anthropic, &plan, options).body["tool_choice"], wanted);
     }
-    assert_eq!(Anthropic.encode(&plan(), &thoughtful).body["max_tokens"], json!(10_192));
+    assert_eq!(encoded(Anthropic, &plan(), &thoughtful).body["max_tokens"], json!(10_192));
 }
 
 #[test]
 fn a_talk_with_calls_has_tools_even_when_none_may_be_called() {
     let mut plan = plan();
     plan.tools.clear();
-    assert!(!Anthropic.encode(&plan, &options("c")).body.contains_key("tools"));
+    assert!(!encoded(Anthropic, &plan, &options("c")).body.contains_key("tools"));
     let reply = Anthropic.decode(&body("tool_use", json!([call("a", "read_file")]))).unwrap();
     answered(&mut plan, reply, &[]);
-    let body = Anthropic.encode(&plan, &options("c")).body;
+    let body = encoded(Anthropic, &plan, &options("c")).body;
     assert_eq!(body["tools"].as_array().unwrap().len(), 2);
     assert_eq!(body["tool_choice"], json!({ "type": "none" }));
 }
@@ -248,7 +250,7 @@ fn a_form_is_asked_for_when_it_can_be_enforced() {
     ] {
         let mut plan = plan();
         plan.shape = Some(OutputShape { name: "s".into(), mode, schema }.into());
-        let body = Anthropic.encode(&plan, &options("c")).body;
+        let body = encoded(Anthropic, &plan, &options("c")).body;
         assert_eq!(body.get("output_config").cloned().unwrap_or_default(), wanted);
     }
 }
@@ -263,7 +265,7 @@ fn a_pause_ends_with_the_reply_itself() {
     let paused = Anthropic.decode(&body("pause_turn", content.clone())).unwrap();
     assert_eq!(paused.finish, Finish::Paused);
     answered(&mut plan, paused, &[]);
-    let request = Anthropic.encode(&plan, &options("c"));
+    let request = encoded(Anthropic, &plan, &options("c"));
     assert_eq!(messages(&request).len(), 2);
     assert_eq!(messages(&request)[1], json!({ "role": "assistant", "content": content }));
 }
@@ -295,7 +297,7 @@ fn arguments_that_cannot_be_read_are_shown_as_written() {
         assert_eq!(reply.calls[0].args, args);
         let mut plan = plan();
         answered(&mut plan, reply, &[]);
-        let request = Anthropic.encode(&plan, &options("c"));
+        let request = encoded(Anthropic, &plan, &options("c"));
         assert_eq!(messages(&request)[1]["content"][0]["input"], sent);
     }
 }

@@ -7,7 +7,9 @@ use toolgate_kernel::plan::{Choice, OutputShape, ShapeMode};
 
 use crate::dialect::Dialect::Gemini;
 use crate::dialect::Options;
-use crate::dialect::sample::{answered, messages, options, plan, sse, streamed, with_picture};
+use crate::dialect::sample::{
+    answered, encoded, messages, options, plan, sse, streamed, with_picture,
+};
 
 fn body(reason: &str, parts: Value) -> Value {
     json!({
@@ -103,7 +105,7 @@ fn signatures_come_back_on_the_parts_they_came_on() {
     let mut plan = plan();
     answered(&mut plan, reply, &["Before."]);
     plan.feedback.push("After.".into());
-    let request = Gemini.encode(&plan, &options("gemini-3-pro"));
+    let request = encoded(Gemini, &plan, &options("gemini-3-pro"));
     let mut kept = parts.as_array().unwrap().clone();
     kept.remove(3);
     let failed = plan.turns[0].told.values().nth(1).unwrap().envelope.to_json();
@@ -130,7 +132,7 @@ fn ids_are_sent_back_where_they_came() {
     let reply = Gemini.decode(&body("STOP", json!([with_id("x"), with_id("x")]))).unwrap();
     let mut plan = plan();
     answered(&mut plan, reply, &[]);
-    let request = Gemini.encode(&plan, &options("gemini-2.5-pro"));
+    let request = encoded(Gemini, &plan, &options("gemini-2.5-pro"));
     let ids = |at: usize, kind: &str| -> Vec<String> {
         let parts = messages(&request)[at]["parts"].as_array().unwrap();
         parts.iter().map(|part| part[kind]["id"].as_str().unwrap().to_owned()).collect()
@@ -148,7 +150,7 @@ fn calls_of_another_model_are_marked_where_signatures_are_wanted() {
         ("gemini-3-pro", json!("skip_thought_signature_validator")),
         ("gemini-2.5-pro", Value::Null),
     ] {
-        let request = Gemini.encode(&plan, &options(model));
+        let request = encoded(Gemini, &plan, &options(model));
         let sent = &messages(&request)[1]["parts"];
         assert_eq!(sent[0].get("thoughtSignature").cloned().unwrap_or_default(), signature);
         assert_eq!(sent[1], parts[1]);
@@ -161,7 +163,7 @@ fn the_frame_says_everything_else() {
     plan.tools.truncate(1);
     with_picture(&mut plan);
     let options = Options { output_tokens_max: Some(99), ..options("gemini-x") };
-    let request = Gemini.encode(&plan, &options);
+    let request = encoded(Gemini, &plan, &options);
     assert_eq!(request.path, "/models/gemini-x:generateContent");
     assert_eq!(
         Value::Object(request.body),
@@ -203,7 +205,7 @@ fn which_tools_may_be_called() {
         let mut plan = plan();
         plan.tools.truncate(shown);
         plan.choice = choice;
-        let body = Gemini.encode(&plan, options).body;
+        let body = encoded(Gemini, &plan, options).body;
         assert_eq!(body["toolConfig"], wanted);
         let declarations = body["tools"][0]["functionDeclarations"].as_array().unwrap();
         assert_eq!(declarations.len(), declared);
@@ -216,11 +218,11 @@ fn a_form_and_tools_are_never_in_one_request() {
     let mut plan = plan();
     let shape = |mode| OutputShape { name: "s".into(), mode, schema: schema.clone() };
     plan.shape = Some(shape(ShapeMode::JsonSchema).into());
-    let body = Gemini.encode(&plan, &options("g")).body;
+    let body = encoded(Gemini, &plan, &options("g")).body;
     assert!(body.contains_key("tools") && !body.contains_key("generationConfig"));
     plan.tools.clear();
     answered(&mut plan, Gemini.decode(&self::body("STOP", json!([call("x")]))).unwrap(), &[]);
-    let body = Gemini.encode(&plan, &options("g")).body;
+    let body = encoded(Gemini, &plan, &options("g")).body;
     assert!(!body.contains_key("tools"));
     let sent = json!({ "type": "object",
         "properties": { "a": { "type": "string", "enum": ["x"] } } });
@@ -229,7 +231,7 @@ fn a_form_and_tools_are_never_in_one_request() {
         json!({ "responseMimeType": "application/json", "responseJsonSchema": sent })
     );
     plan.shape = Some(shape(ShapeMode::JsonObject).into());
-    let body = Gemini.encode(&plan, &options("g")).body;
+    let body = encoded(Gemini, &plan, &options("g")).body;
     assert_eq!(body["generationConfig"], json!({ "responseMimeType": "application/json" }));
 }
 
