@@ -14,6 +14,8 @@ mod options;
 mod picture;
 mod responses;
 pub mod rules;
+#[cfg(test)]
+mod sample;
 pub mod schema;
 mod shared;
 

@@ -3,6 +3,8 @@
 mod decode;
 mod encode;
 mod gather;
+#[cfg(test)]
+mod tests;
 
 pub(super) use decode::decode;
 pub(super) use encode::{closing, frame, opening, turn};

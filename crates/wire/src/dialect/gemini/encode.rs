@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{lettered, object};
 use crate::dialect::schema::{Surface, sent};
-use crate::dialect::shared::{Beside, results};
+use crate::dialect::shared::{Beside, MADE_UP, results};
 use crate::dialect::{Frame, Options, picture};
 
 /// What stands for the signature of a call that the model did not sign, as Google documents it.
@@ -217,7 +217,8 @@ fn result(call: &RawCall, text: &str, key: &str) -> Value {
 
 /// The provider's own id, where it gave one. Without ids the order counts.
 fn put_id(map: &mut Map<String, Value>, call: &RawCall) {
-    if let Some(alias) = call.alias.as_deref().filter(|alias| !alias.is_empty()) {
+    let given = |alias: &&str| !alias.is_empty() && !alias.starts_with(MADE_UP);
+    if let Some(alias) = call.alias.as_deref().filter(given) {
         map.insert("id".to_owned(), json!(alias));
     }
 }
