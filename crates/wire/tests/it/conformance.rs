@@ -173,3 +173,37 @@ fn every_case_says_what_it_shows() {
         }
     }
 }
+
+#[test]
+fn a_model_is_asked_for_what_it_takes() {
+    let (plan, options) = (cases().remove(0).1.plan(), Options::default());
+    let frame = |dialect: Dialect, model: &str| {
+        let (model, tokens) = (model.to_owned(), Some(9));
+        dialect.frame(&plan, &Options { model, output_tokens_max: tokens, ..options.clone() }).body
+    };
+    for (model, thinks) in [
+        ("gpt-5-mini", true),
+        ("openai/o3", true),
+        ("gpt-4o", false),
+        ("gpt-5-chat-latest", false),
+        ("olmo-2", false),
+    ] {
+        let chat = frame(Dialect::Chat, model);
+        assert_eq!(chat.contains_key("max_completion_tokens"), thinks, "{model}");
+        assert_eq!(chat.contains_key("max_tokens"), !thinks, "{model}");
+        let responses = frame(Dialect::Responses, model);
+        assert_eq!(responses.contains_key("include"), thinks, "{model}");
+    }
+}
+
+#[test]
+fn a_stream_is_asked_for_only_where_the_model_can() {
+    let plan = cases().remove(0).1.plan();
+    let mut options = Options { stream: true, ..Options::default() };
+    let chat = Dialect::Chat.frame(&plan, &options).body;
+    assert_eq!(chat["stream"], true);
+    assert_eq!(chat["stream_options"]["include_usage"], true);
+    assert_eq!(Dialect::Responses.frame(&plan, &options).body["stream"], true);
+    options.capabilities.streaming = false;
+    assert!(!Dialect::Chat.frame(&plan, &options).body.contains_key("stream"));
+}
