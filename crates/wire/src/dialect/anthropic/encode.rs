@@ -79,11 +79,11 @@ enum Callable {
     No,
 }
 
-/// The tools that are defined. A talk with calls in it needs definitions, even when none may be
-/// called.
+/// The tools that are defined. Words that must have a form leave no room for calls. A talk with
+/// calls in it needs definitions, even when none may be called.
 fn tools<'a>(plan: &'a Plan, options: &Options) -> (&'a [Arc<ToolSpec>], Callable) {
     let called = || plan.turns.iter().any(|turn| !turn.calls.is_empty());
-    if options.capabilities.tools && !plan.tools.is_empty() {
+    if options.capabilities.tools && plan.shape.is_none() && !plan.tools.is_empty() {
         return (&plan.tools, Callable::Yes);
     }
     if called() { (&plan.every, Callable::No) } else { (&[], Callable::No) }

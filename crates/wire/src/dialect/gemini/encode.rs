@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{lettered, object};
 use crate::dialect::schema::{Surface, sent};
-use crate::dialect::shared::{Beside, results};
+use crate::dialect::shared::{Beside, MADE_UP, results};
 use crate::dialect::{Frame, Options, picture};
 
 /// What stands for the signature of a call that the model did not sign, as Google documents it.
@@ -43,8 +43,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
     if let Some(most) = options.output_tokens_max {
         config.insert("maxOutputTokens".to_owned(), json!(most));
     }
-    // Models before the third generation take a form or tools, never both.
-    if let Some(shape) = plan.shape.as_deref().filter(|_| tools.declared.is_empty()) {
+    if let Some(shape) = plan.shape.as_deref() {
         form(&mut config, shape);
     }
     sample(&mut body, &mut config, options);
@@ -84,12 +83,16 @@ struct Tools<'a> {
 
 impl<'a> Tools<'a> {
     fn of(plan: &'a Plan, options: &Options) -> Self {
+        // Models before the third generation take a form or tools, never both.
+        if plan.shape.is_some() {
+            return Self { declared: &[], callable: &[] };
+        }
         let callable: &[Arc<ToolSpec>] = if options.capabilities.tools { &plan.tools } else { &[] };
         let called = || plan.turns.iter().any(|turn| !turn.calls.is_empty());
         let declared: &[Arc<ToolSpec>] = if !callable.is_empty() {
             // The declarations stay the same, so that the cache holds; names say what may be called.
             if options.preserve_cache { &plan.every } else { callable }
-        } else if plan.shape.is_none() && called() {
+        } else if called() {
             &plan.every
         } else {
             &[]
@@ -217,7 +220,8 @@ fn result(call: &RawCall, text: &str, key: &str) -> Value {
 
 /// The provider's own id, where it gave one. Without ids the order counts.
 fn put_id(map: &mut Map<String, Value>, call: &RawCall) {
-    if let Some(alias) = call.alias.as_deref().filter(|alias| !alias.is_empty()) {
+    let given = |alias: &&str| !alias.is_empty() && !alias.starts_with(MADE_UP);
+    if let Some(alias) = call.alias.as_deref().filter(given) {
         map.insert("id".to_owned(), json!(alias));
     }
 }
