@@ -3,13 +3,21 @@
 //! A dialect is a module with the same few functions: `frame`, `opening`, `turn`, `closing`,
 //! `decode` and `gather`. All are pure.
 
+mod anthropic;
+mod chat;
 mod fault;
 mod gather;
+mod gemini;
 mod headers;
+mod names;
 mod options;
 mod picture;
+mod responses;
+pub mod rules;
+#[cfg(test)]
+mod sample;
+pub mod schema;
 mod shared;
-mod unbuilt;
 
 use serde_json::{Map, Value};
 use toolgate_kernel::fold::Turn;
@@ -20,10 +28,6 @@ pub use fault::WireFault;
 pub use gather::{Gather, Gathering};
 pub use headers::Headers;
 pub use options::{Capabilities, Options};
-use unbuilt as anthropic;
-use unbuilt as chat;
-use unbuilt as gemini;
-use unbuilt as responses;
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

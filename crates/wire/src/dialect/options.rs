@@ -88,8 +88,16 @@ impl Options {
 
     /// Lays the overrides over the body.
     pub(super) fn overrule(&self, body: &mut Map<String, Value>) {
+        // The Responses API has the form of the words beside other settings.
+        let form = body.get("text").and_then(|text| text.get("format")).cloned();
         for (key, value) in self.request_overrides.iter().filter(|(key, _)| !reserved(key)) {
             lay_over(body, key, value);
+        }
+        if let Some(text) = body.get_mut("text").and_then(Value::as_object_mut) {
+            match form {
+                Some(form) => drop(text.insert("format".to_owned(), form)),
+                None => drop(text.shift_remove("format")),
+            }
         }
     }
 }

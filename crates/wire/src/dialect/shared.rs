@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use toolgate_kernel::event::{Image, RawCall};
 use toolgate_kernel::fold::{Told, Turn};
 use toolgate_kernel::plan::Plan;
@@ -121,9 +122,31 @@ pub(super) fn arguments(value: Option<&Value>) -> String {
     }
 }
 
+/// Arguments as the text of an object, as servers take them back. What is none is shown as it was
+/// written.
+pub(super) fn object_text(args: &str) -> Cow<'_, str> {
+    let trimmed = args.trim();
+    if trimmed.is_empty() {
+        return Cow::Borrowed("{}");
+    }
+    let object = trimmed.starts_with('{') && serde_json::from_str::<IgnoredAny>(trimmed).is_ok();
+    match object {
+        true => Cow::Borrowed(args),
+        false => Cow::Owned(json!({ "unreadable": args }).to_string()),
+    }
+}
+
 /// A text under a key; nothing when it is absent, null, empty or no text.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Whether a model of OpenAI thinks before it answers, by its name: `o3`, `gpt-5`, not `gpt-4o`.
+pub(super) fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    name.strip_prefix('o').is_some_and(digit)
+        || name.starts_with("gpt-5") && !name.contains("-chat")
 }
 
 /// A count under a path of keys; zero when there is none.
