@@ -20,9 +20,25 @@ pub(super) const TONGUE: Tongue = Tongue {
 };
 
 const KEYS: &[&str] = &[
-    "model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k",
-    "stop_sequences", "tools", "tool_choice", "thinking", "metadata", "service_tier",
-    "output_config", "cache_control", "context_management", "container", "mcp_servers",
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "stream",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "metadata",
+    "service_tier",
+    "output_config",
+    "cache_control",
+    "context_management",
+    "container",
+    "mcp_servers",
 ];
 
 fn check(asked: &Asked, body: &Value) -> Result<(), String> {
@@ -60,7 +76,10 @@ fn transcript(messages: &[Value]) -> Result<(), String> {
         match role {
             "user" => open = answered(&open, blocks)?,
             "assistant" => {
-                ensure(open.is_empty(), "tool_use ids without tool_result blocks immediately after")?;
+                ensure(
+                    open.is_empty(),
+                    "tool_use ids without tool_result blocks immediately after",
+                )?;
                 for block in blocks {
                     let id = said(block)?;
                     if let Some(id) = id {
@@ -87,7 +106,10 @@ fn transcript(messages: &[Value]) -> Result<(), String> {
 fn said(block: &Value) -> Result<Option<&str>, String> {
     match text(block, "type") {
         "text" => {
-            ensure(!text(block, "text").trim().is_empty(), "text content blocks must be non-empty")?;
+            ensure(
+                !text(block, "text").trim().is_empty(),
+                "text content blocks must be non-empty",
+            )?;
             Ok(None)
         }
         "thinking" => {

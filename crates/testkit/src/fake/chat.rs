@@ -168,10 +168,13 @@ fn plain(said: &Said) -> Value {
 
 fn chunk(said: &Said, delta: &Value, reason: &Value) -> String {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
-    event("", &json!({
-        "id": said.id, "object": "chat.completion.chunk", "created": 1_767_225_600,
-        "model": said.model, "choices": [choice],
-    }))
+    event(
+        "",
+        &json!({
+            "id": said.id, "object": "chat.completion.chunk", "created": 1_767_225_600,
+            "model": said.model, "choices": [choice],
+        }),
+    )
 }
 
 fn events(said: &Said) -> Vec<String> {
@@ -195,10 +198,13 @@ fn events(said: &Said) -> Vec<String> {
         call_events(said, &mut events);
         events.push(chunk(said, &json!({}), &json!(reason(said))));
     }
-    events.push(event("", &json!({
-        "id": said.id, "object": "chat.completion.chunk", "created": 1_767_225_600,
-        "model": said.model, "choices": [], "usage": usage(said),
-    })));
+    events.push(event(
+        "",
+        &json!({
+            "id": said.id, "object": "chat.completion.chunk", "created": 1_767_225_600,
+            "model": said.model, "choices": [], "usage": usage(said),
+        }),
+    ));
     events.push("data: [DONE]\n\n".to_owned());
     events
 }

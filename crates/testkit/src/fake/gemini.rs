@@ -20,15 +20,43 @@ pub(super) const TONGUE: Tongue = Tongue {
 };
 
 const KEYS: &[&str] = &[
-    "contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config",
-    "generationConfig", "generation_config", "safetySettings", "safety_settings", "cachedContent",
+    "contents",
+    "systemInstruction",
+    "system_instruction",
+    "tools",
+    "toolConfig",
+    "tool_config",
+    "generationConfig",
+    "generation_config",
+    "safetySettings",
+    "safety_settings",
+    "cachedContent",
 ];
 
 /// What a schema may say where it is written the OpenAPI way.
 const SCHEMA: &[&str] = &[
-    "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems",
-    "properties", "required", "minProperties", "maxProperties", "minLength", "maxLength", "pattern",
-    "example", "anyOf", "propertyOrdering", "default", "items", "minimum", "maximum",
+    "type",
+    "format",
+    "title",
+    "description",
+    "nullable",
+    "enum",
+    "maxItems",
+    "minItems",
+    "properties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "example",
+    "anyOf",
+    "propertyOrdering",
+    "default",
+    "items",
+    "minimum",
+    "maximum",
 ];
 
 fn check(asked: &Asked, body: &Value) -> Result<(), String> {
@@ -82,14 +110,19 @@ fn transcript(contents: &[Value]) -> Result<(), String> {
         let (calls, results) = (count("functionCall"), count("functionResponse"));
         match role {
             "user" | "function" => {
-                ensure(results == open, "the number of function response parts must be equal to \
-                                         the number of function call parts")?;
+                ensure(
+                    results == open,
+                    "the number of function response parts must be equal to \
+                                         the number of function call parts",
+                )?;
                 open = 0;
             }
             "model" => {
                 ensure(open == 0, "function calls must be followed by their responses")?;
-                ensure(calls == 0 || last != "model",
-                    "function call turn comes immediately after a user turn or a function response")?;
+                ensure(
+                    calls == 0 || last != "model",
+                    "function call turn comes immediately after a user turn or a function response",
+                )?;
                 open = calls;
             }
             _ => return Err("please use a valid role: user, model".to_owned()),
@@ -101,9 +134,13 @@ fn transcript(contents: &[Value]) -> Result<(), String> {
 }
 
 fn part(part: &Value) -> Result<(), String> {
-    const DATA: &[&str] = &["text", "functionCall", "functionResponse", "inlineData", "inline_data"];
+    const DATA: &[&str] =
+        &["text", "functionCall", "functionResponse", "inlineData", "inline_data"];
     let datas = DATA.iter().filter(|key| part.get(**key).is_some()).count();
-    ensure(datas == 1, "contents.parts.data: required oneof field must have one initialized field")?;
+    ensure(
+        datas == 1,
+        "contents.parts.data: required oneof field must have one initialized field",
+    )?;
     let object = |call: &Value, key: &str| call.get(key).is_none_or(Value::is_object);
     if let Some(call) = part.get("functionCall") {
         ensure(function_name(text(call, "name")), "function_call.name is not allowed")?;
@@ -159,9 +196,7 @@ fn usage(said: &Said) -> Value {
 
 fn call_parts(said: &Said) -> Vec<Value> {
     let args = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| json!(args));
-    let call = |call: &super::said::SaidCall| {
-        json!({"functionCall": {"id": call.id, "name": call.name, "args": args(&call.args)}})
-    };
+    let call = |call: &super::said::SaidCall| json!({"functionCall": {"id": call.id, "name": call.name, "args": args(&call.args)}});
     said.calls.iter().map(call).collect()
 }
 

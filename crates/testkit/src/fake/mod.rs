@@ -197,7 +197,9 @@ impl State {
     async fn answer(&self, line: &mut Line, asked: &Asked, fault: &Fault) -> io::Result<()> {
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or(Value::Null);
         let Some(tongue) = tongue(&asked.path) else {
-            return line.json(404, &json!({"error": {"message": "there is no such address"}})).await;
+            return line
+                .json(404, &json!({"error": {"message": "there is no such address"}}))
+                .await;
         };
         let refusal = self.refusal(tongue, asked, &body);
         self.note(asked, &body, &refusal);

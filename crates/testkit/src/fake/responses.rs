@@ -22,7 +22,8 @@ pub(super) const TONGUE: Tongue = Tongue {
 };
 
 /// Parameters of the older dialect that this one refuses.
-const FOREIGN: &[&str] = &["messages", "max_tokens", "max_completion_tokens", "response_format", "n"];
+const FOREIGN: &[&str] =
+    &["messages", "max_tokens", "max_completion_tokens", "response_format", "n"];
 
 fn check(_: &Asked, body: &Value) -> Result<(), String> {
     ensure(body.is_object(), "the body must be a JSON object")?;
@@ -36,8 +37,10 @@ fn check(_: &Asked, body: &Value) -> Result<(), String> {
         let object = schema.is_null() || text(schema, "type") == "object";
         ensure(object, "tools: the schema of a function must be of type object")?;
     }
-    ensure(list(body, "tools").iter().all(|tool| tool.get("function").is_none()),
-        "missing required parameter: tools[0].name")?;
+    ensure(
+        list(body, "tools").iter().all(|tool| tool.get("function").is_none()),
+        "missing required parameter: tools[0].name",
+    )?;
     ensure(body.get("input").is_some(), "missing required parameter: input")?;
     items(list(body, "input"))
 }
@@ -188,7 +191,9 @@ fn events(said: &Said) -> Vec<String> {
             data
         };
         let mut begun = item.clone();
-        for (key, blank) in [("content", json!([])), ("arguments", json!("")), ("status", json!("in_progress"))] {
+        for (key, blank) in
+            [("content", json!([])), ("arguments", json!("")), ("status", json!("in_progress"))]
+        {
             if let Some(found) = begun.get_mut(key) {
                 *found = blank;
             }
@@ -204,7 +209,8 @@ fn events(said: &Said) -> Vec<String> {
             }
             "message" if !said.is_bent(Bend::Refused) => {
                 let part = json!({"type": "output_text", "text": "", "annotations": []});
-                let added = json!({"output_index": at, "item_id": id, "content_index": 0, "part": part});
+                let added =
+                    json!({"output_index": at, "item_id": id, "content_index": 0, "part": part});
                 say("response.content_part.added", added);
                 for piece in said.pieces() {
                     say("response.output_text.delta", with("delta", piece));

@@ -107,7 +107,8 @@ impl Said {
             Bend::CallInThoughts => {
                 let call = self.calls.pop();
                 let (name, args) = call.map(|call| (call.name, call.args)).unwrap_or_default();
-                self.thought = format!("I will call {name} with {args}: <tool_call>{name}</tool_call>");
+                self.thought =
+                    format!("I will call {name} with {args}: <tool_call>{name}</tool_call>");
                 self.finish = Finish::Stop;
             }
             Bend::StopWithCalls
