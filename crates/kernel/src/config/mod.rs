@@ -10,6 +10,7 @@ mod secret;
 mod server;
 mod settings;
 mod structure;
+mod transform;
 mod tree;
 mod wanted;
 mod yaml;
@@ -32,6 +33,7 @@ pub use read::{Reading, read};
 pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{ServerText, Transport};
 pub use settings::SettingsText;
+pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
 
 use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::secret::Secret;
+use super::transform::TransformKind;
 use crate::agent::ToolCalling;
 use crate::limits::Limits;
 use crate::names::{NameRefusal, ToolName};
@@ -161,30 +162,6 @@ impl NamesText {
     }
 }
 
-/// The changes that are known, by the key that names them.
-pub(super) const TRANSFORMS: &[(&str, &[&str])] = &[
-    (
-        "message_transforms",
-        &[
-            "assistant_tool_calls_content_null_if_blank",
-            "assistant_tool_calls_reasoning_content_empty_if_missing",
-            "assistant_tool_calls_signature_skip_validator_if_missing",
-        ],
-    ),
-    ("tool_transforms", &["openai_tools_strip_function_descriptions"]),
-    (
-        "response_transforms",
-        &[
-            "assistant_function_call_to_tool_calls",
-            "assistant_tool_calls_object_to_array",
-            "assistant_tool_calls_arguments_json_string_if_hash",
-            "assistant_content_tool_call_tags_to_tool_calls",
-        ],
-    ),
-    ("tool_call_transforms", &["assistant_tool_calls_arguments_blank_to_empty_object"]),
-    ("tool_result_transforms", &["tool_result_compact_envelope"]),
-];
-
 /// Tool calling that cannot be used as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallingRefusal {
@@ -281,18 +258,18 @@ impl ToolCallingText {
             ("fix_empty_final_disable_tools", self.fix_empty_final_disable_tools.is_some()),
             ("request_overrides", !self.request_overrides.is_empty()),
         ];
-        let transforms = self.transforms().map(|(key, names)| (key, names.is_some()));
+        let transforms = self.transforms().map(|(kind, names)| (kind.key(), names.is_some()));
         keys.into_iter().chain(transforms).filter(|(_, given)| *given).map(|(key, _)| key)
     }
 
-    /// The names of changes, by the key that names them.
-    pub(super) fn transforms(&self) -> [(&'static str, &Option<NamesText>); 5] {
+    /// The names of transforms, by their kind.
+    pub fn transforms(&self) -> [(TransformKind, &Option<NamesText>); 5] {
         [
-            ("message_transforms", &self.message_transforms),
-            ("tool_transforms", &self.tool_transforms),
-            ("response_transforms", &self.response_transforms),
-            ("tool_call_transforms", &self.tool_call_transforms),
-            ("tool_result_transforms", &self.tool_result_transforms),
+            (TransformKind::Message, &self.message_transforms),
+            (TransformKind::Tool, &self.tool_transforms),
+            (TransformKind::Response, &self.response_transforms),
+            (TransformKind::Call, &self.tool_call_transforms),
+            (TransformKind::Result, &self.tool_result_transforms),
         ]
     }
 }

@@ -2,10 +2,11 @@
 
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
-use crate::config::model::TRANSFORMS;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{CallingRefusal, ToolCallingText};
+use crate::config::{
+    CallingRefusal, ToolCallingText, Transform, TransformKind, TransformRefusal,
+};
 use crate::names::nearest;
 
 impl Desk<'_> {
@@ -102,13 +103,10 @@ impl Desk<'_> {
 
     fn tool_calling(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
         self.limits_twice(text, found);
-        for (key, names) in text.transforms() {
-            let known = TRANSFORMS.iter().find(|(name, _)| *name == key);
-            let known: &[&str] = known.map(|(_, known)| *known).unwrap_or_default();
+        for (kind, names) in text.transforms() {
             for name in names.iter().flat_map(|names| names.names()) {
-                if !known.contains(&name) {
-                    let near = nearest(name, known.iter().copied());
-                    self.unlisted(key, name, near, known, found);
+                if let Err(refusal) = Transform::parse(kind, name) {
+                    self.unlisted(kind, name, &refusal, found);
                 }
             }
         }
@@ -141,20 +139,21 @@ impl Desk<'_> {
 
     fn unlisted(
         &self,
-        key: &str,
+        kind: TransformKind,
         name: &str,
-        near: Option<&str>,
-        known: &[&str],
+        refusal: &TransformRefusal,
         found: &mut Vec<Finding>,
     ) {
-        let path = [Step::Key("tool_calling"), Step::Key(key)];
+        let path = [Step::Key("tool_calling"), Step::Key(kind.key())];
         let span = self.named(&path, |text| text == name).first().copied();
-        let message = format!("{key}: there is no transform {}", quoted(name));
+        let message = match refusal {
+            TransformRefusal::Unknown { .. } => {
+                format!("{}: there is no transform {}", kind.key(), quoted(name))
+            }
+            TransformRefusal::Misplaced { .. } => refusal.to_string(),
+        };
         let finding = Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
-        found.push(match (near, known) {
-            (None, [_, ..]) => finding.help(format!("there is {}", known.join(", "))),
-            (near, _) => finding.near(near),
-        });
+        found.push(finding.help(refusal.help()));
     }
 
     fn secret(&self, secret: &Secret, path: &[Step<'_>], found: &mut Vec<Finding>) {
