@@ -97,6 +97,15 @@ impl Live {
         state.streamed = true;
     }
 
+    /// Says that the words so far do not count.
+    pub(crate) fn again(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.streamed) {
+            state.wipe();
+            state.line("  (the reply broke off and is asked for again)");
+        }
+    }
+
     /// Shows one event of the session.
     pub(crate) fn event(&self, record: &Record<Event>) {
         let mut state = self.state();
@@ -168,7 +177,9 @@ impl Live {
                 state.line(&fit(&format!("  ! {}", visible(note))));
             }
             Event::Heard { said, .. } => {
-                let (Said::Feedback { text } | Said::Stop { reason: text }) = said else { return };
+                let (Said::Feedback { text, .. } | Said::Stop { reason: text }) = said else {
+                    return;
+                };
                 state.line(&fit(&format!("  » {}", visible(text))));
             }
             Event::Opened { .. }

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
+use toolgate_runtime::port::Streamed;
 use toolgate_runtime::{Committed, Runtime};
 
 use crate::console;
@@ -33,11 +34,16 @@ impl Screen {
         Self { events: Mutex::new(runtime.observe()), live, shows }
     }
 
-    /// Shows words of the model, after what was committed before them.
-    pub(crate) fn words(&self, text: &str) {
-        if self.shows == Shows::Lines {
-            self.show();
-            self.live.words(text);
+    /// Shows a reply as it comes, after what was committed before it.
+    pub(crate) fn streamed(&self, streamed: Streamed<'_>) {
+        if self.shows != Shows::Lines {
+            return;
+        }
+        self.show();
+        match streamed {
+            Streamed::Text(text) => self.live.words(text),
+            Streamed::Thought(_) => {}
+            Streamed::Again => self.live.again(),
         }
     }
 

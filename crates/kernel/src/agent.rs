@@ -16,6 +16,7 @@ use crate::policy::Policy;
 use crate::prompt::Template;
 use crate::section::{Entry, Section, Toolset};
 use crate::settings::Settings;
+use crate::tool::ToolSpec;
 
 /// Everything an agent is made of.
 pub struct AgentDraft {
@@ -95,6 +96,8 @@ pub struct Agent {
     pub settings: Settings,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
+    /// Every tool that any phase grants, in declaration order.
+    pub every: Arc<[Arc<ToolSpec>]>,
     /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
     pub fingerprint: Digest,
     phases: Vec<(Phase, BTreeSet<usize>)>,
@@ -127,6 +130,10 @@ impl Agent {
             Template::default()
         });
         let fingerprint = fingerprint(&draft, &toolset, &phases);
+        let granted: BTreeSet<usize> =
+            phases.iter().flat_map(|(_, granted)| granted).copied().collect();
+        let entries = granted.iter().filter_map(|at| toolset.entries().get(*at));
+        let every = entries.map(|entry| Arc::clone(&entry.spec)).collect();
         let agent = Self {
             name: draft.name,
             prompt,
@@ -135,6 +142,7 @@ impl Agent {
             budget: draft.budget,
             settings: draft.settings,
             remember_reads: draft.remember_reads,
+            every,
             fingerprint,
             phases,
         };

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn used(input: u64, output: u64) -> Usage {
-        Usage { input_tokens: input, output_tokens: output, cached_tokens: 0 }
+        Usage { input_tokens: input, output_tokens: output, ..Usage::default() }
     }
 
     #[test]

@@ -188,6 +188,12 @@ impl Envelope {
         self.errors.first().map(|trouble| &trouble.code)
     }
 
+    /// The same on every machine: as compact JSON, without the receipt.
+    pub(crate) fn without_receipt(&self) -> String {
+        let Self { ok, tool, message, data, warnings, errors, receipt: _ } = self;
+        serde_json::to_string(&(ok, tool, message, data, warnings, errors)).unwrap_or_default()
+    }
+
     /// The envelope as compact JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

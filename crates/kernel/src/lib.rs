@@ -20,6 +20,7 @@ pub mod names;
 pub mod next;
 pub mod path;
 pub mod phase;
+pub mod plan;
 pub mod policy;
 pub mod prompt;
 pub mod render;

@@ -1,18 +1,17 @@
 //! Decides what happens next: a function of the log, so that resuming is replaying and asking.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use imbl::Vector;
-use serde_json::json;
 
 use crate::agent::Agent;
 use crate::budget::Overspent;
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, IterationClosed, Note, NoteKind, RawCall};
-use crate::fold::{Lap, Progress, Session, Turn, World};
+use crate::fold::{Lap, Progress, Session, World};
 use crate::names::{CallId, PhaseName};
+use crate::plan::{Choice, Plan, fingerprint};
 use crate::prompt::{phase_note, system_prompt};
-use crate::tool::ToolSpec;
+use crate::render::ResultFormat;
 
 /// The next thing a driver has to do.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ pub enum Step {
     /// Close the open iteration.
     CloseIteration(Box<IterationClosed>),
     /// Send a request to the model.
-    AskModel(Plan),
+    AskModel(Box<Plan>),
     /// Judge calls that were received, in order.
     Judge(Vec<Arc<RawCall>>),
     /// Ask a person about a call.
@@ -44,31 +43,6 @@ pub struct Opening {
     pub system: String,
     /// What is said at its start.
     pub input: String,
-}
-
-/// One request to a model: everything it will see.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The turn it opens.
-    pub turn: u64,
-    /// What the session is about, in the words of whoever began it.
-    pub title: Arc<str>,
-    /// The system prompt, fixed for the iteration.
-    pub system: Arc<str>,
-    /// What was said at the start of the iteration.
-    pub input: Arc<str>,
-    /// The turns so far.
-    pub turns: Vector<Arc<Turn>>,
-    /// Words from outside, shown once.
-    pub feedback: Vec<Arc<str>>,
-    /// What toolgate itself has to say, shown once.
-    pub notes: Vec<Note>,
-    /// The tools that are shown, which are those that may be called.
-    pub tools: Vec<Arc<ToolSpec>>,
-    /// Tokens it is thought to have.
-    pub tokens_estimated: u64,
-    /// Fingerprint of what is sent.
-    pub fingerprint: Digest,
 }
 
 /// What is said at the start of every iteration but the first.
@@ -99,7 +73,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
                     let row = Row { lap, phase, closing, note };
                     Step::CloseIteration(Box::new(row.closed(agent, world)))
                 }
-                None => Step::AskModel(plan(agent, session, lap, phase, tokens)),
+                None => Step::AskModel(Box::new(plan(agent, session, lap, phase, tokens))),
             }
         }
         None => match over.or_else(|| finished(agent, world)) {
@@ -263,26 +237,20 @@ fn count(length: usize) -> u64 {
 }
 
 /// Bytes that make a token, roughly and rather too few.
-const TOKEN_BYTES: usize = 4;
+const TOKEN_BYTES: u64 = 4;
 
 /// Tokens of the next request: what the provider counted last, and by bytes what came since.
 fn tokens(session: &Session, lap: &Lap) -> u64 {
-    let told = |turn: &Turn| -> usize {
-        turn.told.values().map(|told| told.envelope.to_json().len()).sum()
-    };
     let fresh: usize = session.feedback.iter().map(|text| text.len()).sum();
+    let last = session.turns.back();
     let counted = lap.last.input_tokens.saturating_add(lap.last.output_tokens);
     if counted > 0 {
-        let last = session.turns.back().map_or(0, |turn| told(turn));
-        return counted.saturating_add(count((last + fresh) / TOKEN_BYTES));
+        let told = last.map_or(0, |turn| turn.told_bytes());
+        return counted.saturating_add((told + count(fresh)) / TOKEN_BYTES);
     }
-    let turn = |turn: &Arc<Turn>| {
-        let calls = turn.calls.iter().map(|call| call.name.len() + call.args.len());
-        let notes = turn.notes.iter().map(|note| note.len());
-        turn.text.len() + calls.sum::<usize>() + notes.sum::<usize>() + told(turn)
-    };
-    let turns: usize = session.turns.iter().map(turn).sum();
-    count((session.system.len() + session.input.len() + turns + fresh) / TOKEN_BYTES)
+    let rolled = last.is_none_or(|turn| turn.number <= lap.rolled_turn);
+    let turn = if rolled { 0 } else { last.map_or(0, |turn| turn.bytes()) };
+    (lap.rolled_bytes + turn + count(fresh)) / TOKEN_BYTES
 }
 
 /// What to do with calls that are under way. They come before everything else: no request
@@ -306,28 +274,28 @@ pub fn open_calls(session: &Session) -> Option<Step> {
 }
 
 fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Plan {
-    let tools: Vec<Arc<ToolSpec>> =
-        agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect();
-    let feedback: Vec<Arc<str>> = session.feedback.iter().cloned().collect();
-    let notes = notes(agent, lap, phase);
-    let versions: Vec<Digest> = tools.iter().map(|tool| tool.version).collect();
-    let turns: Vec<_> = session.turns.iter().map(|turn| turn_face(turn)).collect();
-    let fingerprint = Digest::of_json(&json!({
-        "system": session.system, "input": session.input, "turns": turns,
-        "feedback": feedback, "notes": notes, "tools": versions,
-    }));
-    Plan {
+    let mut plan = Plan {
         turn: session.turn + 1,
+        iteration: session.iteration,
         title: Arc::clone(&session.title),
         system: Arc::clone(&session.system),
         input: Arc::clone(&session.input),
+        images: session.images.clone(),
         turns: session.turns.clone(),
-        feedback,
-        notes,
-        tools,
+        feedback: session.feedback.iter().cloned().collect(),
+        feedback_images: session.feedback_images.iter().cloned().collect(),
+        notes: notes(agent, lap, phase),
+        tools: agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect(),
+        every: Arc::clone(&agent.every),
+        choice: Choice::Auto,
+        result_format: ResultFormat::default(),
+        shape: None,
+        pictures: BTreeMap::new(),
         tokens_estimated: tokens,
-        fingerprint,
-    }
+        fingerprint: Digest::ZERO,
+    };
+    plan.fingerprint = fingerprint(session, &plan);
+    plan
 }
 
 /// What toolgate itself has to say in the next request.
@@ -347,10 +315,4 @@ fn notes(agent: &Agent, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
         notes.push(Note { about: NoteKind::Calls, text });
     }
     notes
-}
-
-fn turn_face(turn: &Turn) -> serde_json::Value {
-    let calls: Vec<_> = turn.calls.iter().map(|call| json!([call.name, call.args])).collect();
-    let told: Vec<_> = turn.told.values().map(|told| told.envelope.to_json()).collect();
-    json!([turn.notes, turn.text, calls, told])
 }

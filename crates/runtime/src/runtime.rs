@@ -226,7 +226,7 @@ impl Runtime {
         said: Said,
     ) -> Result<u64, SayFault> {
         let bytes = match &said {
-            Said::Feedback { text } | Said::Stop { reason: text } => text.len(),
+            Said::Feedback { text, .. } | Said::Stop { reason: text } => text.len(),
             Said::GoOn {} => 0,
         };
         if bytes > SAID_BYTES_MAX {

@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolgate_kernel::event::{Finish, Usage};
-use toolgate_kernel::next::Plan;
-use toolgate_runtime::port::{Provider, ProviderFault, Reply, ReplyCall, Tap};
+use toolgate_kernel::event::{FaultKind, Finish, Usage};
+use toolgate_kernel::plan::Plan;
+use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 
 /// A script as it is written down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,21 +118,23 @@ impl Provider for Script {
     fn reply<'a>(
         &'a self,
         plan: &'a Plan,
+        _: &'a mut Desk,
         tap: Tap<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
         Box::pin(async move {
             let Some(reply) = self.at(plan.turn) else {
                 let turns = self.text.replies.len();
-                return Err(ProviderFault::Final(format!("the script ends after {turns} replies")));
+                let reason = format!("the script ends after {turns} replies");
+                return Err(ProviderFault::new(FaultKind::Unusable, reason));
             };
             if let Some(reason) = &reply.fails {
-                return Err(ProviderFault::Passing(reason.clone()));
+                return Err(ProviderFault::new(FaultKind::Overloaded, reason.as_str()));
             }
             if let Some(reason) = &reply.fails_for_good {
-                return Err(ProviderFault::Final(reason.clone()));
+                return Err(ProviderFault::new(FaultKind::Unusable, reason.as_str()));
             }
             let text = reply.text.replace("{input}", &plan.title);
-            tap(&text);
+            tap(Streamed::Text(&text));
             let calls: Vec<ReplyCall> = reply
                 .calls
                 .iter()
@@ -144,7 +146,7 @@ impl Provider for Script {
                 .collect();
             let natural = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
             let finish = reply.finish.unwrap_or(natural);
-            Ok(Reply { text, calls, finish, usage: reply.usage })
+            Ok(Reply::new(text, calls, finish, reply.usage))
         })
     }
 }

@@ -10,7 +10,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
-use toolgate_runtime::port::Clock;
+use toolgate_runtime::port::{Clock, Streamed};
 use toolgate_runtime::{Crew, Driver, Halt};
 use toolgate_wire::script::Script;
 
@@ -260,7 +260,7 @@ async fn drive(
     if let Some(text) = &how.feedback {
         let text = text.trim().to_owned();
         let who = Actor::Client("cli".into());
-        opened.runtime.say(&id, &who, Said::Feedback { text }).await?;
+        opened.runtime.say(&id, &who, Said::Feedback { text, images: Vec::new() }).await?;
     }
     let plain = how.shows() == Shows::Lines;
     if plain {
@@ -364,7 +364,7 @@ enum Watched {
 
 /// Drives to the end, and shows each committed event as soon as it can be shown.
 async fn watch(driver: &mut Driver, screen: &Screen, stop: &mut Stop) -> Result<Watched> {
-    let tap = |text: &str| screen.words(text);
+    let tap = |streamed: Streamed<'_>| screen.streamed(streamed);
     let driving = driver.run(&tap);
     let stop = stop.heard();
     tokio::pin!(driving, stop);

@@ -188,43 +188,6 @@ pub struct CallSettled {
     pub kept: Option<Kept>,
 }
 
-/// Why a model stopped writing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Finish {
-    /// It was done.
-    Stop,
-    /// It wants calls made.
-    Calls,
-    /// It ran out of room.
-    Length,
-    /// It was cut off by a filter, or declined.
-    Refused,
-}
-
-/// Tokens, as the provider counts them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Usage {
-    /// Tokens read.
-    pub input_tokens: u64,
-    /// Tokens written.
-    pub output_tokens: u64,
-    /// Tokens read from the provider's cache.
-    pub cached_tokens: u64,
-}
-
-impl Usage {
-    /// Both together. What a provider says is not trusted, so a sum stops at the largest number.
-    pub fn plus(&self, more: &Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_add(more.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(more.output_tokens),
-            cached_tokens: self.cached_tokens.saturating_add(more.cached_tokens),
-        }
-    }
-}
-
 /// A person's word on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

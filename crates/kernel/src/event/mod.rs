@@ -4,6 +4,7 @@ mod call;
 mod change;
 mod iteration;
 mod record;
+mod reply;
 mod write;
 
 use std::sync::Arc;
@@ -12,12 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use call::{
-    Answer, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Finish, Kept,
-    Notice, Outcome, RawCall, Stage, Usage,
+    Answer, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Kept, Notice,
+    Outcome, RawCall, Stage,
 };
 pub use change::Change;
 pub use iteration::{Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
+pub use reply::{Attempt, FaultKind, Finish, Image, Native, Usage};
 pub use write::Written;
 
 use crate::digest::Digest;
@@ -33,6 +35,12 @@ pub enum Event {
         session: SessionId,
         /// What it is about, in the words of whoever opened it, and what the first iteration is told.
         title: String,
+        /// Pictures shown at the start of each iteration.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
+        /// Whether it is a conversation, which waits for a person after each answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        chat: bool,
     },
     /// A configuration took effect.
     ConfigBound {
@@ -86,6 +94,15 @@ pub enum Event {
         finish: Finish,
         /// What it cost.
         usage: Usage,
+        /// The reply in its dialect's own form, when that says more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        native: Option<Arc<Native>>,
+        /// What was mended in it, in words.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repairs: Vec<String>,
+        /// The tries that failed before it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attempts: Vec<Attempt>,
     },
     /// The model could not be reached or its reply could not be used.
     ModelFailed {
@@ -93,6 +110,15 @@ pub enum Event {
         turn: u64,
         /// What happened, without secrets.
         reason: String,
+        /// The same as one word.
+        #[serde(default)]
+        fault: FaultKind,
+        /// The tries that failed before the last one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attempts: Vec<Attempt>,
+        /// Words that had come before it broke; nothing of them counts.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        partial: String,
     },
     /// A call came from a caller without a model loop.
     CallReceived {
@@ -243,6 +269,9 @@ pub enum Said {
     Feedback {
         /// The words.
         text: String,
+        /// Pictures beside them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
     /// Go on after a pause.
     GoOn {},

@@ -3,6 +3,7 @@
 use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::event::Usage;
 use crate::names::PhaseName;
 use crate::time::Timestamp;
@@ -28,4 +29,10 @@ pub struct Lap {
     pub last: Usage,
     /// Whether the model was told that few calls are left.
     pub warned: bool,
+    /// Digest of what it began with and of the turns up to `rolled_turn`.
+    pub rolled: Digest,
+    /// Bytes of the same.
+    pub rolled_bytes: u64,
+    /// The last turn that is in there.
+    pub rolled_turn: u64,
 }

@@ -11,12 +11,13 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Answer, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    IterationClosed, Note, NoteKind, Outcome, RawCall, Record, Said, Saw, Usage,
+    Answer, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event, Finish, Image,
+    IterationClosed, Native, Note, NoteKind, Outcome, RawCall, Record, Said, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+use crate::plan::{opening, roll};
 use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
@@ -39,6 +40,10 @@ pub struct Session {
     pub driven_ms: u64,
     /// What it is about.
     pub title: Arc<str>,
+    /// Pictures shown at the start of each iteration.
+    pub images: Vector<Arc<Image>>,
+    /// Whether it is a conversation, which waits for a person after each answer.
+    pub chat: bool,
     /// The configuration in force.
     pub config: Option<Digest>,
     /// The phase it is in.
@@ -89,6 +94,8 @@ pub struct Session {
     pub state: State,
     /// Words from outside that the model has not been shown yet.
     pub feedback: Vector<Arc<str>>,
+    /// The pictures beside them.
+    pub feedback_images: Vector<Arc<Image>>,
     /// Somebody asked to stop.
     pub stop: Option<Arc<str>>,
     /// How far the inbox was read.
@@ -169,6 +176,18 @@ pub enum Progress {
     Started(Arc<CallAdmitted>),
 }
 
+/// What a turn keeps of a reply.
+struct Words<'a> {
+    text: &'a str,
+    calls: &'a [Arc<RawCall>],
+    finish: Finish,
+    native: &'a Option<Arc<Native>>,
+}
+
+fn bytes(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
 impl Session {
     /// A session before its first record.
     pub fn new(id: SessionId) -> Self {
@@ -180,6 +199,8 @@ impl Session {
             last_at: Timestamp(0),
             driven_ms: 0,
             title: "".into(),
+            images: Vector::new(),
+            chat: false,
             config: None,
             phase: None,
             stays: Vector::new(),
@@ -205,6 +226,7 @@ impl Session {
             usage: Usage::default(),
             state: State::default(),
             feedback: Vector::new(),
+            feedback_images: Vector::new(),
             stop: None,
             inbox: 0,
             inbox_hash: Digest::ZERO,
@@ -224,9 +246,11 @@ impl Session {
         (self.epoch, self.last_at) = (record.epoch, record.at);
         self.saw = record.saw.or(self.saw);
         match &record.event {
-            Event::Opened { title, .. } => {
+            Event::Opened { title, images, chat, .. } => {
                 self.opened_at = record.at;
                 self.title = title.as_str().into();
+                self.images = images.iter().cloned().map(Arc::new).collect();
+                self.chat = *chat;
             }
             Event::ConfigBound { config, phase, .. } => {
                 self.lapse(*config);
@@ -240,13 +264,15 @@ impl Session {
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
             Event::PlanSent { turn, notes, .. } => {
+                self.roll();
                 self.turn = *turn;
                 self.asking = true;
                 self.failure = None;
                 self.notes = notes.iter().cloned().map(Arc::new).collect();
             }
-            Event::ModelReplied { turn, text, calls, usage, .. } => {
-                self.replied(*turn, text, calls, &record.actor);
+            Event::ModelReplied { turn, text, calls, usage, finish, native, .. } => {
+                let reply = Words { text, calls, finish: *finish, native };
+                self.replied(*turn, reply, &record.actor);
                 self.usage = self.usage.plus(usage);
                 if let Some(lap) = &mut self.lap {
                     (lap.usage, lap.last) = (lap.usage.plus(usage), *usage);
@@ -299,8 +325,9 @@ impl Session {
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
                 match said {
-                    Said::Feedback { text } => {
+                    Said::Feedback { text, images } => {
                         self.feedback.push_back(text.as_str().into());
+                        self.feedback_images.extend(images.iter().cloned().map(Arc::new));
                         self.awaits &= !record.actor.is_human();
                     }
                     Said::GoOn {} => self.awaits = false,
@@ -330,6 +357,9 @@ impl Session {
             usage: Usage::default(),
             last: Usage::default(),
             warned: false,
+            rolled: opening(system, input, &self.images),
+            rolled_bytes: bytes(system) + bytes(input),
+            rolled_turn: 0,
         });
     }
 
@@ -369,11 +399,21 @@ impl Session {
         self.phase = Some(phase);
     }
 
-    fn replied(&mut self, turn: u64, text: &str, calls: &[Arc<RawCall>], actor: &Actor) {
+    /// Takes the last turn into the transcript: it is complete when the next request is sent.
+    fn roll(&mut self) {
+        let (Some(lap), Some(turn)) = (&mut self.lap, self.turns.back()) else { return };
+        if turn.number > lap.rolled_turn {
+            lap.rolled = roll(lap.rolled, turn);
+            lap.rolled_bytes = lap.rolled_bytes.saturating_add(turn.bytes());
+            lap.rolled_turn = turn.number;
+        }
+    }
+
+    fn replied(&mut self, number: u64, reply: Words<'_>, actor: &Actor) {
         self.asking = false;
-        let calls: Arc<[Arc<RawCall>]> = calls.into();
+        let calls: Arc<[Arc<RawCall>]> = reply.calls.into();
         for call in calls.iter() {
-            self.receive(Arc::clone(call), actor, Some(turn));
+            self.receive(Arc::clone(call), actor, Some(number));
         }
         let mut notes = std::mem::take(&mut self.feedback);
         for note in std::mem::take(&mut self.notes) {
@@ -384,8 +424,16 @@ impl Session {
                 (Some(_), NoteKind::Phase, None) | (None, ..) => {}
             }
         }
-        let (text, told) = (text.into(), OrdMap::new());
-        self.turns.push_back(Arc::new(Turn { number: turn, notes, text, calls, told }));
+        self.turns.push_back(Arc::new(Turn {
+            number,
+            notes,
+            images: std::mem::take(&mut self.feedback_images),
+            text: reply.text.into(),
+            calls,
+            told: OrdMap::new(),
+            finish: reply.finish,
+            native: reply.native.clone(),
+        }));
     }
 
     fn receive(&mut self, raw: Arc<RawCall>, actor: &Actor, turn: Option<u64>) {

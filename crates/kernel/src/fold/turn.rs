@@ -6,7 +6,7 @@ use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
-use crate::event::RawCall;
+use crate::event::{Finish, Image, Native, RawCall};
 use crate::names::CallId;
 
 /// One model reply and the results of its calls.
@@ -16,12 +16,18 @@ pub struct Turn {
     pub number: u64,
     /// Words from outside that the request of this turn showed, and no later one.
     pub notes: Vector<Arc<str>>,
+    /// The pictures beside them.
+    pub images: Vector<Arc<Image>>,
     /// What the model said.
     pub text: Arc<str>,
     /// The calls it wanted, in order.
     pub calls: Arc<[Arc<RawCall>]>,
     /// What it was told of each.
     pub told: OrdMap<CallId, Arc<Told>>,
+    /// Why it stopped.
+    pub finish: Finish,
+    /// The reply in its dialect's own form, when that says more.
+    pub native: Option<Arc<Native>>,
 }
 
 /// What the model is told of one call.
@@ -34,6 +40,20 @@ pub struct Told {
 }
 
 impl Turn {
+    /// Bytes it takes in a request, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        let calls = self.calls.iter().map(|call| call.name.len() + call.args.len());
+        let notes = self.notes.iter().map(|note| note.len());
+        let own = self.text.len() + calls.sum::<usize>() + notes.sum::<usize>();
+        u64::try_from(own).unwrap_or(u64::MAX).saturating_add(self.told_bytes())
+    }
+
+    /// Bytes of what it was told.
+    pub(crate) fn told_bytes(&self) -> u64 {
+        let told = self.told.values().map(|told| told.envelope.to_json().len());
+        u64::try_from(told.sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
     /// Calls that have no result yet, in order.
     pub fn open(&self) -> impl Iterator<Item = &Arc<RawCall>> {
         self.calls.iter().filter(|call| !self.told.contains_key(&call.id))

@@ -150,13 +150,17 @@ fn an_altered_export_is_refused() {
 fn usage_beyond_all_bounds_stays_at_the_bound() {
     let mut session = Session::new(session_id());
     for seq in 1..=3 {
-        let usage = Usage { input_tokens: u64::MAX, output_tokens: u64::MAX, cached_tokens: 7 };
+        let (input_tokens, output_tokens) = (u64::MAX, u64::MAX);
+        let usage = Usage { input_tokens, output_tokens, cached_tokens: 7, ..Usage::default() };
         let event = Event::ModelReplied {
             turn: seq,
             text: String::new(),
             calls: Vec::new(),
             finish: Finish::Stop,
             usage,
+            native: None,
+            repairs: Vec::new(),
+            attempts: Vec::new(),
         };
         session.apply(&Record { actor: Actor::Model("m".into()), ..record(seq, event) });
     }

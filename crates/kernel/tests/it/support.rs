@@ -83,7 +83,15 @@ impl Desk {
         let mut desk =
             Self { agent, session: Session::new(session_id()), project: Project::default() };
         let phase = desk.agent.first_phase().unwrap().name.clone();
-        desk.note(&human(), Event::Opened { session: session_id(), title: String::new() });
+        desk.note(
+            &human(),
+            Event::Opened {
+                session: session_id(),
+                title: String::new(),
+                images: Vec::new(),
+                chat: false,
+            },
+        );
         let config = desk.agent.fingerprint;
         desk.note(&Actor::System, Event::ConfigBound { config, program: "1".into(), phase });
         desk

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use toolgate_kernel::event::{Ending, Finish, Usage};
-use toolgate_kernel::next::Plan as Request;
+use toolgate_kernel::plan::Plan as Request;
 use toolgate_packs::planning::PlanStatus::Completed;
-use toolgate_runtime::port::{Provider, ProviderFault, Reply, ReplyCall, Tap};
+use toolgate_runtime::port::{Desk as Kept, Provider, ProviderFault, Reply, ReplyCall, Tap};
 use toolgate_runtime::{Driver, Halt};
 
 use crate::support::{Desk, client};
@@ -27,12 +27,13 @@ impl Provider for Scripted {
     fn reply<'a>(
         &'a self,
         _: &'a Request,
+        _: &'a mut Kept,
         _: Tap<'a>,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, ProviderFault>> + Send + 'a>> {
         let first = self.turns.fetch_add(1, Ordering::Relaxed) == 0;
         let calls = if first { self.calls.clone() } else { Vec::new() };
         let (finish, usage) = (Finish::Stop, Usage::default());
-        Box::pin(async move { Ok(Reply { text: "Planned.".to_owned(), calls, finish, usage }) })
+        Box::pin(async move { Ok(Reply::new("Planned.", calls, finish, usage)) })
     }
 }
 

@@ -59,7 +59,11 @@ impl Driver {
             return Ok(Some(waiting));
         }
         let text = feedback.trim().to_owned();
-        let said = if text.is_empty() { Said::GoOn {} } else { Said::Feedback { text } };
+        let said = if text.is_empty() {
+            Said::GoOn {}
+        } else {
+            Said::Feedback { text, images: Vec::new() }
+        };
         self.runtime.say(&self.session.id, &who, said).await?;
         Ok(None)
     }

@@ -33,7 +33,7 @@ pub use open::OpenFault;
 use crate::crash_point;
 use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
-use crate::port::{Append, FilesFault, Person, Provider, Row, StoreFault};
+use crate::port::{Append, Desk, FilesFault, Person, Provider, Row, StoreFault};
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
 use crate::transaction::Shared;
@@ -131,6 +131,8 @@ pub struct Driver {
     replaced: Option<Digest>,
     /// What a seeded bug has not written yet.
     late: Option<Append>,
+    /// What the model keeps of this session.
+    desk: Desk,
 }
 
 /// Rows on their way to the log.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Change, Closing, Ending, Event, Finish, InboxEvent, RawCall, StreamId,
+    Change, Closing, Ending, Event, FaultKind, Finish, InboxEvent, RawCall, StreamId,
 };
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
-use toolgate_kernel::next::{Opening, Plan, Step, close, next};
+use toolgate_kernel::next::{Opening, Step, close, next};
+use toolgate_kernel::plan::Plan;
 use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
@@ -176,7 +177,7 @@ impl Driver {
         self.note(&Actor::System, event)
     }
 
-    async fn ask_model(&mut self, plan: Plan, tap: Tap<'_>) -> Result<Asked, DriveFault> {
+    async fn ask_model(&mut self, plan: Box<Plan>, tap: Tap<'_>) -> Result<Asked, DriveFault> {
         let Some(provider) = self.crew.provider.clone() else {
             return Ok(Asked::Useless("no model is configured".to_owned()));
         };
@@ -185,54 +186,57 @@ impl Driver {
         let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
         let (turn, notes, tokens_estimated) =
             (plan.turn, plan.notes.clone(), plan.tokens_estimated);
-        let plan_hash = plan.fingerprint;
+        let plan_hash = Digest::link(plan.fingerprint, &provider.options().0);
         let sent = Event::PlanSent { turn, model, plan: plan_hash, tools, notes, tokens_estimated };
         self.note(&Actor::System, sent)?;
         let reply = self.reply(provider.as_ref(), &plan, tap).await;
         self.tick();
         match reply {
             Ok(reply) => {
+                let answered = reply.model.as_deref().map(|name| Actor::Model(name.into()));
                 let event = self.replied(turn, reply);
-                self.note(&actor, event)?;
+                self.note(answered.as_ref().unwrap_or(&actor), event)?;
                 Ok(Asked::Replied)
             }
-            Err(ProviderFault::Passing(reason)) => {
-                self.note(&Actor::System, Event::ModelFailed { turn, reason })?;
+            Err(ProviderFault { kind, reason, attempts, partial }) => {
+                let told = reason.clone();
+                let failed = Event::ModelFailed { turn, reason, fault: kind, attempts, partial };
+                self.note(&Actor::System, failed)?;
+                if !kind.passing() {
+                    return Ok(Asked::Useless(told));
+                }
                 self.flush().await?;
                 Ok(Asked::Failed)
-            }
-            Err(ProviderFault::Final(reason)) => {
-                let event = Event::ModelFailed { turn, reason: reason.clone() };
-                self.note(&Actor::System, event)?;
-                Ok(Asked::Useless(reason))
             }
         }
     }
 
     async fn reply(
-        &self,
+        &mut self,
         provider: &dyn Provider,
         plan: &Plan,
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
         let ms = self.crew.agent.limits.reply_ms_max;
-        let reply = within(ms, pin!(provider.reply(plan, tap))).await;
-        let reply = reply
-            .ok_or_else(|| ProviderFault::Passing(format!("no reply within {ms} ms")))
-            .flatten()?;
+        let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, tap))).await;
+        let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
+        let reply = reply.ok_or_else(late).flatten()?;
         let calls = reply.calls.iter().map(|call| call.name.len() + call.args.len());
         let bytes = u64::try_from(reply.text.len() + calls.sum::<usize>()).unwrap_or(u64::MAX);
         let bytes_max = self.crew.agent.limits.reply_bytes_max;
         if bytes > bytes_max {
             let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
-            return Err(ProviderFault::Passing(reason));
+            return Err(ProviderFault::new(FaultKind::TooLarge, reason));
         }
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
-                Err(ProviderFault::Passing("the reply was cut off inside its calls".to_owned()))
+                let reason = "the reply was cut off inside its calls";
+                Err(ProviderFault::new(FaultKind::Truncated, reason))
             }
-            Finish::Stop | Finish::Calls | Finish::Length | Finish::Refused => Ok(reply),
+            Finish::Stop | Finish::Calls | Finish::Length | Finish::Refused | Finish::Paused => {
+                Ok(reply)
+            }
         }
     }
 
@@ -249,6 +253,9 @@ impl Driver {
             calls: calls.collect(),
             finish: reply.finish,
             usage: reply.usage,
+            native: reply.native.map(Arc::new),
+            repairs: reply.repairs,
+            attempts: reply.attempts,
         }
     }
 

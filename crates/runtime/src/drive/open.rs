@@ -14,7 +14,7 @@ use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
-use crate::port::{Placed, Row, StageTag, StoreFault};
+use crate::port::{Desk, Placed, Row, StageTag, StoreFault};
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
@@ -164,6 +164,7 @@ impl Driver {
             stopped: false,
             scratch: Vec::new(),
             late: None,
+            desk: Desk::default(),
             unplaced: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             replaced: None,
@@ -188,7 +189,15 @@ impl Driver {
                     events.push(ProjectEvent::ProjectOpened {});
                 }
                 events.push(ProjectEvent::SessionOpened { session: session.clone() });
-                self.note(actor, Event::Opened { session: session.clone(), title })?;
+                self.note(
+                    actor,
+                    Event::Opened {
+                        session: session.clone(),
+                        title,
+                        images: Vec::new(),
+                        chat: false,
+                    },
+                )?;
             }
             if before.config != Some(config) {
                 let (program, phase) = (runtime.program.clone(), phase.clone());

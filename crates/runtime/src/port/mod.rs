@@ -10,6 +10,6 @@ mod tool;
 pub use clock::Clock;
 pub use files::{Files, FilesFault, Listed, Listing, NoFiles, Placed, StageTag};
 pub use person::{Pause, Person, Question, Response, Word};
-pub use provider::{Provider, ProviderFault, Reply, ReplyCall, Tap};
+pub use provider::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
 pub use tool::{Fault, Output, Tool};

@@ -1,8 +1,11 @@
 //! Decides what a model must do: one reply to one plan.
 
+use std::any::Any;
+
 use futures_util::future::BoxFuture;
-use toolgate_kernel::event::{Finish, Usage};
-use toolgate_kernel::next::Plan;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Attempt, FaultKind, Finish, Native, Usage};
+use toolgate_kernel::plan::Plan;
 
 /// A call in a reply, as the model wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +19,7 @@ pub struct ReplyCall {
 }
 
 /// What a model answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     /// Its words.
     pub text: String,
@@ -26,31 +29,91 @@ pub struct Reply {
     pub finish: Finish,
     /// What it cost.
     pub usage: Usage,
+    /// The reply in its dialect's own form, when that says more.
+    pub native: Option<Native>,
+    /// Who answered, when it was not the model that was asked.
+    pub model: Option<String>,
+    /// The tries that failed before.
+    pub attempts: Vec<Attempt>,
+    /// What was mended in it, in words.
+    pub repairs: Vec<String>,
 }
 
-/// Why there is no reply. The text is for the log and holds no secret.
+impl Reply {
+    /// Words and calls, and nothing besides.
+    pub fn new(
+        text: impl Into<String>,
+        calls: Vec<ReplyCall>,
+        finish: Finish,
+        usage: Usage,
+    ) -> Self {
+        Self {
+            text: text.into(),
+            calls,
+            finish,
+            usage,
+            native: None,
+            model: None,
+            attempts: Vec::new(),
+            repairs: Vec::new(),
+        }
+    }
+}
+
+/// Why there is no reply. The texts are for the log and hold no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProviderFault {
-    /// Trying again may help.
-    #[error("the model did not answer: {0}")]
-    Passing(String),
-    /// Trying again will not help.
-    #[error("the model cannot be used: {0}")]
-    Final(String),
+#[error("{reason}")]
+pub struct ProviderFault {
+    /// What went wrong.
+    pub kind: FaultKind,
+    /// The same in words.
+    pub reason: String,
+    /// The tries that failed before the last one.
+    pub attempts: Vec<Attempt>,
+    /// Words that had come before it broke.
+    pub partial: String,
 }
 
-/// Sees a reply's text as it streams in. It stands beside the log.
-pub type Tap<'a> = &'a (dyn Fn(&str) + Send + Sync);
+impl ProviderFault {
+    /// A fault of some kind, in words.
+    pub fn new(kind: FaultKind, reason: impl Into<String>) -> Self {
+        Self { kind, reason: reason.into(), attempts: Vec::new(), partial: String::new() }
+    }
+}
+
+/// Something of a reply as it comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streamed<'a> {
+    /// Words.
+    Text(&'a str),
+    /// Thoughts, which are not part of the words.
+    Thought(&'a str),
+    /// The request is tried again: what came so far is void.
+    Again,
+}
+
+/// Sees a reply as it streams in. It stands beside the log.
+pub type Tap<'a> = &'a (dyn Fn(Streamed<'_>) + Send + Sync);
+
+/// What a model keeps of one session between its requests, such as the turns it has written out.
+#[derive(Default)]
+pub struct Desk(pub Option<Box<dyn Any + Send + Sync>>);
 
 /// A model.
 pub trait Provider: Send + Sync {
     /// Its name, as the log quotes it.
     fn name(&self) -> &str;
 
+    /// Fingerprint of everything it adds to a plan: address, options, transforms.
+    fn options(&self) -> Digest {
+        Digest::ZERO
+    }
+
     /// One reply.
     fn reply<'a>(
         &'a self,
         plan: &'a Plan,
+        desk: &'a mut Desk,
         tap: Tap<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderFault>>;
 }

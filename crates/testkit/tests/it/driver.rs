@@ -11,12 +11,13 @@ use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Event, Outcome, StreamId};
-use toolgate_kernel::next::Plan;
+use toolgate_kernel::plan::Plan;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
-    Append, Output, Person, Provider, ProviderFault, Question, Reply, Response, StoreFault, Tap,
+    Append, Desk, Output, Person, Provider, ProviderFault, Question, Reply, Response, StoreFault,
+    Tap,
 };
 use toolgate_runtime::{
     Crew, DriveFault, Driver, Halt, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
@@ -183,6 +184,7 @@ impl Provider for Silent {
     fn reply<'a>(
         &'a self,
         _plan: &'a Plan,
+        _desk: &'a mut Desk,
         _tap: Tap<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
         Box::pin(pending())

@@ -1,0 +1,165 @@
+//! Decides what one request to a model shows, and how it is fingerprinted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::Vector;
+use serde_json::{Map, Value};
+
+use crate::digest::Digest;
+use crate::event::{Image, Note};
+use crate::fold::{Session, Turn};
+use crate::names::ToolName;
+use crate::render::ResultFormat;
+use crate::tool::ToolSpec;
+
+/// One request to a model: everything it will see.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The turn it opens.
+    pub turn: u64,
+    /// The iteration it belongs to.
+    pub iteration: u64,
+    /// What the session is about, in the words of whoever began it.
+    pub title: Arc<str>,
+    /// The system prompt, fixed for the iteration.
+    pub system: Arc<str>,
+    /// What was said at the start of the iteration.
+    pub input: Arc<str>,
+    /// The pictures shown beside it.
+    pub images: Vector<Arc<Image>>,
+    /// The turns so far.
+    pub turns: Vector<Arc<Turn>>,
+    /// Words from outside, shown once.
+    pub feedback: Vec<Arc<str>>,
+    /// The pictures shown beside them.
+    pub feedback_images: Vec<Arc<Image>>,
+    /// What toolgate itself has to say, shown once.
+    pub notes: Vec<Note>,
+    /// The tools that are shown, which are those that may be called.
+    pub tools: Vec<Arc<ToolSpec>>,
+    /// Every tool that any phase grants, always in the same order.
+    pub every: Arc<[Arc<ToolSpec>]>,
+    /// Which tool is asked for.
+    pub choice: Choice,
+    /// How results are written.
+    pub result_format: ResultFormat,
+    /// The form the words must have, where they must have one.
+    pub shape: Option<Arc<OutputShape>>,
+    /// The bytes of every picture named here; whoever performs the plan puts them in.
+    pub pictures: BTreeMap<Digest, Arc<[u8]>>,
+    /// Tokens it is thought to have.
+    pub tokens_estimated: u64,
+    /// Fingerprint of what is sent: the same on every machine, so receipts are not in it.
+    pub fingerprint: Digest,
+}
+
+/// Which tool a request asks for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Choice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// None may be called.
+    None,
+    /// At least one must be called.
+    Required,
+    /// This one must be called.
+    Tool(ToolName),
+    /// The provider's own form, sent as it is.
+    Form(Map<String, Value>),
+}
+
+/// A form that a model's words must have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputShape {
+    /// Its name for the provider.
+    pub name: String,
+    /// How the provider is asked to see to it.
+    pub mode: ShapeMode,
+    /// The JSON Schema.
+    pub schema: Value,
+}
+
+/// How a provider is asked to see to a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShapeMode {
+    /// By the schema.
+    JsonSchema,
+    /// As one JSON object of any kind.
+    JsonObject,
+}
+
+/// Parts with their lengths, so that no two different lists give the same bytes.
+#[derive(Default)]
+struct Parts(Vec<u8>);
+
+impl Parts {
+    fn add(&mut self, part: &[u8]) {
+        let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+        self.0.extend_from_slice(&length.to_be_bytes());
+        self.0.extend_from_slice(part);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.add(text.as_bytes());
+    }
+
+    fn images<'a>(&mut self, images: impl IntoIterator<Item = &'a Arc<Image>>) {
+        images.into_iter().for_each(|image| self.add(&image.hash.0));
+        self.add(b"images");
+    }
+}
+
+/// The digest of what an iteration begins with.
+pub(crate) fn opening(system: &str, input: &str, images: &Vector<Arc<Image>>) -> Digest {
+    let mut parts = Parts::default();
+    parts.text(system);
+    parts.text(input);
+    parts.images(images);
+    Digest::of(&parts.0)
+}
+
+/// The digest of a transcript with one more turn, so that a request costs what is new. Receipts
+/// are not in it: they depend on the project's key.
+pub(crate) fn roll(before: Digest, turn: &Turn) -> Digest {
+    let mut parts = Parts::default();
+    turn.notes.iter().for_each(|note| parts.text(note));
+    parts.images(&turn.images);
+    parts.text(&turn.text);
+    for call in turn.calls.iter() {
+        parts.text(&call.name);
+        parts.text(&call.args);
+    }
+    turn.told.values().for_each(|told| parts.text(&told.envelope.without_receipt()));
+    if let Some(native) = &turn.native {
+        parts.text(&native.content.to_string());
+    }
+    Digest::link(before, &parts.0)
+}
+
+/// The fingerprint of a request.
+pub(crate) fn fingerprint(session: &Session, plan: &Plan) -> Digest {
+    let transcript = session.lap.as_ref().map_or(Digest::ZERO, |lap| {
+        let fresh = session.turns.back().filter(|turn| turn.number > lap.rolled_turn);
+        fresh.map_or(lap.rolled, |turn| roll(lap.rolled, turn))
+    });
+    let mut parts = Parts::default();
+    plan.feedback.iter().for_each(|text| parts.text(text));
+    parts.images(&plan.feedback_images);
+    plan.notes.iter().for_each(|note| parts.text(&note.text));
+    parts.add(b"tools");
+    plan.tools.iter().for_each(|tool| parts.add(&tool.version.0));
+    match &plan.choice {
+        Choice::Auto => {}
+        Choice::None => parts.text("none"),
+        Choice::Required => parts.text("required"),
+        Choice::Tool(tool) => parts.text(tool.as_str()),
+        Choice::Form(form) => parts.add(&Digest::of_json(&Value::Object(form.clone())).0),
+    }
+    if let Some(shape) = &plan.shape {
+        parts.text(&shape.name);
+        parts.add(&Digest::of_json(&shape.schema).0);
+    }
+    Digest::link(transcript, &parts.0)
+}
