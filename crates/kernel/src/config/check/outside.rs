@@ -4,9 +4,7 @@ use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{
-    CallingRefusal, ToolCallingText, Transform, TransformKind, TransformRefusal,
-};
+use crate::config::{CallingRefusal, ToolCallingText, Transform, TransformKind, TransformRefusal};
 use crate::names::nearest;
 
 impl Desk<'_> {

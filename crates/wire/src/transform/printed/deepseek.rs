@@ -71,22 +71,21 @@ fn pass(scan: &mut Scan<'_>, end: &str) {
 
 /// A call after its opening token: `name<sep>{json}`, or `function<sep>name` and fenced JSON.
 fn call(scan: &mut Scan<'_>) -> Option<PrintedCall> {
-    let rest = scan.rest();
-    let head: usize = rest.char_indices().nth(200).map_or(rest.len(), |(at, _)| at);
-    let (sep, length) = seek(rest.get(..head)?, &["tool_sep"])?;
-    let before = rest.get(..sep)?.trim();
+    let head = scan.head(scan.at);
+    let (sep, length) = seek(head, &["tool_sep"])?;
+    let before = head.get(..sep)?.trim();
     let mut at = scan.at + sep + length;
     let begin = at + skip_blank(scan.from(at));
     let name = if scan.from(begin).starts_with('{') {
         at = begin;
         before
     } else {
-        let line = scan.from(at).split(['\n', '{', '`']).next()?;
+        let line = scan.head(at).split(['\n', '{', '`']).next()?;
         at += line.len();
         line.trim()
     };
     at += skip_blank(scan.from(at));
-    let fenced = scan.from(at).strip_prefix("```");
+    let fenced = scan.head(at).strip_prefix("```");
     if let Some(fenced) = fenced {
         let info = fenced.split(['\n', '{']).next()?;
         at += "```".len() + info.len();

@@ -70,7 +70,7 @@ fn call_of(object: &Map<String, Value>, granted: &Granted<'_>) -> Option<Printed
         return None;
     }
     let mut args = object.clone();
-    if !granted.has_field(tool, "type") {
+    if granted.field(tool, "type").is_none() {
         args.shift_remove("type");
     }
     Some(PrintedCall { name: tool.to_owned(), args: Value::Object(args).to_string() })
@@ -78,7 +78,8 @@ fn call_of(object: &Map<String, Value>, granted: &Granted<'_>) -> Option<Printed
 
 fn is_echo(object: &Map<String, Value>) -> bool {
     let kind = object.get("type").and_then(Value::as_str);
-    let settled = ["success", "ok"].iter().any(|key| object.get(*key).is_some_and(Value::is_boolean));
+    let settled =
+        ["success", "ok"].iter().any(|key| object.get(*key).is_some_and(Value::is_boolean));
     let lone_error = object.len() == 1 && object.contains_key("error");
     kind.is_some_and(|kind| ANSWERS.contains(&kind)) || settled || lone_error
 }
@@ -86,9 +87,8 @@ fn is_echo(object: &Map<String, Value>) -> bool {
 /// The length of the blank and the date before the first object; absent when words come first.
 fn stamp(text: &str) -> Option<usize> {
     let before = text.get(..text.find('{')?)?;
-    let plain = |c: char| {
-        c.is_ascii_digit() || c.is_whitespace() || "[]()-:/.,+TZAPMUC".contains(c)
-    };
+    let plain =
+        |c: char| c.is_ascii_digit() || c.is_whitespace() || "[]()-:/.,+TZAPMUC".contains(c);
     let digits = before.chars().filter(char::is_ascii_digit).count();
     let dated = digits >= 8 && before.len() <= STAMP_BYTES_MAX && before.chars().all(plain);
     (dated || before.trim().is_empty()).then_some(before.len())
@@ -110,7 +110,7 @@ fn quoted_keys(text: &str) -> String {
             out.push('"');
             out.push_str(word);
             out.push('"');
-            (0..word.len().saturating_sub(1)).for_each(|_| drop(chars.next()));
+            chars.by_ref().take(word.len() - 1).for_each(|_| {});
             key_due = false;
             continue;
         }

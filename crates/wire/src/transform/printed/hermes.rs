@@ -2,9 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::payload::{
-    PrintedCall, call_between, call_of, calls_of, is_name, parse, value_here,
-};
+use super::payload::{PrintedCall, call_between, call_of, calls_of, is_name, parse, value_here};
 use super::scan::{BLOCKS, Scan};
 use super::{Found, Granted, skip_blank};
 
@@ -67,7 +65,7 @@ fn tag(
     }
     if calls.is_empty() {
         let payload = scan.from(at).split(close).next()?;
-        let whole = at + payload.len() < scan.text.len() && scan.pay(payload.len());
+        let whole = scan.pay(payload.len()) && at + payload.len() < scan.text.len();
         calls.push(call_between(payload).filter(|_| whole)?);
         at += payload.len();
     }
@@ -85,13 +83,12 @@ fn closing(rest: &str, close: &str) -> usize {
 /// A call as `<function=name>`, with JSON or with parameters in it.
 pub(super) fn function(scan: &mut Scan<'_>, granted: &Granted<'_>) -> Option<PrintedCall> {
     let start = scan.at + FUNCTION.len();
-    let head: &str = scan.from(start).get(..130).unwrap_or_else(|| scan.from(start));
-    let (name, _) = head.split_once('>')?;
-    let name = name.trim().trim_matches('"');
+    let (written, _) = scan.head(start).split_once('>')?;
+    let name = written.trim();
     if !is_name(name) {
         return None;
     }
-    let mut at = start + head.find('>')? + 1;
+    let mut at = start + written.len() + 1;
     at += skip_blank(scan.from(at));
     let args = if scan.from(at).starts_with('{') {
         let (value, length) = value_here(scan, at)?;
@@ -121,9 +118,12 @@ fn parameters(
     granted: &Granted<'_>,
 ) -> Option<(Map<String, Value>, usize)> {
     let (mut args, mut at) = (Map::new(), start);
-    while let Some(rest) = scan.from(at).strip_prefix(PARAMETER) {
-        let (name, rest) = rest.split_once('>').filter(|(name, _)| is_name(name.trim()))?;
-        let name = name.trim();
+    while scan.from(at).starts_with(PARAMETER) {
+        at += PARAMETER.len();
+        let (head, _) = scan.head(at).split_once('>')?;
+        at += head.len() + 1;
+        let name = head.trim();
+        let rest = scan.from(at);
         let close = rest.find(PARAMETER_END);
         let end = close.or_else(|| rest.find(FUNCTION_END));
         if !scan.pay(end.unwrap_or(rest.len())) {
@@ -131,14 +131,14 @@ fn parameters(
         }
         let written = rest.get(..end?)?;
         // A closing tag is missing somewhere: which words belong to it would be a guess.
-        if written.contains("\n<parameter=") || written.contains(TAG_END) || args.contains_key(name)
-        {
+        let swallowed = written.contains("\n<parameter=") || written.contains(TAG_END);
+        if swallowed || !is_name(name) || args.contains_key(name) {
             return None;
         }
         let text = written.strip_prefix('\n').unwrap_or(written);
         let text = text.strip_suffix('\n').unwrap_or(text);
         args.insert(name.to_owned(), typed(text, granted.wants(tool, name)));
-        at = scan.text.len() - rest.len() + written.len();
+        at += written.len();
         at += if close.is_some() { PARAMETER_END.len() } else { 0 };
         at += skip_blank(scan.from(at));
     }

@@ -39,11 +39,8 @@ fn after_token(scan: &mut Scan<'_>) -> Option<Vec<PrintedCall>> {
         at += length;
     } else {
         // Some versions write the token once for several calls; then each has its `[ARGS]`.
-        while let Some((call, length)) = named(scan, at) {
-            let more = calls.is_empty() || scan.from(at).split('{').next()?.contains(ARGS);
-            if !more {
-                break;
-            }
+        while calls.is_empty() || scan.head(at).split('{').next()?.contains(ARGS) {
+            let Some((call, length)) = named(scan, at) else { break };
             calls.push(call);
             at += length;
         }
@@ -57,8 +54,7 @@ fn after_token(scan: &mut Scan<'_>) -> Option<Vec<PrintedCall>> {
 
 /// `name{json}`, `name[ARGS]{json}` or `name[CALL_ID]id[ARGS]{json}`, with its length.
 fn named(scan: &mut Scan<'_>, start: usize) -> Option<(PrintedCall, usize)> {
-    let rest = scan.from(start);
-    let head = rest.get(..rest.find('{')?)?;
+    let (head, _) = scan.head(start).split_once('{')?;
     let begin = start + head.len();
     let (name, head) = match head.split_once(['[']) {
         None => (head, ""),

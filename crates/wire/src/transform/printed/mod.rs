@@ -74,9 +74,8 @@ pub(super) fn salvage(form: Transform, text: &str, granted: &Granted<'_>) -> Opt
     };
     let (text, repairs) = (found.remains(text), found.repairs(form));
     let numbered = found.calls.into_iter().enumerate();
-    let calls = numbered
-        .map(|(at, call)| (format!("{prefix}_{}", at + 1), call.name, call.args))
-        .collect();
+    let calls =
+        numbered.map(|(at, call)| (format!("{prefix}_{}", at + 1), call.name, call.args)).collect();
     Some(Salvaged { calls, text, repairs })
 }
 
@@ -107,7 +106,8 @@ impl Found {
     }
 
     fn copy(&self, text: &str, mut at: usize, end: usize, into: &mut String) {
-        for escape in self.escapes.iter().filter(|escape| (at..end).contains(escape)) {
+        let start = at;
+        for escape in self.escapes.iter().filter(|escape| (start..end).contains(*escape)) {
             into.push_str(text.get(at..*escape).unwrap_or_default());
             into.push_str("&lt;");
             at = escape + "\\<".len();
@@ -154,9 +154,9 @@ impl Granted<'_> {
             _ => Vec::new(),
         };
         let branches = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
-        let text_branch = branches.flatten().any(|branch| {
-            branch.get("type").and_then(Value::as_str) == Some("string")
-        });
+        let text_branch = branches
+            .flatten()
+            .any(|branch| branch.get("type").and_then(Value::as_str) == Some("string"));
         let choices = schema.get("enum").and_then(Value::as_array);
         let text_choice = choices.is_some_and(|choices| choices.iter().any(Value::is_string));
         if types.contains(&"string") || text_branch || text_choice {

@@ -25,6 +25,9 @@ pub(super) fn is_name(text: &str) -> bool {
 /// The JSON value that begins right here, with its length; absent when it is cut off or broken.
 pub(super) fn value_here(scan: &mut Scan<'_>, at: usize) -> Option<(Value, usize)> {
     let text = scan.from(at);
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
     let length = balanced(text);
     if !scan.pay(length.unwrap_or(text.len())) {
         return None;
@@ -35,8 +38,7 @@ pub(super) fn value_here(scan: &mut Scan<'_>, at: usize) -> Option<(Value, usize
 
 /// One JSON value, read as arguments are.
 pub(super) fn parse(text: &str) -> Option<Value> {
-    let limits =
-        Limits { args_depth_max: 100, args_items_max: 1_000_000, ..Limits::default() };
+    let limits = Limits { args_depth_max: 100, args_items_max: 1_000_000, ..Limits::default() };
     parse_strict(text, &limits).ok()
 }
 
@@ -68,9 +70,10 @@ pub(super) fn balanced(text: &str) -> Option<usize> {
 /// `{function: {…}}`.
 pub(super) fn call_of(object: &Map<String, Value>) -> Option<PrintedCall> {
     let inner = object.get("function").and_then(Value::as_object).unwrap_or(object);
-    let name = inner.get("name").or_else(|| inner.get("function")).and_then(Value::as_str)?.trim();
+    let name = inner.get("name").and_then(Value::as_str)?.trim();
     let args = ["arguments", "args", "parameters"].iter().find_map(|key| inner.get(*key));
-    is_name(name).then(|| PrintedCall { name: name.to_owned(), args: arguments(args) })
+    let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+    fits.then(|| PrintedCall { name: name.to_owned(), args: arguments(args) })
 }
 
 /// The same, for a text without any marker: nothing but a call may be in the object, and it has

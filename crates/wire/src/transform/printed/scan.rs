@@ -14,6 +14,9 @@ pub(super) const BLOCKS: &[(&str, &str)] = &[
 /// The same without thoughts, which the tags of document 003 know nothing of.
 pub(super) const ECHOES: &[(&str, &str)] = &[("<tool_response>", "</tool_response>")];
 
+/// Bytes in which a name with its token has to end.
+const HEAD_BYTES_MAX: usize = 400;
+
 /// A text that is looked through once, from its beginning to its end.
 pub(super) struct Scan<'a> {
     pub(super) text: &'a str,
@@ -24,7 +27,8 @@ pub(super) struct Scan<'a> {
     blocks: &'static [(&'static str, &'static str)],
     /// For each run of backticks where the next one of the same length begins.
     closers: BTreeMap<usize, usize>,
-    blank_line: Option<usize>,
+    /// Where the next blank line is; the end of all numbers when there is none.
+    blank_line: usize,
     /// What was looked for once and is not there any more.
     gone: Vec<&'static str>,
     /// Bytes that may still be read ahead; it bounds the work on texts made to be slow.
@@ -39,7 +43,7 @@ impl<'a> Scan<'a> {
             escapes: Vec::new(),
             blocks,
             closers: closers(text),
-            blank_line: Some(0),
+            blank_line: text.find("\n\n").unwrap_or(usize::MAX),
             gone: Vec::new(),
             ahead: text.len().saturating_mul(4).saturating_add(1024),
         }
@@ -62,6 +66,12 @@ impl<'a> Scan<'a> {
         self.text.get(at..).unwrap_or_default()
     }
 
+    /// A short piece of the text from a place on: names and tokens are never longer.
+    pub(super) fn head(&self, at: usize) -> &'a str {
+        let rest = self.from(at);
+        rest.get(..rest.floor_char_boundary(HEAD_BYTES_MAX)).unwrap_or_default()
+    }
+
     /// The rest of the text.
     pub(super) fn rest(&self) -> &'a str {
         self.from(self.at)
@@ -69,10 +79,7 @@ impl<'a> Scan<'a> {
 
     /// Pays for reading ahead; false when the text has cost enough.
     pub(super) fn pay(&mut self, bytes: usize) -> bool {
-        match self.ahead.checked_sub(bytes) {
-            Some(left) => self.ahead = left,
-            None => self.ahead = 0,
-        }
+        self.ahead = self.ahead.saturating_sub(bytes);
         self.ahead > 0
     }
 
@@ -93,11 +100,13 @@ impl<'a> Scan<'a> {
 
     /// The length of what is quoted here; of what is not, a character.
     fn quoted(&mut self, rest: &str) -> usize {
-        if let Some(length) = self.fence(rest) {
-            return length;
-        }
-        if rest.starts_with('`') {
-            return self.inline(rest);
+        if let Some(mark) = rest.chars().next().filter(|c| matches!(c, '`' | '~')) {
+            let width = rest.chars().take_while(|c| *c == mark).count();
+            return match self.fence(rest, mark, width) {
+                Some(length) => length,
+                None if mark == '`' => self.inline(rest, width),
+                None => width,
+            };
         }
         for (open, close) in [("{{", "}}"), ("{%", "%}")] {
             if rest.starts_with(open) {
@@ -134,14 +143,16 @@ impl<'a> Scan<'a> {
     }
 
     /// The length of a fenced block that begins here. One that is not closed goes to the end.
-    fn fence(&self, rest: &str) -> Option<usize> {
-        let mark = rest.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-        let width = rest.chars().take_while(|c| *c == mark).count();
-        let before = self.text.get(..self.at).unwrap_or_default();
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let indented = line.len() <= 3 && line.bytes().all(|byte| byte == b' ');
-        let (info, _) = rest.get(width..)?.split_once('\n').unwrap_or((rest.get(width..)?, ""));
-        if width < 3 || !indented || (mark == '`' && info.contains('`')) {
+    fn fence(&self, rest: &str, mark: char, width: usize) -> Option<usize> {
+        let before = self.text.as_bytes().get(..self.at)?;
+        let indent = before.iter().rev().take(4).take_while(|byte| **byte == b' ').count();
+        let line = before.len() - indent;
+        let begins = indent < 4 && (line == 0 || before.get(line - 1) == Some(&b'\n'));
+        if width < 3 || !begins {
+            return None;
+        }
+        let info = rest.get(width..)?.split('\n').next()?;
+        if mark == '`' && info.contains('`') {
             return None;
         }
         let mut length = width + info.len() + 1;
@@ -156,17 +167,13 @@ impl<'a> Scan<'a> {
     }
 
     /// The length of inline code that begins here, or of the run of backticks that begins none.
-    fn inline(&mut self, rest: &str) -> usize {
-        let width = rest.bytes().take_while(|byte| *byte == b'`').count();
+    fn inline(&mut self, rest: &str, width: usize) -> usize {
         let Some(end) = self.closers.get(&self.at).copied() else { return width };
         // Code within a line does not go on in another paragraph.
-        if self.blank_line.is_some_and(|blank| blank < self.at) {
-            self.blank_line = rest.find("\n\n").map(|at| self.at + at);
+        if self.blank_line < self.at {
+            self.blank_line = rest.find("\n\n").map_or(usize::MAX, |at| self.at + at);
         }
-        match self.blank_line {
-            Some(blank) if blank < end => width,
-            _ => end + width - self.at,
-        }
+        if self.blank_line < end { width } else { end + width - self.at }
     }
 }
 
