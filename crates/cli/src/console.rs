@@ -126,6 +126,8 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::TurnsExceeded => "Out of turns",
         Ending::IterationsExceeded => "Out of iterations",
         Ending::Stalled => "The model did nothing",
+        Ending::NoToolCalls => "No tool was called (NO_TOOL_CALLS)",
+        Ending::ToolError => "A tool failed (TOOL_ERROR)",
     }
 }
 

@@ -71,6 +71,7 @@ fn of_open(fault: &OpenFault) -> Option<Exit> {
         OpenFault::Exists(_) => Some(Exit::Busy),
         OpenFault::Missing(_)
         | OpenFault::TooLong(_)
+        | OpenFault::Pictures(_)
         | OpenFault::PhaseGone(_)
         | OpenFault::NoPhase => None,
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::budget::Budget;
+use crate::calling::ToolCalling;
 use crate::digest::Digest;
 use crate::limits::Limits;
 use crate::mask::Masks;
@@ -36,7 +37,7 @@ pub struct AgentDraft {
     pub allow: Option<Vec<ToolName>>,
     /// Tools that can never be called.
     pub deny: Vec<ToolName>,
-    /// What tool calling holds back, whatever the lists above say.
+    /// How the model is asked to call tools, and what that holds back whatever the lists above say.
     pub tool_calling: ToolCalling,
     /// Bounds and deadlines.
     pub limits: Limits,
@@ -69,17 +70,6 @@ impl AgentDraft {
     }
 }
 
-/// What tool calling holds back. It can only take tools away.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ToolCalling {
-    /// Whether no tool is sent and none may be called.
-    pub disabled: bool,
-    /// When given, no other tool is sent or may be called.
-    pub allow: Option<Vec<ToolName>>,
-    /// Tools that are not sent and may not be called.
-    pub deny: Vec<ToolName>,
-}
-
 /// An agent, checked and ready. It has no behaviour: `next` decides, the runtime performs.
 pub struct Agent {
     /// Its name.
@@ -94,6 +84,8 @@ pub struct Agent {
     pub budget: Budget,
     /// How a run goes on from iteration to iteration.
     pub settings: Settings,
+    /// How the model is asked to call tools.
+    pub tool_calling: ToolCalling,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
     /// Every tool that any phase grants, in declaration order.
@@ -141,6 +133,7 @@ impl Agent {
             limits: draft.limits,
             budget: draft.budget,
             settings: draft.settings,
+            tool_calling: draft.tool_calling,
             remember_reads: draft.remember_reads,
             every,
             fingerprint,
@@ -231,6 +224,6 @@ fn fingerprint(
         .collect();
     Digest::of_json(&json!({
         "families": families, "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
-        "settings": draft.settings.face(), "system_prompt": draft.system_prompt, "texts": toolset.texts(),
+        "settings": draft.settings.face(), "calling": draft.tool_calling.face(), "system_prompt": draft.system_prompt, "texts": toolset.texts(),
     }))
 }

@@ -6,8 +6,10 @@
 pub mod actor;
 pub mod agent;
 pub mod budget;
+pub mod calling;
 pub mod config;
 pub mod digest;
+pub mod directive;
 pub mod envelope;
 pub mod event;
 pub mod fold;

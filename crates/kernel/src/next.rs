@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::budget::Overspent;
+use crate::calling::FailurePolicy;
 use crate::digest::Digest;
-use crate::event::{Closing, Ending, IterationClosed, Note, NoteKind, RawCall};
-use crate::fold::{Lap, Progress, Session, World};
+use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
+use crate::fold::{Lap, Progress, Session, Turn, World};
 use crate::names::{CallId, PhaseName};
-use crate::plan::{Choice, Plan, fingerprint};
+use crate::plan::{Plan, fingerprint};
 use crate::prompt::{phase_note, system_prompt};
-use crate::render::ResultFormat;
 
 /// The next thing a driver has to do.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub enum Step {
     AskPerson(CallId),
     /// Ask a person for a word before the next iteration.
     AskToGoOn,
+    /// Wait for what a person says next, and why when it is not just their turn.
+    Listen(String),
     /// Run calls that were admitted, in order.
     Run(Vec<CallId>),
     /// End the session.
@@ -48,6 +50,9 @@ pub struct Opening {
 /// What is said at the start of every iteration but the first.
 const GO_ON: &str = "Go on with the work on your own.";
 
+/// What is said when a conversation begins anew.
+const CUT: &str = "This conversation was too long to be kept whole, and begins anew here.";
+
 /// What to do next in a session that a model drives.
 pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     let session = world.session;
@@ -64,24 +69,47 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     match &session.lap {
         Some(lap) => {
             let tokens = tokens(session, lap);
-            let closing = match &over {
-                Some(_) => Some((Closing::Stopped, "the session ends".to_owned())),
-                None => closing(agent, session, lap, phase, tokens),
+            let course = match &over {
+                Some(_) => Course::Close(Closing::Stopped, "the session ends".to_owned()),
+                None => course(agent, session, lap, phase, tokens),
             };
-            match closing {
-                Some((closing, note)) => {
+            match course {
+                Course::Close(closing, note) => {
                     let row = Row { lap, phase, closing, note };
                     Step::CloseIteration(Box::new(row.closed(agent, world)))
                 }
-                None => Step::AskModel(Box::new(plan(agent, session, lap, phase, tokens))),
+                Course::Listen(why) => Step::Listen(why),
+                Course::Ask(manner) => {
+                    Step::AskModel(Box::new(plan(agent, session, lap, phase, tokens, manner)))
+                }
             }
         }
         None => match over.or_else(|| finished(agent, world)) {
             Some((ending, note)) => Step::Stop(ending, note),
             None if session.awaits => Step::AskToGoOn,
+            None if session.chat && session.iteration > 0 && session.feedback.is_empty() => {
+                Step::Listen(String::new())
+            }
             None => Step::OpenIteration(opening(agent, world)),
         },
     }
+}
+
+/// How an open iteration goes on.
+enum Course {
+    /// The model is asked.
+    Ask(Manner),
+    /// A person is listened to.
+    Listen(String),
+    /// It ends.
+    Close(Closing, String),
+}
+
+/// How the model is asked, beside what is always said.
+#[derive(Default)]
+struct Manner {
+    toolless: bool,
+    note: Option<Note>,
 }
 
 /// Why the session ends now, whatever its iteration does.
@@ -100,32 +128,77 @@ fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     None
 }
 
-/// Why the open iteration ends now.
-fn closing(
-    agent: &Agent,
-    session: &Session,
-    lap: &Lap,
-    phase: &PhaseName,
-    tokens: u64,
-) -> Option<(Closing, String)> {
-    let settings = &agent.settings;
-    if let Some(reason) = &session.failure {
-        return Some((Closing::Failed, reason.to_string()));
+/// Pauses of a provider in a row after which a reply counts as it is.
+const PAUSES_MAX: u64 = 8;
+
+/// How the open iteration goes on.
+fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Course {
+    if let Some((_, reason)) = &session.failure {
+        return match (tries_toolless(agent, session), session.chat) {
+            (true, _) => Course::Ask(Manner { toolless: true, note: None }),
+            (false, true) => Course::Ask(Manner::default()),
+            (false, false) => Course::Close(Closing::Failed, reason.to_string()),
+        };
     }
-    if settings.stop_after_phase_change && !lap.entered.is_empty() {
-        return Some((Closing::PhaseChanged, format!("now in phase {phase}")));
+    let stops = agent.settings.stop_after_phase_change && !session.chat;
+    if stops && !lap.entered.is_empty() {
+        return Course::Close(Closing::PhaseChanged, format!("now in phase {phase}"));
     }
-    let last = session.turns.back()?;
+    let Some(last) = session.turns.back() else { return Course::Ask(Manner::default()) };
     if last.calls.is_empty() && session.feedback.is_empty() {
-        return Some((Closing::Done, String::new()));
+        return silent(agent, session, lap, last);
     }
-    let (calls, calls_max) = (lap.calls, settings.max_tool_calls_per_iteration);
+    match limit(agent, session, lap, tokens) {
+        None => Course::Ask(Manner::default()),
+        // The next words of a person begin a new count, but not a new context.
+        Some((closing, note)) if session.chat && closing != Closing::ContextLimit => {
+            if session.feedback.is_empty() {
+                Course::Listen(note)
+            } else {
+                Course::Ask(Manner::default())
+            }
+        }
+        Some((closing, note)) => Course::Close(closing, note),
+    }
+}
+
+/// How it goes on when the model wants no call made and nobody has said anything.
+fn silent(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Course {
+    if last.finish == Finish::Paused && lap.pauses <= PAUSES_MAX {
+        return Course::Ask(Manner::default());
+    }
+    let worked = lap.calls > lap.before_words.0;
+    let nothing = last.text.trim().is_empty() && last.finish != Finish::Refused;
+    match &agent.tool_calling.finish {
+        Some(finish) if nothing && worked && !lap.finished => {
+            let note = Note { about: NoteKind::Finish, text: finish.text.clone() };
+            Course::Ask(Manner { toolless: !finish.tools, note: Some(note) })
+        }
+        _ if session.chat => Course::Listen(String::new()),
+        _ => Course::Close(Closing::Done, String::new()),
+    }
+}
+
+/// Whether a request that was turned down is tried again without tools.
+pub fn tries_toolless(agent: &Agent, session: &Session) -> bool {
+    let (Some((fault, _)), Some(lap)) = (&session.failure, &session.lap) else { return false };
+    let calling = &agent.tool_calling;
+    let shown = session.phase.as_ref().is_some_and(|phase| agent.visible(phase).next().is_some());
+    let left = calling.enforced.is_none() && lap.toolless < calling.toolless_retries;
+    shown && left && fault.may_be_tools()
+}
+
+/// Which limit the open iteration has reached.
+fn limit(agent: &Agent, session: &Session, lap: &Lap, tokens: u64) -> Option<(Closing, String)> {
+    let settings = &agent.settings;
+    let (calls, turns) = if session.chat { lap.before_words } else { (0, 0) };
+    let (calls, calls_max) = (lap.calls - calls, settings.max_tool_calls_per_iteration);
     if calls >= calls_max {
         let note = format!("tool call limit reached ({calls}/{calls_max})");
         return Some((Closing::CallLimit, note));
     }
     let turns_max = agent.limits.iteration_turns_max;
-    if count(session.turns.len()) >= turns_max {
+    if count(session.turns.len()) - turns >= turns_max {
         return Some((Closing::TurnLimit, format!("turn limit reached ({turns_max})")));
     }
     let tokens_max = settings.max_context_tokens;
@@ -175,7 +248,7 @@ impl Row<'_> {
             input_tokens: lap.usage.input_tokens,
             output_tokens: lap.usage.output_tokens,
             took_ms: world.now.ms_since(lap.opened_at),
-            awaits: !agent.settings.auto_pilot && !lap.entered.is_empty(),
+            awaits: !session.chat && !agent.settings.auto_pilot && !lap.entered.is_empty(),
         }
     }
 }
@@ -183,19 +256,19 @@ impl Row<'_> {
 /// Why no further iteration follows.
 fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     let session = world.session;
-    let closed = session.closed.as_ref()?;
+    let closed = session.closed.as_ref().filter(|_| !session.chat)?;
     let words = || session.turns.back().map(|turn| turn.text.to_string()).unwrap_or_default();
     if closed.closing == Closing::Failed {
         return None;
     }
     // A terminal phase has one last iteration, however it ends.
     if agent.terminal(&closed.start_phase) {
-        return Some((Ending::Completed, words()));
+        return Some(held(agent, session, words()));
     }
     let alone = agent.phases().count() == 1;
     let silent = closed.calls == 0 && !agent.settings.stop_only_on_complete;
     if closed.closing == Closing::Done && (alone || silent) {
-        return Some((Ending::Completed, words()));
+        return Some(held(agent, session, words()));
     }
     if closed.closing == Closing::TurnLimit && alone {
         return Some((Ending::TurnsExceeded, closed.note.clone()));
@@ -211,11 +284,29 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     None
 }
 
+/// How a run ends that came to its end: one that had to use tools is held to it.
+fn held(agent: &Agent, session: &Session, words: String) -> (Ending, String) {
+    let Some(policy) = agent.tool_calling.enforced else { return (Ending::Completed, words) };
+    let failed = || session.results.iter().filter(|(_, ok)| !**ok).map(|(tool, _)| tool.as_ref());
+    if session.results.is_empty() {
+        (Ending::NoToolCalls, "tools must be used, and none was called".to_owned())
+    } else if policy == FailurePolicy::Fatal && failed().next().is_some() {
+        let failed: Vec<&str> = failed().collect();
+        (Ending::ToolError, format!("the last result of {} was a failure", failed.join(", ")))
+    } else if failed().count() == session.results.len() {
+        (Ending::ToolError, "tools must be used, and no call succeeded".to_owned())
+    } else {
+        (Ending::Completed, words)
+    }
+}
+
 fn opening(agent: &Agent, world: &World<'_>) -> Opening {
     let session = world.session;
     let system = system_prompt(agent, world);
     let mut input = session.title.to_string();
-    if session.iteration > 0 {
+    if session.chat && session.iteration > 0 {
+        input = format!("{CUT}\n\nYou said last: {}", session.summary);
+    } else if session.iteration > 0 {
         // A fresh context knows nothing of the work unless it is told.
         let told = |word: &str| agent.prompt.uses(word);
         input = GO_ON.to_owned();
@@ -273,7 +364,17 @@ pub fn open_calls(session: &Session) -> Option<Step> {
     (!admitted.is_empty()).then_some(Step::Run(admitted))
 }
 
-fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Plan {
+fn plan(
+    agent: &Agent,
+    session: &Session,
+    lap: &Lap,
+    phase: &PhaseName,
+    tokens: u64,
+    manner: Manner,
+) -> Plan {
+    let tools = agent.visible(phase).filter(|_| !manner.toolless);
+    let mut notes = notes(agent, lap, phase);
+    notes.extend(manner.note);
     let mut plan = Plan {
         turn: session.turn + 1,
         iteration: session.iteration,
@@ -284,11 +385,11 @@ fn plan(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: 
         turns: session.turns.clone(),
         feedback: session.feedback.iter().cloned().collect(),
         feedback_images: session.feedback_images.iter().cloned().collect(),
-        notes: notes(agent, lap, phase),
-        tools: agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect(),
+        notes,
+        tools: tools.map(|entry| Arc::clone(&entry.spec)).collect(),
         every: Arc::clone(&agent.every),
-        choice: Choice::Auto,
-        result_format: ResultFormat::default(),
+        choice: agent.tool_calling.choice.clone(),
+        result_format: agent.tool_calling.result_format,
         shape: None,
         pictures: BTreeMap::new(),
         tokens_estimated: tokens,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::Vector;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::digest::Digest;
 use crate::event::{Image, Note};
@@ -68,6 +68,19 @@ pub enum Choice {
     Tool(ToolName),
     /// The provider's own form, sent as it is.
     Form(Map<String, Value>),
+}
+
+impl Choice {
+    /// What a fingerprint is made of.
+    pub(crate) fn face(&self) -> Value {
+        match self {
+            Self::Auto => Value::Null,
+            Self::None => json!("none"),
+            Self::Required => json!("required"),
+            Self::Tool(tool) => json!({ "tool": tool }),
+            Self::Form(form) => json!({ "form": form }),
+        }
+    }
 }
 
 /// A form that a model's words must have.
@@ -138,6 +151,14 @@ pub(crate) fn roll(before: Digest, turn: &Turn) -> Digest {
     Digest::link(before, &parts.0)
 }
 
+/// Messages a request has, the system prompt too.
+pub fn messages(session: &Session, plan: &Plan) -> u64 {
+    let Some(lap) = &session.lap else { return 0 };
+    let fresh = session.turns.back().filter(|turn| turn.number > lap.rolled_turn);
+    let said = !(plan.feedback.is_empty() && plan.notes.is_empty());
+    lap.rolled_messages + fresh.map_or(0, |turn| turn.messages()) + u64::from(said)
+}
+
 /// The fingerprint of a request.
 pub(crate) fn fingerprint(session: &Session, plan: &Plan) -> Digest {
     let transcript = session.lap.as_ref().map_or(Digest::ZERO, |lap| {
@@ -150,12 +171,8 @@ pub(crate) fn fingerprint(session: &Session, plan: &Plan) -> Digest {
     plan.notes.iter().for_each(|note| parts.text(&note.text));
     parts.add(b"tools");
     plan.tools.iter().for_each(|tool| parts.add(&tool.version.0));
-    match &plan.choice {
-        Choice::Auto => {}
-        Choice::None => parts.text("none"),
-        Choice::Required => parts.text("required"),
-        Choice::Tool(tool) => parts.text(tool.as_str()),
-        Choice::Form(form) => parts.add(&Digest::of_json(&Value::Object(form.clone())).0),
+    if plan.choice != Choice::Auto {
+        parts.add(&Digest::of_json(&plan.choice.face()).0);
     }
     if let Some(shape) = &plan.shape {
         parts.text(&shape.name);

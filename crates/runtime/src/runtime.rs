@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
@@ -16,6 +17,7 @@ use toolgate_kernel::seal::SigningKey;
 use crate::checkpoint;
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
+use crate::picture::{PICTURES_MAX, Picture};
 use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Store, StoreFault};
 use crate::transaction::Resources;
 
@@ -66,6 +68,9 @@ pub enum SayFault {
     /// It is too long.
     #[error("this has {0} bytes; at most {SAID_BYTES_MAX} can be said at once")]
     TooLong(usize),
+    /// Too many pictures.
+    #[error("{0} pictures are too many; at most {PICTURES_MAX} can be shown at once")]
+    Pictures(usize),
     /// Others kept speaking first.
     #[error("the inbox is too busy; try again")]
     Busy,
@@ -225,6 +230,31 @@ impl Runtime {
         actor: &Actor,
         said: Said,
     ) -> Result<u64, SayFault> {
+        self.say_beside(session, actor, said, Vec::new()).await
+    }
+
+    /// Says something to a session and shows it pictures.
+    pub async fn show(
+        &self,
+        session: &SessionId,
+        actor: &Actor,
+        text: String,
+        pictures: Vec<Picture>,
+    ) -> Result<u64, SayFault> {
+        if pictures.len() > PICTURES_MAX {
+            return Err(SayFault::Pictures(pictures.len()));
+        }
+        let (images, blobs) = Picture::split(pictures);
+        self.say_beside(session, actor, Said::Feedback { text, images }, blobs).await
+    }
+
+    async fn say_beside(
+        &self,
+        session: &SessionId,
+        actor: &Actor,
+        said: Said,
+        blobs: Vec<(Digest, Vec<u8>)>,
+    ) -> Result<u64, SayFault> {
         let bytes = match &said {
             Said::Feedback { text, .. } | Said::Stop { reason: text } => text.len(),
             Said::GoOn {} => 0,
@@ -244,7 +274,7 @@ impl Runtime {
             let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
             let rows = vec![tip.add(&record, &mut Vec::new())?];
             let batch = batch(&self.key, stream.clone(), None, after, rows, tip);
-            let append = self.store.append(Append { batches: vec![batch], blobs: vec![] });
+            let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });
             match within(SAY_MS_MAX, pin!(append)).await {
                 Some(Ok(())) => return Ok(seq),
                 Some(Err(StoreFault::Moved { .. })) => {}

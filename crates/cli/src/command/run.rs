@@ -282,6 +282,12 @@ async fn drive(
             console::hint("Go on with: toolgate run, at a terminal, where you are asked.");
             return Ok(Exit::Waiting);
         }
+        Watched::Halted(Halt::Listening(_)) => {
+            console::hint(&format!(
+                "This is a conversation; go on with: toolgate chat --session {id}"
+            ));
+            return Ok(Exit::Waiting);
+        }
         Watched::Halted(Halt::ModelFailed(reason)) => {
             if !how.json {
                 console::say(&format!("{} The model failed.", console::mark('✗')));

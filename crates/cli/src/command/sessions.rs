@@ -230,7 +230,9 @@ fn state_word(glance: &Glance) -> &'static str {
             | Ending::BudgetExceeded
             | Ending::TurnsExceeded
             | Ending::IterationsExceeded
-            | Ending::Stalled,
+            | Ending::Stalled
+            | Ending::NoToolCalls
+            | Ending::ToolError,
         ) => "failed",
     }
 }

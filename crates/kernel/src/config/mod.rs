@@ -1,10 +1,14 @@
 //! Decides what a person may write down of an agent, and makes an agent of it.
 
 mod check;
+mod chosen;
+mod directive;
 mod finding;
 mod model;
 mod phase;
 mod policy;
+mod preset;
+mod provider;
 mod read;
 mod secret;
 mod server;
@@ -22,13 +26,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use check::Checked;
+pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
+pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
 pub use model::{
-    CallingRefusal, ChoiceText, ModelText, NamesText, ToolCallingText, ToolFailurePolicy,
-    ToolUseMode,
+    CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, ToolCallingText,
+    ToolFailurePolicy, ToolUseMode,
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
+pub use preset::{PRESETS, Preset, PresetRefusal, effective};
+pub use provider::{Known, PROVIDERS, ProviderName, Speech};
 pub use read::{Reading, read};
 pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{ServerText, Transport};
@@ -76,13 +84,15 @@ pub struct AgentText {
     /// MCP servers, by name; phases choose among them. Not active yet.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub mcp_servers: IndexMap<ServerName, ServerText>,
-    /// Models, by name. Not active yet: `settings` names the model of a run.
+    /// Models, by name; `settings.model` names the one of a run.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub models: IndexMap<String, ModelText>,
-    /// How models are asked to call tools. What holds tools back is in force; the rest is not
-    /// active yet.
+    /// How models are asked to call tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calling: Option<ToolCallingText>,
+    /// Directives: instructions that a model may put into its words. Not active yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directives: Option<DirectivesText>,
     /// The phases by name, in order; a single one that grants every tool when left out.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub phases: IndexMap<PhaseName, PhaseText>,
@@ -220,6 +230,10 @@ impl AgentText {
         mut refuse: impl FnMut(usize, ConfigRefusal),
     ) -> AgentDraft {
         let mut draft = AgentDraft::new(&self.name, sections);
+        let calling = match self.chosen() {
+            Ok(Chosen::Model(model)) => Some(model.calling),
+            Ok(Chosen::None | Chosen::Script(_)) | Err(_) => self.tool_calling.clone(),
+        };
         draft.remember_reads = self.policies.iter().any(|policy| {
             policy.read_before_write.as_ref().is_some_and(|text| text.scope == ReadScope::Project)
         });
@@ -250,7 +264,7 @@ impl AgentText {
         draft.allow = self.allow;
         draft.deny = self.deny;
         draft.limits = self.limits;
-        if let Some(text) = self.tool_calling {
+        if let Some(text) = calling {
             draft.tool_calling = text.build(&mut draft.limits, |refusal| refuse(0, refusal.into()));
         }
         draft.budget = self.budget;
@@ -259,12 +273,10 @@ impl AgentText {
 
     /// What is written, checked and not active yet, by its path of keys.
     pub fn inactive(&self) -> Vec<Vec<&'static str>> {
-        let blocks =
-            [("mcp_servers", !self.mcp_servers.is_empty()), ("models", !self.models.is_empty())];
-        let mut keys: Vec<Vec<&'static str>> =
-            blocks.iter().filter(|(_, given)| *given).map(|(key, _)| vec![*key]).collect();
-        let calling = self.tool_calling.iter().flat_map(ToolCallingText::inactive);
-        keys.extend(calling.map(|key| vec!["tool_calling", key]));
-        keys
+        let blocks = [
+            ("mcp_servers", !self.mcp_servers.is_empty()),
+            ("directives", self.directives.is_some()),
+        ];
+        blocks.iter().filter(|(_, given)| *given).map(|(key, _)| vec![*key]).collect()
     }
 }

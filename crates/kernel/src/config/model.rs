@@ -5,16 +5,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::provider::ProviderName;
 use super::secret::Secret;
 use super::transform::TransformKind;
-use crate::agent::ToolCalling;
+use crate::calling::{FailurePolicy, Finishing, ToolCalling};
 use crate::limits::Limits;
 use crate::names::{NameRefusal, ToolName};
+use crate::plan::Choice;
+use crate::render::ResultFormat;
 
-/// A model as it is written down. It is checked now, and not active yet.
+/// A model as it is written down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelText {
+    /// Who runs it; `openai` when left out, which is every compatible server too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderName>,
     /// The model's name, as its server calls it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
@@ -33,6 +39,31 @@ pub struct ModelText {
     /// Whether its tool calls can be relied on, so that `tool_use_mode: enforced` makes sense.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calling_reliable: Option<bool>,
+    /// What it can do, where that is not what its provider can do in general.
+    #[serde(skip_serializing_if = "CapabilitiesText::is_empty")]
+    pub capabilities: CapabilitiesText,
+    /// Whether replies are streamed; they are when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
+    /// `preserve` keeps the provider's cache over a phase change, where the provider can restrict
+    /// tools without changing their list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheText>,
+    /// Tokens one reply may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// The model that is asked when this one cannot be used; its name under `models`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// Allows `http://` to a host that is not on this machine or a private network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_plain_http: Option<bool>,
+    /// Presets by name, besides the automatic ones; `[]` for none at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presets: Option<NamesText>,
+    /// How this model is asked to call tools, over what is said for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calling: Option<ToolCallingText>,
     /// Milliseconds to wait for a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_ms_max: Option<u64>,
@@ -44,13 +75,55 @@ pub struct ModelText {
     pub options: Map<String, Value>,
 }
 
-/// How models are asked to call tools. What holds tools back is in force; the rest is checked
-/// now, and not active yet.
+/// What a model can do. What is left out is as its provider says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CapabilitiesText {
+    /// Calls tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
+    /// Sees pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<bool>,
+    /// Streams its replies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streaming: Option<bool>,
+    /// Keeps to a JSON Schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json_schema: Option<bool>,
+    /// Writes one JSON object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json_object: Option<bool>,
+    /// Takes `parallel_tool_calls`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// Tokens it can read and write together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_window_tokens: Option<u64>,
+}
+
+impl CapabilitiesText {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is done for the provider's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheText {
+    /// The list of tools stays the same over a phase change, where the provider can restrict it.
+    Preserve,
+    /// Each phase sends its own tools and no others.
+    Exact,
+}
+
+/// How models are asked to call tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolCallingText {
-    /// Whether tools must be used; `relaxed` when left out. `enforced` is not active yet, and an
-    /// error; `disabled` grants no tools.
+    /// Whether tools must be used; `relaxed` when left out. `enforced` wants a model that is marked
+    /// reliable; `disabled` grants no tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_use_mode: Option<ToolUseMode>,
     /// What a tool that failed means for an enforced run; `fatal` when left out.
@@ -65,7 +138,18 @@ pub struct ToolCallingText {
     /// Bytes of a result shown to the model; the same as `limits.result_bytes_max`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_output_bytes: Option<u64>,
-    /// Which tool is asked for: `auto`, `none`, `required`, or the provider's own form.
+    /// How results are written for the model: `envelope`, or `text` for message and data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_format: Option<ResultFormat>,
+    /// Turns of one iteration; the same as `limits.iteration_turns_max`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u64>,
+    /// Calls of one turn that are run; the same as `limits.turn_calls_max`. One, when
+    /// `parallel_tool_calls` is false in `request_overrides`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls_per_turn: Option<u64>,
+    /// Which tool is asked for: `auto`, `none`, `required`, a tool's name, or the provider's own
+    /// form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ChoiceText>,
     /// How often a request is tried again without tools, in `relaxed`.
@@ -88,7 +172,8 @@ pub struct ToolCallingText {
     /// Whether it then gets no tools; it gets none when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix_empty_final_disable_tools: Option<bool>,
-    /// Put into every request, over everything else.
+    /// Put into every request, over everything else; not `model`, `messages`, `tools`,
+    /// `tool_choice` and `response_format`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub request_overrides: Map<String, Value>,
     /// Changes of outgoing messages.
@@ -165,9 +250,12 @@ impl NamesText {
 /// Tool calling that cannot be used as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallingRefusal {
-    /// Tools would have to be used, and nobody sees to it yet.
-    #[error("tool_use_mode: `enforced` is not active yet; leave it out")]
-    Enforced,
+    /// Which tool is asked for cannot be told.
+    #[error("tool_choice: {0:?} is neither auto, none, required nor the name of a tool")]
+    Choice(String),
+    /// The model is told nothing.
+    #[error("fix_empty_final_user_text is blank; leave it out for the default")]
+    NoWords,
     /// A name is not legal.
     #[error("{key}: {refusal}")]
     Name {
@@ -190,8 +278,20 @@ pub enum CallingRefusal {
     },
 }
 
+/// A limit that has a second name under `tool_calling`.
+pub(super) struct LimitKey {
+    /// The name there.
+    pub(super) key: &'static str,
+    /// The name under `limits`.
+    pub(super) name: &'static str,
+    /// What is said of it.
+    pub(super) given: Option<u64>,
+    /// The limit itself.
+    pub(super) of: fn(&mut Limits) -> &mut u64,
+}
+
 /// The word in an allow list that filters nothing.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 
 impl ToolCallingText {
     /// What it holds back, and the limits with what it says of them; `refuse` is told what cannot
@@ -201,30 +301,25 @@ impl ToolCallingText {
         limits: &mut Limits,
         mut refuse: impl FnMut(CallingRefusal),
     ) -> ToolCalling {
-        if self.tool_use_mode == Some(ToolUseMode::Enforced) {
-            refuse(CallingRefusal::Enforced);
+        self.build_limits(limits, &mut refuse);
+        let choice = self.choice().unwrap_or_else(|word| {
+            refuse(CallingRefusal::Choice(word));
+            Choice::Auto
+        });
+        let words = self.fix_empty_final_user_text.clone();
+        if words.as_ref().is_some_and(|words| words.trim().is_empty()) {
+            refuse(CallingRefusal::NoWords);
         }
-        let own = Limits::default();
-        for (key, given, limit, own) in [
-            (
-                "max_tool_args_bytes",
-                self.max_tool_args_bytes,
-                &mut limits.args_bytes_max,
-                own.args_bytes_max,
-            ),
-            (
-                "max_tool_output_bytes",
-                self.max_tool_output_bytes,
-                &mut limits.result_bytes_max,
-                own.result_bytes_max,
-            ),
-        ] {
-            let Some(given) = given else { continue };
-            if *limit != own && *limit != given {
-                refuse(CallingRefusal::TwoLimits { key, given, other: *limit });
+        let finish = self.fix_empty_final.unwrap_or(true).then(|| Finishing {
+            text: words.unwrap_or_else(|| Finishing::default().text),
+            tools: self.fix_empty_final_disable_tools == Some(false),
+        });
+        let enforced = (self.tool_use_mode == Some(ToolUseMode::Enforced)).then(|| {
+            match self.tool_failure_policy.unwrap_or(ToolFailurePolicy::Fatal) {
+                ToolFailurePolicy::Fatal => FailurePolicy::Fatal,
+                ToolFailurePolicy::Tolerated => FailurePolicy::Tolerated,
             }
-            *limit = given;
-        }
+        });
         let mut tools = |key: &'static str, names: Vec<&str>| -> Vec<ToolName> {
             let parsed = names.into_iter().map(|name| (name, ToolName::parse(name)));
             let legal = parsed.filter_map(|(name, parsed)| {
@@ -243,23 +338,69 @@ impl ToolCallingText {
             disabled: self.tool_use_mode == Some(ToolUseMode::Disabled),
             allow: allow.map(|names| tools("tool_allowlist", names)),
             deny: tools("tool_denylist", deny),
+            enforced,
+            choice,
+            finish,
+            toolless_retries: self.fallback_retry_count.unwrap_or(0),
+            result_format: self.result_format.unwrap_or_default(),
         }
     }
 
-    /// The keys that are written and not active yet.
-    pub(super) fn inactive(&self) -> impl Iterator<Item = &'static str> {
-        let keys = [
-            ("tool_failure_policy", self.tool_failure_policy.is_some()),
-            ("allow_unreliable", self.allow_unreliable.is_some()),
-            ("tool_choice", self.tool_choice.is_some()),
-            ("fallback_retry_count", self.fallback_retry_count.is_some()),
-            ("fix_empty_final", self.fix_empty_final.is_some()),
-            ("fix_empty_final_user_text", self.fix_empty_final_user_text.is_some()),
-            ("fix_empty_final_disable_tools", self.fix_empty_final_disable_tools.is_some()),
-            ("request_overrides", !self.request_overrides.is_empty()),
-        ];
-        let transforms = self.transforms().map(|(kind, names)| (kind.key(), names.is_some()));
-        keys.into_iter().chain(transforms).filter(|(_, given)| *given).map(|(key, _)| key)
+    /// The limits with what is said of them here.
+    fn build_limits(&self, limits: &mut Limits, refuse: &mut impl FnMut(CallingRefusal)) {
+        let own = Limits::default();
+        for LimitKey { key, given, of, .. } in self.limits() {
+            let Some(given) = given else { continue };
+            let (own, limit) = (*of(&mut own.clone()), of(limits));
+            if *limit != own && *limit != given {
+                refuse(CallingRefusal::TwoLimits { key, given, other: *limit });
+            }
+            *limit = given;
+        }
+        // Whoever wants no parallel calls gets none, whatever the model sends.
+        let parallel = self.request_overrides.get("parallel_tool_calls");
+        if parallel == Some(&Value::Bool(false)) && self.max_tool_calls_per_turn.is_none() {
+            limits.turn_calls_max = 1;
+        }
+    }
+
+    /// The limits that have a second name here.
+    pub(super) fn limits(&self) -> [LimitKey; 4] {
+        let row = |key, name, given, of| LimitKey { key, name, given, of };
+        [
+            row("max_tool_args_bytes", "args_bytes_max", self.max_tool_args_bytes, |limits| {
+                &mut limits.args_bytes_max
+            }),
+            row(
+                "max_tool_output_bytes",
+                "result_bytes_max",
+                self.max_tool_output_bytes,
+                |limits| &mut limits.result_bytes_max,
+            ),
+            row("max_turns", "iteration_turns_max", self.max_turns, |limits| {
+                &mut limits.iteration_turns_max
+            }),
+            row(
+                "max_tool_calls_per_turn",
+                "turn_calls_max",
+                self.max_tool_calls_per_turn,
+                |limits| &mut limits.turn_calls_max,
+            ),
+        ]
+    }
+
+    /// Which tool is asked for; the word when it is none.
+    fn choice(&self) -> Result<Choice, String> {
+        Ok(match &self.tool_choice {
+            None => Choice::Auto,
+            Some(ChoiceText::Form(form)) => Choice::Form(form.clone()),
+            Some(ChoiceText::Word(word)) => match word.trim() {
+                "auto" => Choice::Auto,
+                "none" => Choice::None,
+                "required" | "any" => Choice::Required,
+                name => Choice::Tool(ToolName::parse(name).map_err(|_| word.clone())?),
+            },
+        })
     }
 
     /// The names of transforms, by their kind.

@@ -1,5 +1,7 @@
 //! Decides what the log says of an iteration: how it ended, and its figures.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +59,18 @@ pub struct IterationClosed {
     pub awaits: bool,
 }
 
+/// How a request asks for tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// Whether tools must be used: relaxed, enforced or disabled.
+    pub tool_use_mode: String,
+    /// What a failed tool means then: fatal or tolerated.
+    pub tool_failure_policy: String,
+    /// The transforms in force, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub transforms: BTreeMap<String, Vec<String>>,
+}
+
 /// What a note of toolgate itself is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -65,6 +79,8 @@ pub enum NoteKind {
     Phase,
     /// Few calls are left in the iteration.
     Calls,
+    /// The model ended with nothing, and is asked for its last words.
+    Finish,
 }
 
 /// Something toolgate itself tells the model beside results, once.

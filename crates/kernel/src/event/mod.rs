@@ -17,7 +17,7 @@ pub use call::{
     Outcome, RawCall, Stage,
 };
 pub use change::Change;
-pub use iteration::{Closing, IterationClosed, Note, NoteKind};
+pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
 pub use reply::{Attempt, FaultKind, Finish, Image, Native, Usage};
 pub use write::Written;
@@ -81,6 +81,12 @@ pub enum Event {
         /// Tokens it is thought to have.
         #[serde(default)]
         tokens_estimated: u64,
+        /// Messages in it, the system prompt too.
+        #[serde(default)]
+        messages: u64,
+        /// How tools are asked for, where it is not as in the request before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<Arc<Asked>>,
     },
     /// The model answered.
     ModelReplied {
@@ -259,6 +265,10 @@ pub enum Ending {
     IterationsExceeded,
     /// The model made no call in iteration after iteration.
     Stalled,
+    /// Tools had to be used, and none was called.
+    NoToolCalls,
+    /// Tools had to be used, and what they did in the end did not work.
+    ToolError,
 }
 
 /// What people and other processes say to a session.

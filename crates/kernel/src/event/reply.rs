@@ -164,6 +164,32 @@ impl FaultKind {
         }
     }
 
+    /// Whether the tools of the request may be why it was turned down.
+    pub fn may_be_tools(self) -> bool {
+        match self {
+            Self::NotFound
+            | Self::BadRequest
+            | Self::TooLarge
+            | Self::Overloaded
+            | Self::Unreadable
+            | Self::MalformedCall
+            | Self::UnknownFinish => true,
+            Self::Unreachable
+            | Self::Tls
+            | Self::TimedOut
+            | Self::RateLimited
+            | Self::Billing
+            | Self::Unauthorized
+            | Self::CutOff
+            | Self::Truncated
+            | Self::Filtered
+            | Self::NoCalls
+            | Self::Redirected
+            | Self::CircuitOpen
+            | Self::Unusable => false,
+        }
+    }
+
     /// Whether asking again later, perhaps in other words, may help.
     pub fn passing(self) -> bool {
         match self {

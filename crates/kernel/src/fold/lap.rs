@@ -29,10 +29,20 @@ pub struct Lap {
     pub last: Usage,
     /// Whether the model was told that few calls are left.
     pub warned: bool,
+    /// Whether the model was asked for its last words.
+    pub finished: bool,
+    /// Pauses of the provider in a row.
+    pub pauses: u64,
+    /// Tries of the open turn without tools.
+    pub toolless: u64,
+    /// Calls and turns before the last words of a person.
+    pub before_words: (u64, u64),
     /// Digest of what it began with and of the turns up to `rolled_turn`.
     pub rolled: Digest,
     /// Bytes of the same.
     pub rolled_bytes: u64,
+    /// Messages of the same, the system prompt too.
+    pub rolled_messages: u64,
     /// The last turn that is in there.
     pub rolled_turn: u64,
 }

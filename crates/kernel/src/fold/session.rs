@@ -11,8 +11,9 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Answer, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event, Finish, Image,
-    IterationClosed, Native, Note, NoteKind, Outcome, RawCall, Record, Said, Saw, Usage,
+    Answer, Asked, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
+    FaultKind, Finish, Image, IterationClosed, Native, Note, NoteKind, Outcome, RawCall, Record,
+    Said, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -22,6 +23,9 @@ use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
 pub const READS_MAX: usize = 10_000;
+
+/// Names of tools whose last result a session remembers.
+const RESULTS_MAX: usize = 1_000;
 
 /// The fold of a session stream. Past transcripts leave it; they are in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,7 +77,11 @@ pub struct Session {
     /// Whether a request is under way.
     pub asking: bool,
     /// Why the last request failed.
-    pub failure: Option<Arc<str>>,
+    pub failure: Option<(FaultKind, Arc<str>)>,
+    /// How the last request asked for tools.
+    pub asked: Option<Arc<Asked>>,
+    /// The last result of each tool the model called, by the name it used.
+    pub results: OrdMap<Arc<str>, bool>,
     /// What toolgate itself says in the request that is under way.
     pub notes: Vector<Arc<Note>>,
     /// Calls that are not settled.
@@ -185,7 +193,11 @@ struct Words<'a> {
 }
 
 fn bytes(text: &str) -> u64 {
-    u64::try_from(text.len()).unwrap_or(u64::MAX)
+    count(text.len())
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 impl Session {
@@ -216,6 +228,8 @@ impl Session {
             turns: Vector::new(),
             asking: false,
             failure: None,
+            asked: None,
+            results: OrdMap::new(),
             notes: Vector::new(),
             open: OpenCalls::default(),
             next_call: 1,
@@ -263,11 +277,17 @@ impl Session {
                 self.iteration_opened(*iteration, system, input, record.at);
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
-            Event::PlanSent { turn, notes, .. } => {
+            Event::PlanSent { turn, notes, tools, asked, .. } => {
                 self.roll();
                 self.turn = *turn;
                 self.asking = true;
-                self.failure = None;
+                let failed = self.failure.take().is_some();
+                if let Some(lap) = self.lap.as_mut().filter(|_| failed && tools.is_empty()) {
+                    lap.toolless += 1;
+                }
+                if asked.is_some() {
+                    self.asked.clone_from(asked);
+                }
                 self.notes = notes.iter().cloned().map(Arc::new).collect();
             }
             Event::ModelReplied { turn, text, calls, usage, finish, native, .. } => {
@@ -277,11 +297,13 @@ impl Session {
                 if let Some(lap) = &mut self.lap {
                     (lap.usage, lap.last) = (lap.usage.plus(usage), *usage);
                     lap.calls_before = lap.calls;
+                    lap.toolless = 0;
+                    lap.pauses = if *finish == Finish::Paused { lap.pauses + 1 } else { 0 };
                 }
             }
-            Event::ModelFailed { reason, .. } => {
+            Event::ModelFailed { reason, fault, .. } => {
                 self.asking = false;
-                self.failure = Some(reason.as_str().into());
+                self.failure = Some((*fault, reason.as_str().into()));
             }
             Event::CallReceived { call } => {
                 self.receive(Arc::clone(call), &record.actor, None);
@@ -358,7 +380,12 @@ impl Session {
             last: Usage::default(),
             warned: false,
             rolled: opening(system, input, &self.images),
+            finished: false,
+            pauses: 0,
+            toolless: 0,
+            before_words: (0, 0),
             rolled_bytes: bytes(system) + bytes(input),
+            rolled_messages: 2,
             rolled_turn: 0,
         });
     }
@@ -405,6 +432,7 @@ impl Session {
         if turn.number > lap.rolled_turn {
             lap.rolled = roll(lap.rolled, turn);
             lap.rolled_bytes = lap.rolled_bytes.saturating_add(turn.bytes());
+            lap.rolled_messages = lap.rolled_messages.saturating_add(turn.messages());
             lap.rolled_turn = turn.number;
         }
     }
@@ -416,11 +444,16 @@ impl Session {
             self.receive(Arc::clone(call), actor, Some(number));
         }
         let mut notes = std::mem::take(&mut self.feedback);
+        if let Some(lap) = self.lap.as_mut().filter(|_| !notes.is_empty()) {
+            lap.before_words = (lap.calls, count(self.turns.len()));
+            lap.finished = false;
+        }
         for note in std::mem::take(&mut self.notes) {
             notes.push_back(note.text.as_str().into());
             match (&mut self.lap, note.about, &self.phase) {
                 (Some(lap), NoteKind::Phase, Some(phase)) => lap.told_phase = phase.clone(),
                 (Some(lap), NoteKind::Calls, _) => lap.warned = true,
+                (Some(lap), NoteKind::Finish, _) => lap.finished = true,
                 (Some(_), NoteKind::Phase, None) | (None, ..) => {}
             }
         }
@@ -510,6 +543,9 @@ impl Session {
     fn close(&mut self, call: CallId, told: impl FnOnce() -> Told) {
         let Some(turn) = self.open.remove(&call).and_then(|open| open.turn) else { return };
         let told = told();
+        if self.results.len() < RESULTS_MAX || self.results.contains_key(&*told.envelope.tool) {
+            self.results.insert(told.envelope.tool.as_str().into(), told.envelope.ok);
+        }
         if let Some(lap) = &mut self.lap
             && told.envelope.code() != Some(&Code::CALLS_OVER_LIMIT)
         {

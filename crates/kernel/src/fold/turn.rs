@@ -48,6 +48,12 @@ impl Turn {
         u64::try_from(own).unwrap_or(u64::MAX).saturating_add(self.told_bytes())
     }
 
+    /// Messages it takes in a request.
+    pub(crate) fn messages(&self) -> u64 {
+        let own = 1 + usize::from(!self.notes.is_empty()) + self.calls.len();
+        u64::try_from(own).unwrap_or(u64::MAX)
+    }
+
     /// Bytes of what it was told.
     pub(crate) fn told_bytes(&self) -> u64 {
         let told = self.told.values().map(|told| told.envelope.to_json().len());

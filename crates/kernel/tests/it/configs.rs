@@ -56,8 +56,7 @@ fn marked<'a>(checked: &'a Checked, finding: &Finding) -> &'a str {
 #[test]
 fn the_configuration_of_document_000_loads_unchanged() {
     let checked = checked(DOCUMENT);
-    let [finding] = checked.findings.as_slice() else { panic!("{:?}", checked.findings) };
-    assert!(finding.severity == Severity::Note && finding.code == Mistake::Inactive, "{finding:?}");
+    assert_eq!(checked.findings, []);
     assert_eq!(checked.text.settings.model.as_deref(), Some("qwen3.5-27b-heretic"));
     assert!(!checked.source().contains("\"lm-studio\""), "the key is blanked");
     let agent = checked.agent().unwrap();
@@ -141,7 +140,20 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ("tool_calling: {tool_allowlist: [Read]}", Mistake::BadName, "Read", "not legal"),
     ("tool_calling: {tool_allowlist: [read_notes, all]}", Mistake::UnknownName, "all", "no tool"),
     ("tool_calling: {tool_denylist: all}", Mistake::UnknownName, "all", "tool_denylist"),
-    ("tool_calling: {tool_use_mode: enforced}", Mistake::Model, "enforced", "leave it out"),
+    ("tool_calling: {tool_use_mode: enforced}", Mistake::Model, "enforced", "allow_unreliable"),
+    (
+        "settings: {model: m}\nmodels: {m: {model: x, tool_calling: {tool_use_mode: enforced}}}",
+        Mistake::Model,
+        "enforced",
+        "doctor --probe",
+    ),
+    ("settings: {model: gpt-5}", Mistake::Model, "gpt-5", "provider:model"),
+    ("settings: {model: 'anthropc:claude'}", Mistake::Model, "'anthropc:claude'", "anthropic?"),
+    ("settings: {model: 'gemini:'}", Mistake::Model, "'gemini:'", "no model"),
+    ("models: {a: {model: x, fallback: b}}", Mistake::UnknownName, "b", "no other model"),
+    ("tool_calling: {tool_choice: Nobody!}", Mistake::BadName, "Nobody!", "tool_choice"),
+    ("tool_calling: {fix_empty_final_user_text: ' '}", Mistake::WrongType, "' '", "blank"),
+    ("tool_calling: {max_turns: 0}", Mistake::OutOfRange, "0", "at least 1"),
     ("tool_calling: {max_tool_args_bytes: 0}", Mistake::OutOfRange, "0", "at least 1"),
     ("tool_calling: {max_tool_output_bytes: 99999999999}", Mistake::OutOfRange, "99999999999", ""),
     (
@@ -194,9 +206,6 @@ const REMARKS: &[(&str, Mistake, Severity)] = &[
     ),
     ("system_prompt: Hi.\nphases: {A: {rules: [x]}}", Mistake::RulesAppended, Severity::Note),
     ("mcp_servers: {web: {url: 'http://localhost/mcp'}}", Mistake::Inactive, Severity::Note),
-    ("models: {m: {model: x, api_key: 'env:KEY'}}", Mistake::Inactive, Severity::Note),
-    ("tool_calling: {tool_choice: auto}", Mistake::Inactive, Severity::Note),
-    ("tool_calling: {message_transforms: []}", Mistake::Inactive, Severity::Note),
 ];
 
 #[test]

@@ -28,7 +28,7 @@ use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
 pub use model::Halt;
-pub use open::OpenFault;
+pub use open::{OpenFault, Start};
 
 use crate::crash_point;
 use crate::execute::{Cancel, within};
@@ -133,6 +133,10 @@ pub struct Driver {
     late: Option<Append>,
     /// What the model keeps of this session.
     desk: Desk,
+    /// Whether this driver has asked the model before.
+    asked: bool,
+    /// The pictures that were shown, so that they are read once.
+    pictures: BTreeMap<Digest, Arc<[u8]>>,
 }
 
 /// Rows on their way to the log.

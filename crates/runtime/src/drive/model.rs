@@ -1,5 +1,6 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use std::time::Duration;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Change, Closing, Ending, Event, FaultKind, Finish, InboxEvent, RawCall, StreamId,
+    Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, InboxEvent, RawCall,
+    StreamId,
 };
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
-use toolgate_kernel::next::{Opening, Step, close, next};
-use toolgate_kernel::plan::Plan;
+use toolgate_kernel::next::{Opening, Step, close, next, tries_toolless};
+use toolgate_kernel::plan::{Plan, messages};
 use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
@@ -27,6 +29,8 @@ pub enum Halt {
     Ended(Ending, String),
     /// A person's word is due, and nobody is there. The session can be taken up again.
     Waiting(String),
+    /// It is a person's turn to say something; why, when a limit was reached.
+    Listening(String),
     /// The model cannot be used now. The session can be taken up again.
     ModelFailed(String),
 }
@@ -75,11 +79,17 @@ impl Driver {
                     Asked::Replied => failures = 0,
                     Asked::Failed => failures += 1,
                     Asked::Useless(reason) => {
-                        self.close(Closing::Failed, &reason)?;
+                        if !self.session.chat {
+                            self.close(Closing::Failed, &reason)?;
+                        }
                         self.flush().await?;
                         return Ok(Halt::ModelFailed(reason));
                     }
                 },
+                Step::Listen(why) => {
+                    self.flush().await?;
+                    return Ok(Halt::Listening(why));
+                }
                 Step::Judge(raws) => self.judge(&raws).await?,
                 Step::AskPerson(id) => self.ask(id).await?,
                 Step::AskToGoOn => {
@@ -177,17 +187,30 @@ impl Driver {
         self.note(&Actor::System, event)
     }
 
-    async fn ask_model(&mut self, plan: Box<Plan>, tap: Tap<'_>) -> Result<Asked, DriveFault> {
+    async fn ask_model(&mut self, mut plan: Box<Plan>, tap: Tap<'_>) -> Result<Asked, DriveFault> {
         let Some(provider) = self.crew.provider.clone() else {
             return Ok(Asked::Useless("no model is configured".to_owned()));
         };
+        self.look_up_pictures(&mut plan).await?;
         let model = provider.name().to_owned();
         let actor = Actor::Model(model.as_str().into());
         let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
         let (turn, notes, tokens_estimated) =
             (plan.turn, plan.notes.clone(), plan.tokens_estimated);
         let plan_hash = Digest::link(plan.fingerprint, &provider.options().0);
-        let sent = Event::PlanSent { turn, model, plan: plan_hash, tools, notes, tokens_estimated };
+        let asked = if self.asked { None } else { self.how_asked(provider.as_ref()) };
+        self.asked = true;
+        let messages = messages(&self.session, &plan);
+        let sent = Event::PlanSent {
+            turn,
+            model,
+            plan: plan_hash,
+            tools,
+            notes,
+            tokens_estimated,
+            messages,
+            asked,
+        };
         self.note(&Actor::System, sent)?;
         let reply = self.reply(provider.as_ref(), &plan, tap).await;
         self.tick();
@@ -202,13 +225,41 @@ impl Driver {
                 let told = reason.clone();
                 let failed = Event::ModelFailed { turn, reason, fault: kind, attempts, partial };
                 self.note(&Actor::System, failed)?;
-                if !kind.passing() {
-                    return Ok(Asked::Useless(told));
-                }
                 self.flush().await?;
-                Ok(Asked::Failed)
+                let again = tries_toolless(&self.crew.agent, &self.session);
+                // Whoever talks to it decides whether to ask again.
+                let useless = !kind.passing() || self.session.chat;
+                Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed })
             }
         }
+    }
+
+    /// How tools are asked for, when it is not as the last time.
+    fn how_asked(&self, provider: &dyn Provider) -> Option<Arc<HowAsked>> {
+        let calling = &self.crew.agent.tool_calling;
+        let asked = HowAsked {
+            tool_use_mode: calling.mode().to_owned(),
+            tool_failure_policy: calling.failure_policy().to_owned(),
+            transforms: provider.transforms(),
+        };
+        (self.session.asked.as_deref() != Some(&asked)).then(|| Arc::new(asked))
+    }
+
+    /// Puts the bytes of every picture into a plan.
+    async fn look_up_pictures(&mut self, plan: &mut Plan) -> Result<(), DriveFault> {
+        // Pictures of earlier turns were looked up when they were new, unless by another driver.
+        let turns = plan.turns.iter().filter(|_| !self.asked);
+        let beside = turns.flat_map(|turn| &turn.images);
+        let all = plan.images.iter().chain(beside).chain(&plan.feedback_images);
+        for hash in all.map(|image| image.hash).collect::<BTreeSet<_>>() {
+            if !self.pictures.contains_key(&hash)
+                && let Some(bytes) = self.runtime.store.blob(hash).await?
+            {
+                self.pictures.insert(hash, bytes.into());
+            }
+        }
+        plan.pictures.clone_from(&self.pictures);
+        Ok(())
     }
 
     async fn reply(

@@ -14,6 +14,7 @@ use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
+use crate::picture::{PICTURES_MAX, Picture};
 use crate::port::{Desk, Placed, Row, StageTag, StoreFault};
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
@@ -35,6 +36,9 @@ pub enum OpenFault {
         "this has {0} bytes; a session is about at most {TITLE_BYTES_MAX}. Put the rest into a file"
     )]
     TooLong(usize),
+    /// Too many pictures.
+    #[error("{0} pictures are too many; at most {PICTURES_MAX} can be shown at once")]
+    Pictures(usize),
     /// There is such a session already.
     #[error("session {0} exists already; resume it")]
     Exists(SessionId),
@@ -49,8 +53,19 @@ pub enum OpenFault {
     NoPhase,
 }
 
+/// How a session begins.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// What it is about, in the words of whoever begins it.
+    pub title: String,
+    /// Pictures shown at the start of each iteration.
+    pub pictures: Vec<Picture>,
+    /// Whether it is a conversation, which waits for a person after each answer.
+    pub chat: bool,
+}
+
 impl Driver {
-    /// Opens a new session.
+    /// Opens a new session that is about something.
     pub async fn open(
         runtime: Arc<Runtime>,
         crew: Crew,
@@ -58,10 +73,25 @@ impl Driver {
         actor: &Actor,
         title: &str,
     ) -> Result<Self, OpenFault> {
+        let start = Start { title: title.to_owned(), ..Start::default() };
+        Self::open_with(runtime, crew, id, actor, start).await
+    }
+
+    /// Opens a new session.
+    pub async fn open_with(
+        runtime: Arc<Runtime>,
+        crew: Crew,
+        id: SessionId,
+        actor: &Actor,
+        start: Start,
+    ) -> Result<Self, OpenFault> {
         let Some(phase) = crew.agent.first_phase() else { return Err(OpenFault::NoPhase) };
         let phase = phase.name.clone();
-        if title.len() > TITLE_BYTES_MAX {
-            return Err(OpenFault::TooLong(title.len()));
+        if start.title.len() > TITLE_BYTES_MAX {
+            return Err(OpenFault::TooLong(start.title.len()));
+        }
+        if start.pictures.len() > PICTURES_MAX {
+            return Err(OpenFault::Pictures(start.pictures.len()));
         }
         // Whoever cannot have it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
@@ -74,7 +104,7 @@ impl Driver {
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
         driver.roll_forward().await?;
-        driver.start(actor, phase, Some(title.to_owned())).await?;
+        driver.start(actor, phase, Some(start)).await?;
         Ok(driver)
     }
 
@@ -165,6 +195,8 @@ impl Driver {
             scratch: Vec::new(),
             late: None,
             desk: Desk::default(),
+            asked: false,
+            pictures: BTreeMap::new(),
             unplaced: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             replaced: None,
@@ -176,7 +208,7 @@ impl Driver {
         &mut self,
         actor: &Actor,
         phase: PhaseName,
-        title: Option<String>,
+        start: Option<Start>,
     ) -> Result<(), OpenFault> {
         let runtime = Arc::clone(&self.runtime);
         let (before, config) = (self.session(), self.crew.agent.fingerprint);
@@ -184,20 +216,15 @@ impl Driver {
         for _ in 0..SHARED_TRIES {
             let project = runtime.catch_up().await?;
             let (session, mut events) = (before.id.clone(), Vec::new());
-            if let Some(title) = title.clone() {
+            if let Some(Start { title, pictures, chat }) = start.clone() {
                 if project.seq == 0 {
                     events.push(ProjectEvent::ProjectOpened {});
                 }
                 events.push(ProjectEvent::SessionOpened { session: session.clone() });
-                self.note(
-                    actor,
-                    Event::Opened {
-                        session: session.clone(),
-                        title,
-                        images: Vec::new(),
-                        chat: false,
-                    },
-                )?;
+                let (images, bytes) = Picture::split(pictures);
+                let session = session.clone();
+                self.note(actor, Event::Opened { session, title, images, chat })?;
+                self.pending.blobs.extend(bytes);
             }
             if before.config != Some(config) {
                 let (program, phase) = (runtime.program.clone(), phase.clone());

@@ -1,6 +1,7 @@
 //! Decides what a model must do: one reply to one plan.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
 use toolgate_kernel::digest::Digest;
@@ -107,6 +108,11 @@ pub trait Provider: Send + Sync {
     /// Fingerprint of everything it adds to a plan: address, options, transforms.
     fn options(&self) -> Digest {
         Digest::ZERO
+    }
+
+    /// The transforms in force, by kind.
+    fn transforms(&self) -> BTreeMap<String, Vec<String>> {
+        BTreeMap::new()
     }
 
     /// One reply.

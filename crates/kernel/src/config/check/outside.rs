@@ -2,18 +2,21 @@
 
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
+use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{CallingRefusal, ToolCallingText, Transform, TransformKind, TransformRefusal};
+use crate::config::{CallingRefusal, Chosen, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
 
 impl Desk<'_> {
     pub(super) fn outside(&self, found: &mut Vec<Finding>) {
         self.servers(found);
         self.models(found);
+        self.chosen(found);
         if let Some(text) = &self.text().tool_calling {
-            self.tool_calling(text, found);
+            self.limits_twice(text, found);
         }
+        self.transforms(found);
         self.inactive(found);
     }
 
@@ -93,65 +96,68 @@ impl Desk<'_> {
         }
     }
 
+    /// Whether the model of a run can be told, and does what is asked of it.
+    fn chosen(&self, found: &mut Vec<Finding>) {
+        if self.doubtful("models") || self.doubtful("settings") {
+            return;
+        }
+        let place = |keys: &[&str]| {
+            let path: Vec<Step<'_>> = keys.iter().copied().map(Step::Key).collect();
+            self.place(&path)
+        };
+        let chosen = self.text().chosen().unwrap_or_else(|refusal| {
+            let finding = Finding::error(Mistake::Model, refusal.to_string());
+            found.push(finding.at(place(&["settings", "model"])));
+            Chosen::None
+        });
+        let (calling, reliable, name) = match &chosen {
+            Chosen::Model(model) => {
+                (&model.calling, model.text.tool_calling_reliable == Some(true), &*model.name)
+            }
+            Chosen::None | Chosen::Script(_) => match &self.text().tool_calling {
+                Some(calling) => (calling, matches!(chosen, Chosen::Script(_)), "of the run"),
+                None => return,
+            },
+        };
+        let enforced = calling.tool_use_mode == Some(ToolUseMode::Enforced);
+        if enforced && !reliable && calling.allow_unreliable != Some(true) {
+            let message =
+                format!("tools must be used, and the model {name} is not marked reliable");
+            let own = place(&["models", name, "tool_calling", "tool_use_mode"]);
+            let span = own.or_else(|| place(&["tool_calling", "tool_use_mode"]));
+            let help = "measure it with `toolgate doctor --probe 10`, then write \
+                        `tool_calling_reliable: true` for it under `models`; or write \
+                        `allow_unreliable: true`";
+            found.push(Finding::error(Mistake::Model, message).at(span).help(help));
+        }
+        for (name, model) in &self.text().models {
+            let Some(fallback) = &model.fallback else { continue };
+            if !self.text().models.contains_key(fallback) || fallback == name {
+                let message = format!("fallback: there is no other model {}", quoted(fallback));
+                let finding = Finding::error(Mistake::UnknownName, message);
+                let near = nearest(fallback, self.text().models.keys().map(String::as_str));
+                found.push(finding.at(place(&["models", name, "fallback"])).near(near));
+            }
+        }
+    }
+
     fn zero(&self, key: &str, path: &[Step<'_>]) -> Finding {
         let message = format!("{key} is 0: 0 never means no limit");
         let finding = Finding::error(Mistake::OutOfRange, message).at(self.place(path));
         finding.help("leave the line out for the default")
     }
 
-    fn tool_calling(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
-        self.limits_twice(text, found);
-        for (kind, names) in text.transforms() {
-            for name in names.iter().flat_map(|names| names.names()) {
-                if let Err(refusal) = Transform::parse(kind, name) {
-                    self.unlisted(kind, name, &refusal, found);
-                }
-            }
-        }
-    }
-
     /// A limit that stands in two places with two values; also one that is the default in `limits`.
     fn limits_twice(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
-        let limits = &self.text().limits;
-        for (key, name, given, other) in [
-            (
-                "max_tool_args_bytes",
-                "args_bytes_max",
-                text.max_tool_args_bytes,
-                limits.args_bytes_max,
-            ),
-            (
-                "max_tool_output_bytes",
-                "result_bytes_max",
-                text.max_tool_output_bytes,
-                limits.result_bytes_max,
-            ),
-        ] {
+        let mut limits = self.text().limits.clone();
+        for LimitKey { key, name, given, of } in text.limits() {
+            let other = *of(&mut limits);
             let Some(given) = given.filter(|given| *given != other) else { continue };
             let written = |name| self.key(&[Step::Key("limits"), Step::Key(name)]).is_some();
             if written(name) || written(key) {
                 found.push(self.calling(&CallingRefusal::TwoLimits { key, given, other }));
             }
         }
-    }
-
-    fn unlisted(
-        &self,
-        kind: TransformKind,
-        name: &str,
-        refusal: &TransformRefusal,
-        found: &mut Vec<Finding>,
-    ) {
-        let path = [Step::Key("tool_calling"), Step::Key(kind.key())];
-        let span = self.named(&path, |text| text == name).first().copied();
-        let message = match refusal {
-            TransformRefusal::Unknown { .. } => {
-                format!("{}: there is no transform {}", kind.key(), quoted(name))
-            }
-            TransformRefusal::Misplaced { .. } => refusal.to_string(),
-        };
-        let finding = Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
-        found.push(finding.help(refusal.help()));
     }
 
     fn secret(&self, secret: &Secret, path: &[Step<'_>], found: &mut Vec<Finding>) {
@@ -168,12 +174,6 @@ impl Desk<'_> {
             let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
             let path: Vec<Step<'_>> = keys.into_iter().map(Step::Key).collect();
             found.push(finding.at(self.key(&path)));
-        }
-        let model = text.settings.model.as_deref();
-        if model.is_some_and(|model| !model.starts_with("script:")) {
-            let message = "this model cannot be reached yet: only `script:FILE` is played";
-            let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
-            found.push(finding.at(self.place(&[Step::Key("settings"), Step::Key("model")])));
         }
     }
 }

@@ -101,10 +101,13 @@ impl Desk<'_> {
     pub(super) fn calling(&self, refusal: &CallingRefusal) -> Finding {
         let path = |key| [Step::Key("tool_calling"), Step::Key(key)];
         match refusal {
-            CallingRefusal::Enforced => {
-                let message = "`tool_use_mode: enforced` is not active yet";
-                let finding = Finding::error(Mistake::Model, message);
-                finding.at(self.place(&path("tool_use_mode"))).help("leave it out")
+            CallingRefusal::Choice(_) => {
+                let finding = Finding::error(Mistake::BadName, refusal.to_string());
+                finding.at(self.place(&path("tool_choice")))
+            }
+            CallingRefusal::NoWords => {
+                let finding = Finding::error(Mistake::WrongType, refusal.to_string());
+                finding.at(self.place(&path("fix_empty_final_user_text")))
             }
             CallingRefusal::Name { key, entry, refusal } => {
                 let message = format!("{key}: {refusal}");
@@ -124,6 +127,8 @@ impl Desk<'_> {
                 let other = match refusal.name() {
                     "args_bytes_max" => "max_tool_args_bytes",
                     "result_bytes_max" => "max_tool_output_bytes",
+                    "iteration_turns_max" => "max_turns",
+                    "turn_calls_max" => "max_tool_calls_per_turn",
                     _ => refusal.name(),
                 };
                 let limits = Step::Key("limits");

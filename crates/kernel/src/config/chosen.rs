@@ -1,0 +1,119 @@
+//! Decides which model a run uses, from what is written in several places.
+
+use super::provider::{PROVIDERS, ProviderName};
+use super::{AgentText, ModelText, ToolCallingText};
+use crate::names::nearest;
+
+/// A model that was chosen, with everything that is written of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Chosen {
+    /// Nothing is said of a model.
+    None,
+    /// A file plays it.
+    Script(String),
+    /// A model at a provider.
+    Model(Box<ChosenModel>),
+}
+
+/// A model at a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChosenModel {
+    /// Its name for the log: `openai:gpt-5`, or the name it has under `models`.
+    pub name: String,
+    /// How it is reached, and what is sent to it.
+    pub text: ModelText,
+    /// The provider.
+    pub provider: ProviderName,
+    /// How it is asked to call tools: presets, what is said for all models, and for this one.
+    pub calling: ToolCallingText,
+}
+
+/// A model that cannot be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChoiceRefusal {
+    /// There is neither such a model nor such a provider.
+    #[error(
+        "nothing says where the model {name:?} is reached: write provider:model, such as \
+         ollama:qwen3, declare it under `models`, or give `base_url`{}",
+        suggest(near)
+    )]
+    Unknown {
+        /// What was written.
+        name: String,
+        /// The nearest name there is.
+        near: Option<String>,
+    },
+    /// A provider without a model.
+    #[error("{0:?} names a provider and no model; write {0}MODEL")]
+    Nameless(String),
+}
+
+fn suggest(near: &Option<String>) -> String {
+    near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+impl AgentText {
+    /// The model of a run.
+    pub fn chosen(&self) -> Result<Chosen, ChoiceRefusal> {
+        let settings = &self.settings;
+        match settings.model.as_deref().map(str::trim).filter(|model| !model.is_empty()) {
+            None if self.models.len() == 1 => {
+                let first = self.models.keys().next().map(String::as_str).unwrap_or_default();
+                self.chosen_by_name(first)
+            }
+            None => Ok(Chosen::None),
+            Some(model) => self.chosen_by_name(model),
+        }
+    }
+
+    /// A model by its name under `models`, or as provider:model, or as its server calls it.
+    pub fn chosen_by_name(&self, name: &str) -> Result<Chosen, ChoiceRefusal> {
+        if let Some(file) = name.strip_prefix("script:") {
+            return Ok(Chosen::Script(file.to_owned()));
+        }
+        if let Some(text) = self.models.get(name) {
+            let mut text = text.clone();
+            // The name may say who the provider is, as elsewhere.
+            if let (None, Some((provider, model))) = (text.provider, split(&text.model)) {
+                (text.provider, text.model) = (Some(provider), model.to_owned());
+            }
+            return Ok(self.whole(name.to_owned(), text));
+        }
+        let settings = &self.settings;
+        let text = match split(name) {
+            Some((_, "")) => return Err(ChoiceRefusal::Nameless(name.to_owned())),
+            Some((provider, model)) => ModelText {
+                provider: Some(provider),
+                model: model.to_owned(),
+                ..ModelText::default()
+            },
+            None if settings.base_url.is_some() => {
+                ModelText { model: name.to_owned(), ..ModelText::default() }
+            }
+            None => return Err(self.unknown(name)),
+        };
+        let (base_url, api_key) = (settings.base_url.clone(), settings.api_key.clone());
+        Ok(self.whole(name.to_owned(), ModelText { base_url, api_key, ..text }))
+    }
+
+    fn whole(&self, name: String, text: ModelText) -> Chosen {
+        let provider = text.provider.unwrap_or(ProviderName::Openai);
+        let global = self.tool_calling.clone().unwrap_or_default();
+        let calling = super::preset::effective(&global, &text, provider);
+        Chosen::Model(Box::new(ChosenModel { name, text, provider, calling }))
+    }
+
+    fn unknown(&self, name: &str) -> ChoiceRefusal {
+        let provider = name.split(':').next().unwrap_or_default();
+        let known = PROVIDERS.iter().map(|known| known.name);
+        let models = self.models.keys().map(String::as_str);
+        let near = nearest(name, models).or_else(|| nearest(provider, known));
+        ChoiceRefusal::Unknown { name: name.to_owned(), near: near.map(str::to_owned) }
+    }
+}
+
+/// Provider and model of `provider:model`. A colon after something else is part of the name.
+fn split(name: &str) -> Option<(ProviderName, &str)> {
+    let (provider, model) = name.split_once(':')?;
+    Some((ProviderName::parse(provider)?, model.trim()))
+}
