@@ -14,6 +14,7 @@ use toolgate_wire::dialect::{Capabilities, Dialect, Options};
 use toolgate_wire::http::{Patience, Plain};
 use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
 use toolgate_wire::script::Script;
+use toolgate_wire::transform::Transforms;
 use toolgate_wire::{BreakerRules, Retries};
 
 use crate::environment;
@@ -97,7 +98,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
         Ok((name.clone(), Hidden::new(look_up(place, secret)?)))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
-    spec.options = options(model);
+    spec.options = options(model)?;
     spec.patience = patience(text, model);
     spec.retries = Retries::default();
     if model.text.allow_plain_http == Some(true) {
@@ -157,11 +158,11 @@ fn look_up(place: &Path, secret: &Secret) -> Result<String> {
     Ok(found?)
 }
 
-fn options(model: &ChosenModel) -> Options {
+fn options(model: &ChosenModel) -> Result<Options> {
     let text = &model.text;
     let can = text.capabilities.or(model.provider.capabilities(&text.model));
     let yes = |flag: Option<bool>| flag.unwrap_or(false);
-    Options {
+    Ok(Options {
         model: text.model.clone(),
         sampling: text.options.clone(),
         request_overrides: model.calling.request_overrides.clone(),
@@ -177,8 +178,8 @@ fn options(model: &ChosenModel) -> Options {
             parallel_tool_calls: yes(can.parallel_tool_calls),
             streaming: yes(can.streaming),
         },
-        ..Options::default()
-    }
+        transforms: Transforms::of(&model.calling)?,
+    })
 }
 
 fn patience(text: &AgentText, model: &ChosenModel) -> Patience {

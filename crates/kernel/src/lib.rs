@@ -9,6 +9,7 @@ pub mod budget;
 pub mod calling;
 pub mod config;
 pub mod digest;
+pub mod directive;
 pub mod envelope;
 pub mod event;
 pub mod fold;

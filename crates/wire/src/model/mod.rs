@@ -152,6 +152,15 @@ impl Provider for Model {
         self.digest
     }
 
+    fn turn_ms_max(&self) -> Option<u64> {
+        // It keeps its own time; whoever waits gives it a moment to say so.
+        Some(self.turn_ms_max.saturating_add(GRACE_MS))
+    }
+
+    fn transforms(&self) -> BTreeMap<String, Vec<String>> {
+        self.seats.first().map(|seat| seat.options.transforms.names()).unwrap_or_default()
+    }
+
     fn reply<'a>(
         &'a self,
         plan: &'a Plan,
@@ -163,11 +172,6 @@ impl Provider for Model {
 }
 
 impl Model {
-    /// Milliseconds for a turn with all its tries; whoever waits for a reply waits so long.
-    pub fn turn_ms_max(&self) -> u64 {
-        self.turn_ms_max
-    }
-
     async fn turn(
         &self,
         plan: &Plan,
@@ -345,9 +349,21 @@ impl Seat {
     }
 
     /// What an answer says, mended, if it can be used.
-    fn decoded(&self, body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
-        let _ = turning;
-        let reply = self.dialect.decode(&body).map_err(|fault| self.wire(fault, ""))?;
+    fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
+        let (transforms, tools) = (&self.options.transforms, turning.plan.tools.as_slice());
+        let mut repairs = Vec::new();
+        if self.dialect == Dialect::Chat
+            && let Some(message) = body.pointer_mut("/choices/0/message")
+            && let Some(message) = message.as_object_mut()
+        {
+            repairs = transforms.response(message, tools);
+        }
+        let mut reply = self.dialect.decode(&body).map_err(|fault| self.wire(fault, ""))?;
+        if self.dialect != Dialect::Chat {
+            transforms.reply(&mut reply, tools);
+        }
+        repairs.extend(transforms.calls(&mut reply.calls, tools));
+        reply.repairs.extend(repairs);
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";

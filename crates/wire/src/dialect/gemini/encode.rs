@@ -35,7 +35,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
     }
     let tools = Tools::of(plan, options);
     if !tools.declared.is_empty() {
-        let declared = declarations(tools.declared, options);
+        let declared = declarations(tools.declared);
         body.insert("tools".to_owned(), json!([{ "functionDeclarations": declared }]));
         body.insert("toolConfig".to_owned(), tools.config(plan));
     }
@@ -127,8 +127,8 @@ impl<'a> Tools<'a> {
 
 /// The tools. Their schemas go as JSON Schema: the other form the API knows refuses lists of types,
 /// closed records and much else.
-fn declarations(tools: &[Arc<ToolSpec>], options: &Options) -> Vec<Value> {
-    let mut declared = tools
+fn declarations(tools: &[Arc<ToolSpec>]) -> Vec<Value> {
+    tools
         .iter()
         .map(|tool| {
             json!({
@@ -137,9 +137,7 @@ fn declarations(tools: &[Arc<ToolSpec>], options: &Options) -> Vec<Value> {
                 "parametersJsonSchema": sent(&tool.input, Surface::Gemini),
             })
         })
-        .collect();
-    options.transforms.tools(&mut declared);
-    declared
+        .collect()
 }
 
 fn form(config: &mut Map<String, Value>, shape: &OutputShape) {
@@ -188,7 +186,7 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let mut contents = asked(before, &Beside::of_turn(turn), plan, options);
-    contents.extend(content("model", reply(turn, options), options));
+    contents.extend(content("model", reply(turn, options)));
     contents
 }
 
@@ -205,7 +203,7 @@ fn asked(before: Option<&Turn>, beside: &Beside<'_>, plan: &Plan, options: &Opti
             result(call, &text, if ok { "output" } else { "error" })
         })
     });
-    let results = content("user", results.collect(), options);
+    let results = content("user", results.collect());
     results.into_iter().chain(said(beside, plan, options)).collect()
 }
 
@@ -233,7 +231,7 @@ fn said(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Option<Value> {
     if !words.trim().is_empty() {
         parts.push(json!({ "text": words }));
     }
-    content("user", parts, options)
+    content("user", parts)
 }
 
 fn shown(image: &Image, plan: &Plan, options: &Options) -> Value {
@@ -246,13 +244,11 @@ fn shown(image: &Image, plan: &Plan, options: &Options) -> Value {
 }
 
 /// A content; none when it has no part, which the API refuses.
-fn content(role: &str, parts: Vec<Value>, options: &Options) -> Option<Value> {
+fn content(role: &str, parts: Vec<Value>) -> Option<Value> {
     if parts.is_empty() {
         return None;
     }
-    let mut content = json!({ "role": role, "parts": parts });
-    options.transforms.messages(&mut content);
-    Some(content)
+    Some(json!({ "role": role, "parts": parts }))
 }
 
 /// The reply of a turn, in its own form where that was kept and still holds.
