@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::directive::Means;
 use toolgate_kernel::event::{Attempt, FaultKind, Finish};
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
@@ -156,6 +157,11 @@ impl Provider for Model {
     fn turn_ms_max(&self) -> Option<u64> {
         // It keeps its own time; whoever waits gives it a moment to say so.
         Some(self.turn_ms_max.saturating_add(GRACE_MS))
+    }
+
+    fn means(&self) -> Means {
+        let can = self.seats.first().map(|seat| seat.options.capabilities).unwrap_or_default();
+        Means { json_schema: can.json_schema, json_object: can.json_object }
     }
 
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {
