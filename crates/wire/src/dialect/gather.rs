@@ -62,6 +62,11 @@ impl Gather {
         self.done
     }
 
+    /// Whether the terminal marker has come. More may follow it, such as what the reply cost.
+    pub fn whole(&self) -> bool {
+        self.inner.whole()
+    }
+
     /// The words that came so far.
     pub fn words(&self) -> &str {
         self.inner.words()
