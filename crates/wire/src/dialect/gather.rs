@@ -62,7 +62,7 @@ impl Gather {
         self.done
     }
 
-    /// Whether the terminal marker has come. More may follow it, such as what the reply cost.
+    /// Whether the terminal marker has come, so that the reply is complete.
     pub fn whole(&self) -> bool {
         self.inner.whole()
     }
