@@ -1,9 +1,13 @@
 //! Decides what JSON is accepted from outside and how it is written for hashing.
 
 mod canonical;
+mod deserialize;
+mod document;
+mod read;
 mod strict;
 mod write;
 
 pub use canonical::{canonical, write_canonical};
+pub use document::{Document, Items, Members, Part};
 pub use strict::{JsonRefusal, parse_strict};
 pub(crate) use write::{write_inner, write_text};
