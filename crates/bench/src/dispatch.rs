@@ -147,7 +147,7 @@ pub(crate) fn crew(rules: u32) -> Result<Crew> {
                 .effect(Effect::Staged)
                 .path_argument("path", None)
                 .touches(|args| {
-                    let path = args.get("path").and_then(|path| path.as_str()).unwrap_or_default();
+                    let path = args.text("path").unwrap_or_default();
                     Ok(vec![(Access::Write, Key::parse(&format!("doc:{path}"))?)])
                 }),
             |_, p: Apply| Ok(Output::message(p.edits.len().to_string())),
