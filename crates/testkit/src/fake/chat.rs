@@ -103,7 +103,7 @@ fn input(body: &Value) -> String {
 
 fn word(bend: Bend) -> Option<&'static str> {
     match bend {
-        Bend::StopWithCalls => Some("stop"),
+        Bend::StopWithCalls | Bend::Refused => Some("stop"),
         Bend::NoCalls => Some("tool_calls"),
         Bend::Truncated | Bend::ContextExceeded => Some("length"),
         Bend::Filtered | Bend::FilteredHalfWay | Bend::Blocked => Some("content_filter"),
@@ -195,8 +195,13 @@ fn events(said: &Said) -> Vec<String> {
         events.clear();
     }
     if said.is_bent(Bend::DoubleFinish) {
-        call_events(said, &mut events);
-        events.push(chunk(said, &json!({}), &json!(reason(said))));
+        // The end once more, with every call in one piece.
+        let whole = |(at, call): (usize, &super::said::SaidCall)| {
+            json!({"index": at, "id": call.id, "type": "function",
+                   "function": {"name": call.name, "arguments": call.args}})
+        };
+        let calls: Vec<Value> = said.calls.iter().enumerate().map(whole).collect();
+        events.push(chunk(said, &json!({"tool_calls": calls}), &json!(reason(said))));
     }
     events.push(event(
         "",

@@ -194,7 +194,7 @@ impl Fault {
     pub fn named(name: &str) -> Option<Self> {
         let limited = || Self::status(429, "rate_limit_error");
         let html = "<html><body><h1>nginx CANARY</h1></body></html>";
-        let error = r#"{"error":{"message":"something CANARY"}}"#;
+        let error = r#"{"error":{"message":"something"}}"#;
         Some(match name {
             "none" => Self::None,
             "rate_limited" => limited().with("retry-after", "0"),
@@ -231,6 +231,22 @@ impl Fault {
 }
 
 impl Bend {
+    /// Whether a client may take a reply that is bent so.
+    pub(super) fn is_usable(self) -> bool {
+        ![
+            Self::NoCalls,
+            Self::Truncated,
+            Self::ContextExceeded,
+            Self::MalformedCall,
+            Self::UnexpectedCall,
+            Self::Blocked,
+            Self::UnknownFinish,
+            Self::EmptyChoices,
+            Self::SplitName,
+        ]
+        .contains(&self)
+    }
+
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "no_calls" => Self::NoCalls,

@@ -19,6 +19,7 @@ use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Stream
 
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
+use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
 use crate::http::{Answer, Asking, HttpFault, Patience, Plain, after};
 use crate::retry::{Dice, Next, Retries, Tries, is_trouble};
@@ -240,7 +241,8 @@ impl Seat {
     }
 
     async fn tries(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
-        let mut prepared = page.request(self.dialect, turning.plan, &self.options);
+        let prepared = page.request(self.dialect, turning.plan, &self.options);
+        let mut prepared = prepared.map_err(unsendable)?;
         let mut seen: BTreeMap<FaultKind, u32> = BTreeMap::new();
         let mut failed = 0;
         loop {
@@ -261,7 +263,7 @@ impl Seat {
                     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
                     (turning.tap)(Streamed::Again);
                     if kind == FaultKind::Truncated {
-                        prepared = self.larger(turning.plan, failure.tokens);
+                        prepared = self.larger(turning.plan, failure.tokens)?;
                     }
                 }
                 Next::GiveUp => return Err(failure),
@@ -274,18 +276,19 @@ impl Seat {
     }
 
     /// The same request with room for twice as many tokens.
-    fn larger(&self, plan: &Plan, tokens: u64) -> Prepared {
+    fn larger(&self, plan: &Plan, tokens: u64) -> Result<Prepared, Failure> {
         let before = self.options.output_tokens_max.or((tokens > 0).then_some(tokens));
         let output_tokens_max = before.map(|tokens| tokens.saturating_mul(2));
         let options = Options { output_tokens_max, ..self.options.clone() };
-        Page::default().request(self.dialect, plan, &options)
+        Page::default().request(self.dialect, plan, &options).map_err(unsendable)
     }
 
     fn left_alone(&self, open: Open) -> Failure {
         let again = self.clock.now().plus_ms(open.left_ms);
-        let because = match open.because {
-            FaultKind::Billing => "there is no money left, or a spending limit is reached",
-            _ => "it failed too often",
+        let because = if open.because == FaultKind::Billing {
+            "there is no money left, or a spending limit is reached"
+        } else {
+            "it failed too often"
         };
         let reason = format!("{} is left alone until {again}, because {because}", self.name);
         Failure::new(FaultKind::CircuitOpen, reason)
@@ -304,7 +307,7 @@ impl Seat {
         if answer.status >= 400 {
             return Err(self.refused(&mut answer).await);
         }
-        let body = if self.options.streams() && !answer.is_json() {
+        let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
             self.gathered(&mut answer, turning.tap).await?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
@@ -314,7 +317,7 @@ impl Seat {
             };
             serde_json::from_slice(&bytes).map_err(unreadable)?
         };
-        self.decoded(body, turning)
+        self.decoded(body, turning.plan)
     }
 
     /// A stream put together to one whole answer.
@@ -345,9 +348,20 @@ impl Seat {
     }
 
     /// What an answer says, mended, if it can be used.
-    fn decoded(&self, body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
-        let _ = turning;
-        let reply = self.dialect.decode(&body).map_err(|fault| self.wire(fault, ""))?;
+    fn decoded(&self, mut body: Value, plan: &Plan) -> Result<Reply, Failure> {
+        let (transforms, granted) = (&self.options.transforms, &plan.tools);
+        let mut repairs = Vec::new();
+        let message = body.pointer_mut("/choices/0/message").and_then(Value::as_object_mut);
+        if let Some(message) = message.filter(|_| self.dialect == Dialect::Chat) {
+            repairs = transforms.response(message, granted);
+        }
+        let mut reply = self.dialect.decode(&body).map_err(|fault| self.wire(fault, ""))?;
+        if self.dialect != Dialect::Chat {
+            transforms.reply(&mut reply, granted);
+        }
+        repairs.append(&mut reply.repairs);
+        repairs.extend(transforms.calls(&mut reply.calls, granted));
+        reply.repairs = repairs;
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";
@@ -382,10 +396,8 @@ impl Seat {
     }
 
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
-        let status = match fault {
-            HttpFault::Redirected { status } => Some(*status),
-            _ => None,
-        };
+        let status =
+            if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
         let reason = self.endpoint.veil.cover(&fault.to_string());
         Failure { status, partial: words.to_owned(), ..Failure::new(fault.kind(), reason) }
     }
@@ -394,6 +406,15 @@ impl Seat {
         let reason = self.endpoint.veil.cover(&fault.reason);
         Failure { partial: words.to_owned(), ..Failure::new(fault.kind, reason) }
     }
+}
+
+/// A request that its provider would refuse is not sent.
+fn unsendable(rule: &Rule) -> Failure {
+    let reason = format!(
+        "the request breaks the rule {}: {} It was not sent. This is a fault of toolgate",
+        rule.name, rule.sentence
+    );
+    Failure::new(FaultKind::Unusable, reason)
 }
 
 impl Failure {
