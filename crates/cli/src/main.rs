@@ -7,12 +7,14 @@ mod diagnose;
 mod environment;
 mod exit;
 mod live;
+mod model;
 mod person;
 mod project;
 mod reading;
 mod screen;
 mod stop;
 mod summary;
+mod typing;
 
 use clap::{Parser, Subcommand};
 
@@ -45,12 +47,16 @@ struct Options {
 enum Command {
     /// Runs the agent on a model, or goes on where it stopped.
     Run(command::run::Options),
+    /// Talks with the agent, through the same gate.
+    Chat(command::chat::Options),
     /// Writes a configuration to begin with.
     Init(command::init::Options),
     /// Says what is wrong with a configuration, and draws what it grants.
     Check(command::check::Options),
     /// Lists the tools and the phases that grant them.
     Tools(command::tools::Options),
+    /// Says whether each model can be used, and what to do when it cannot.
+    Doctor(command::doctor::Options),
     /// Makes one tool call through the whole gate.
     Call(command::call::Options),
     /// Says what the gate would decide on a call; nothing runs.
@@ -70,9 +76,11 @@ impl Command {
     fn as_json(&self) -> bool {
         match self {
             Self::Run(options) => options.how.json,
+            Self::Chat(options) => options.json,
             Self::Call(options) => options.json,
             Self::Sessions(options) => options.json(),
             Self::Verify(options) => options.json,
+            Self::Doctor(options) => options.json,
             Self::Explain(options) => options.json,
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
@@ -87,12 +95,14 @@ fn main() -> std::process::ExitCode {
     let place = project::Place { folder: options.project, config: options.config };
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
+        Command::Chat(options) => command::chat::run(&place, &options),
         Command::Init(options) => command::init::run(&place, &options),
         Command::Check(options) => command::check::run(&place, &options),
         Command::Tools(options) => command::tools::run(&place, &options),
         Command::Call(options) => command::call::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Doctor(options) => command::doctor::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),
         Command::Completions(options) => command::completions::run(&options),

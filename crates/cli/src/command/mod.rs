@@ -1,8 +1,10 @@
 //! One file per command, and what several of them ask of their flags.
 
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod run;

@@ -1,32 +1,30 @@
 //! `toolgate run`: the agent on a model, from the start or from where it stopped.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::port::{Clock, Streamed};
-use toolgate_runtime::{Crew, Driver, Halt};
-use toolgate_wire::script::Script;
+use toolgate_runtime::{Crew, Driver, Halt, Start};
 
+use super::chat::picture;
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
+use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
-use crate::project::{Opened, Place, SystemClock, block_on, bounded};
+use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::reading;
 use crate::screen::{Screen, Shows};
 use crate::stop::Stop;
 use crate::summary::Summary;
-
-/// The script that plays the model when none is configured.
-const OWN_SCRIPT: &str = include_str!("../../demo/story.yaml");
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate run \"a lighthouse keeper who collects storms\"\n  \
@@ -37,6 +35,9 @@ pub(crate) struct Options {
     premise: Option<String>,
     #[command(flatten)]
     pub(crate) how: How,
+    /// A picture shown at the start of each iteration; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
     /// Begin a new session even though there is one already.
     #[arg(long)]
     new: bool,
@@ -89,13 +90,13 @@ impl How {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
-    let Cast { crew, played, ready } = cast(place, &options.how)?;
+    let Cast { crew, played, ready } = cast(place, &options.how.settings)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
             Begun::Driver(driver) => {
-                played.tell(&options.how);
+                tell(played, &options.how);
                 drive(&opened, *driver, &options.how, &ready, stop).await
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
@@ -106,74 +107,38 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
     how.check()?;
-    let Cast { crew, played, ready } = cast(place, how)?;
+    let Cast { crew, played, ready } = cast(place, &how.settings)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
-        played.tell(how);
+        tell(played, how);
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
         how.heard(&driver.session())?;
         drive(&opened, driver, how, &ready, stop).await
     })
 }
 
-/// Who plays the model.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Played {
-    /// The shipped script, because no model is configured.
-    ByTheDemo,
-    /// The one that was asked for.
-    AsAsked,
-}
-
-impl Played {
-    fn tell(self, how: &How) {
-        if self == Self::ByTheDemo && how.shows() == Shows::Lines {
-            console::hint(
-                "No model is configured: a script plays one. Your own: --model script:FILE",
-            );
-        }
+/// Says who plays the model, when nobody asked for it.
+fn tell(played: Played, how: &How) {
+    if played == Played::ByTheDemo && how.shows() == Shows::Lines {
+        console::hint("No model is configured: a script plays one. Your own: --model ollama:qwen3");
     }
 }
 
 /// Everybody a run takes.
-struct Cast {
-    crew: Crew,
-    played: Played,
-    ready: Ready,
+pub(crate) struct Cast {
+    pub(crate) crew: Crew,
+    pub(crate) played: Played,
+    pub(crate) ready: Ready,
 }
 
-fn cast(place: &Place, how: &How) -> Result<Cast> {
-    let (mut crew, settings) = place.crew_with(&how.settings)?;
-    let (model, played) = model(settings.model.as_deref(), &crew)?;
-    crew.provider = Some(Arc::new(model));
+pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
+    let (mut crew, text) = place.crew_with(settings)?;
+    let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
+    crew.provider = Some(provider);
     let ready = Ready::default();
     crew.person = AtTerminal::here(Arc::clone(&ready));
     Ok(Cast { crew, played, ready })
-}
-
-/// The last phase of the agent that the shipped script is for.
-const OWN_LAST_PHASE: &str = "READY_FOR_HUMAN";
-
-fn model(model: Option<&str>, crew: &Crew) -> Result<(Script, Played)> {
-    let Some(model) = model else {
-        let mut phases = crew.agent.phases();
-        ensure!(
-            phases.any(|phase| phase.name.as_str() == OWN_LAST_PHASE),
-            "no model is configured, and the shipped script is for the built-in writer only. \
-             Write a script for your agent: --model script:FILE (docs/configuration.md)"
-        );
-        return Ok((Script::parse("demo", OWN_SCRIPT)?, Played::ByTheDemo));
-    };
-    let Some(file) = model.strip_prefix("script:") else {
-        bail!(
-            "the model {model:?} cannot be reached: this version plays scripts only. Leave \
-             `model` out to see the demo, or write --model script:FILE"
-        );
-    };
-    let yaml = bounded(Path::new(file)).with_context(|| format!("{file} cannot be read"))?;
-    let yaml = String::from_utf8(yaml).with_context(|| format!("{file} is not UTF-8"))?;
-    Ok((Script::parse(file, &yaml)?, Played::AsAsked))
 }
 
 /// What `run` found to do.
@@ -213,7 +178,9 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
-            let driver = Driver::open(runtime, crew, new_id()?, &actor, premise).await?;
+            let pictures = options.image.iter().map(|file| picture(file)).collect::<Result<_>>()?;
+            let start = Start { title: premise.to_owned(), pictures, chat: false };
+            let driver = Driver::open_with(runtime, crew, new_id("run")?, &actor, start).await?;
             Ok(Begun::Driver(Box::new(driver)))
         }
     }
@@ -238,13 +205,13 @@ async fn newest(opened: &Opened) -> Result<Option<Session>> {
 }
 
 /// An id that sorts by time and that two processes do not make at once.
-fn new_id() -> Result<SessionId> {
+pub(crate) fn new_id(kind: &str) -> Result<SessionId> {
     let mut random = [0; 2];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let moment = SystemClock.now().to_string();
     let digits: String = moment.chars().filter(char::is_ascii_digit).take(14).collect();
     let [a, b] = random;
-    Ok(SessionId::parse(&format!("run-{digits}-{a:02x}{b:02x}"))?)
+    Ok(SessionId::parse(&format!("{kind}-{digits}-{a:02x}{b:02x}"))?)
 }
 
 /// Drives a session and shows it.
@@ -361,7 +328,7 @@ fn words(
 }
 
 /// How driving came to its end.
-enum Watched {
+pub(crate) enum Watched {
     /// By itself.
     Halted(Halt),
     /// Somebody told the program to stop. The session can be taken up again.
@@ -369,7 +336,11 @@ enum Watched {
 }
 
 /// Drives to the end, and shows each committed event as soon as it can be shown.
-async fn watch(driver: &mut Driver, screen: &Screen, stop: &mut Stop) -> Result<Watched> {
+pub(crate) async fn watch(
+    driver: &mut Driver,
+    screen: &Screen,
+    stop: &mut Stop,
+) -> Result<Watched> {
     let tap = |streamed: Streamed<'_>| screen.streamed(streamed);
     let driving = driver.run(&tap);
     let stop = stop.heard();

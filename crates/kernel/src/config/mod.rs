@@ -2,6 +2,7 @@
 
 mod check;
 mod chosen;
+mod directive;
 mod finding;
 mod model;
 mod phase;
@@ -13,6 +14,7 @@ mod secret;
 mod server;
 mod settings;
 mod structure;
+mod transform;
 mod tree;
 mod wanted;
 mod yaml;
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
+pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
 pub use model::{
     CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, ToolCallingText,
@@ -32,12 +35,13 @@ pub use model::{
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
-pub use preset::effective;
+pub use preset::{PRESETS, Preset, PresetRefusal, effective};
 pub use provider::{Known, PROVIDERS, ProviderName, Speech};
 pub use read::{Reading, read};
 pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{ServerText, Transport};
 pub use settings::SettingsText;
+pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
 
 use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
@@ -86,6 +90,9 @@ pub struct AgentText {
     /// How models are asked to call tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calling: Option<ToolCallingText>,
+    /// Directives: instructions that a model may put into its words. Not active yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directives: Option<DirectivesText>,
     /// The phases by name, in order; a single one that grants every tool when left out.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub phases: IndexMap<PhaseName, PhaseText>,
@@ -266,7 +273,10 @@ impl AgentText {
 
     /// What is written, checked and not active yet, by its path of keys.
     pub fn inactive(&self) -> Vec<Vec<&'static str>> {
-        let blocks = [("mcp_servers", !self.mcp_servers.is_empty())];
+        let blocks = [
+            ("mcp_servers", !self.mcp_servers.is_empty()),
+            ("directives", self.directives.is_some()),
+        ];
         blocks.iter().filter(|(_, given)| *given).map(|(key, _)| vec![*key]).collect()
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::provider::ProviderName;
 use super::secret::Secret;
+use super::transform::TransformKind;
 use crate::calling::{FailurePolicy, Finishing, ToolCalling};
 use crate::limits::Limits;
 use crate::names::{NameRefusal, ToolName};
@@ -102,6 +103,19 @@ pub struct CapabilitiesText {
 }
 
 impl CapabilitiesText {
+    /// What is written here, and what is written there where nothing is written here.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            tools: self.tools.or(other.tools),
+            images: self.images.or(other.images),
+            streaming: self.streaming.or(other.streaming),
+            json_schema: self.json_schema.or(other.json_schema),
+            json_object: self.json_object.or(other.json_object),
+            parallel_tool_calls: self.parallel_tool_calls.or(other.parallel_tool_calls),
+            context_window_tokens: self.context_window_tokens.or(other.context_window_tokens),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -246,30 +260,6 @@ impl NamesText {
     }
 }
 
-/// The changes that are known, by the key that names them.
-pub(super) const TRANSFORMS: &[(&str, &[&str])] = &[
-    (
-        "message_transforms",
-        &[
-            "assistant_tool_calls_content_null_if_blank",
-            "assistant_tool_calls_reasoning_content_empty_if_missing",
-            "assistant_tool_calls_signature_skip_validator_if_missing",
-        ],
-    ),
-    ("tool_transforms", &["openai_tools_strip_function_descriptions"]),
-    (
-        "response_transforms",
-        &[
-            "assistant_function_call_to_tool_calls",
-            "assistant_tool_calls_object_to_array",
-            "assistant_tool_calls_arguments_json_string_if_hash",
-            "assistant_content_tool_call_tags_to_tool_calls",
-        ],
-    ),
-    ("tool_call_transforms", &["assistant_tool_calls_arguments_blank_to_empty_object"]),
-    ("tool_result_transforms", &["tool_result_compact_envelope"]),
-];
-
 /// Tool calling that cannot be used as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallingRefusal {
@@ -314,7 +304,7 @@ pub(super) struct LimitKey {
 }
 
 /// The word in an allow list that filters nothing.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 
 impl ToolCallingText {
     /// What it holds back, and the limits with what it says of them; `refuse` is told what cannot
@@ -426,14 +416,14 @@ impl ToolCallingText {
         })
     }
 
-    /// The names of changes, by the key that names them.
-    pub(super) fn transforms(&self) -> [(&'static str, &Option<NamesText>); 5] {
+    /// The names of transforms, by their kind.
+    pub fn transforms(&self) -> [(TransformKind, &Option<NamesText>); 5] {
         [
-            ("message_transforms", &self.message_transforms),
-            ("tool_transforms", &self.tool_transforms),
-            ("response_transforms", &self.response_transforms),
-            ("tool_call_transforms", &self.tool_call_transforms),
-            ("tool_result_transforms", &self.tool_result_transforms),
+            (TransformKind::Message, &self.message_transforms),
+            (TransformKind::Tool, &self.tool_transforms),
+            (TransformKind::Response, &self.response_transforms),
+            (TransformKind::Call, &self.tool_call_transforms),
+            (TransformKind::Result, &self.tool_result_transforms),
         ]
     }
 }

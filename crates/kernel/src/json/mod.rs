@@ -2,8 +2,10 @@
 
 mod canonical;
 mod strict;
+mod weigh;
 mod write;
 
 pub use canonical::{canonical, write_canonical};
 pub use strict::{JsonRefusal, parse_strict};
+pub use weigh::{Room, TooLarge, weigh};
 pub(crate) use write::{write_inner, write_text};

@@ -3,6 +3,7 @@
 
 mod endpoint;
 mod exchange;
+mod listing;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -153,6 +154,15 @@ impl Provider for Model {
         self.digest
     }
 
+    fn turn_ms_max(&self) -> Option<u64> {
+        // It keeps its own time; whoever waits gives it a moment to say so.
+        Some(self.turn_ms_max.saturating_add(GRACE_MS))
+    }
+
+    fn transforms(&self) -> BTreeMap<String, Vec<String>> {
+        self.seats.first().map(|seat| seat.options.transforms.names()).unwrap_or_default()
+    }
+
     fn reply<'a>(
         &'a self,
         plan: &'a Plan,
@@ -164,11 +174,6 @@ impl Provider for Model {
 }
 
 impl Model {
-    /// Milliseconds for a turn with all its tries; whoever waits for a reply waits so long.
-    pub fn turn_ms_max(&self) -> u64 {
-        self.turn_ms_max
-    }
-
     async fn turn(
         &self,
         plan: &Plan,
@@ -317,7 +322,7 @@ impl Seat {
             };
             serde_json::from_slice(&bytes).map_err(unreadable)?
         };
-        self.decoded(body, turning.plan)
+        self.decoded(body, turning)
     }
 
     /// A stream put together to one whole answer.
@@ -348,20 +353,21 @@ impl Seat {
     }
 
     /// What an answer says, mended, if it can be used.
-    fn decoded(&self, mut body: Value, plan: &Plan) -> Result<Reply, Failure> {
-        let (transforms, granted) = (&self.options.transforms, &plan.tools);
+    fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
+        let (transforms, tools) = (&self.options.transforms, turning.plan.tools.as_slice());
         let mut repairs = Vec::new();
-        let message = body.pointer_mut("/choices/0/message").and_then(Value::as_object_mut);
-        if let Some(message) = message.filter(|_| self.dialect == Dialect::Chat) {
-            repairs = transforms.response(message, granted);
+        if self.dialect == Dialect::Chat
+            && let Some(message) = body.pointer_mut("/choices/0/message")
+            && let Some(message) = message.as_object_mut()
+        {
+            repairs = transforms.response(message, tools);
         }
         let mut reply = self.dialect.decode(&body).map_err(|fault| self.wire(fault, ""))?;
         if self.dialect != Dialect::Chat {
-            transforms.reply(&mut reply, granted);
+            transforms.reply(&mut reply, tools);
         }
-        repairs.append(&mut reply.repairs);
-        repairs.extend(transforms.calls(&mut reply.calls, granted));
-        reply.repairs = repairs;
+        repairs.extend(transforms.calls(&mut reply.calls, tools));
+        reply.repairs.extend(repairs);
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";

@@ -1,40 +1,168 @@
-//! Decides what is mended on the way to a model and back; nothing, until transforms are chosen.
+//! Decides what is mended on the way to a model and back: small changes, chosen by name, in order.
+//!
+//! What is for OpenAI chat completions works on that dialect's own JSON. What every dialect has,
+//! words and calls and results, is mended there where all of them have it in one form.
 
-use std::sync::Arc;
+mod call;
+mod granted;
+mod incoming;
+mod outgoing;
+mod printed;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use toolgate_kernel::tool::ToolSpec;
+use toolgate_kernel::config::{Reach, ToolCallingText, Transform, TransformKind, TransformRefusal};
+use toolgate_kernel::event::Finish;
 use toolgate_runtime::port::{Reply, ReplyCall};
 
-/// The transforms of a model, in order.
-#[derive(Debug, Clone, Default)]
-pub struct Transforms;
+pub use granted::Granted;
+
+/// The transforms of a model, each kind in its order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transforms {
+    message: Vec<Transform>,
+    tool: Vec<Transform>,
+    response: Vec<Transform>,
+    call: Vec<Transform>,
+    result: Vec<Transform>,
+}
 
 impl Transforms {
+    /// Makes transforms of their names. A name twice is one transform.
+    pub fn parse<'a>(
+        names: impl IntoIterator<Item = (TransformKind, &'a str)>,
+    ) -> Result<Self, TransformRefusal> {
+        let mut transforms = Self::default();
+        for (kind, name) in names {
+            let transform = Transform::parse(kind, name)?;
+            let list = transforms.list_mut(kind);
+            if !list.contains(&transform) {
+                list.push(transform);
+            }
+        }
+        Ok(transforms)
+    }
+
+    /// Makes transforms of what a configuration says, after its presets were laid in.
+    pub fn of(text: &ToolCallingText) -> Result<Self, TransformRefusal> {
+        let lists = text.transforms();
+        Self::parse(lists.iter().flat_map(|(kind, names)| {
+            names.iter().flat_map(|names| names.names()).map(|name| (*kind, name))
+        }))
+    }
+
+    fn list_mut(&mut self, kind: TransformKind) -> &mut Vec<Transform> {
+        match kind {
+            TransformKind::Message => &mut self.message,
+            TransformKind::Tool => &mut self.tool,
+            TransformKind::Response => &mut self.response,
+            TransformKind::Call => &mut self.call,
+            TransformKind::Result => &mut self.result,
+        }
+    }
+
+    /// The transforms of a kind, in order.
+    pub fn list(&self, kind: TransformKind) -> &[Transform] {
+        match kind {
+            TransformKind::Message => &self.message,
+            TransformKind::Tool => &self.tool,
+            TransformKind::Response => &self.response,
+            TransformKind::Call => &self.call,
+            TransformKind::Result => &self.result,
+        }
+    }
+
+    /// Their names, by the key of a configuration that lists them.
+    pub fn names(&self) -> BTreeMap<String, Vec<String>> {
+        let named = TransformKind::ALL.into_iter().map(|kind| {
+            let names = self.list(kind).iter().map(|transform| transform.name().to_owned());
+            (kind.key().to_owned(), names.collect::<Vec<_>>())
+        });
+        named.filter(|(_, names)| !names.is_empty()).collect()
+    }
+
+    /// Those that do nothing for a dialect that is not OpenAI chat completions.
+    pub fn only_for_chat(&self) -> impl Iterator<Item = Transform> {
+        let all = TransformKind::ALL.into_iter().flat_map(|kind| self.list(kind).iter().copied());
+        all.filter(|transform| transform.reach() == Reach::Chat)
+    }
+
     /// Whether results are changed at all.
     pub fn changes_results(&self) -> bool {
-        false
+        !self.result.is_empty()
     }
 
-    /// Mends one message of the request.
-    pub fn messages(&self, _message: &mut Value) {}
-
-    /// Mends the list of tools.
-    pub fn tools(&self, _tools: &mut Vec<Value>) {}
-
-    /// Mends the envelope of a result.
-    pub fn result(&self, _envelope: &mut Value) {}
-
-    /// Mends a message of chat completions before it is read.
-    pub fn response(&self, _: &mut Map<String, Value>, _: &Vec<Arc<ToolSpec>>) -> Vec<String> {
-        Vec::new()
+    /// Mends an outgoing message of OpenAI chat completions.
+    pub fn messages(&self, message: &mut Value) {
+        self.message.iter().for_each(|transform| outgoing::message(*transform, message));
     }
 
-    /// Mends a reply of any other dialect.
-    pub fn reply(&self, _: &mut Reply, _: &Vec<Arc<ToolSpec>>) {}
+    /// Mends the tools that are sent to OpenAI chat completions.
+    pub fn tools(&self, tools: &mut [Value]) {
+        self.tool.iter().for_each(|transform| outgoing::tools(*transform, tools));
+    }
 
-    /// Mends calls before they are judged.
-    pub fn calls(&self, _: &mut [ReplyCall], _: &Vec<Arc<ToolSpec>>) -> Vec<String> {
-        Vec::new()
+    /// Mends a message of OpenAI chat completions (`choices[0].message`) before it is read, and
+    /// says in words what was mended.
+    pub fn response<'a>(
+        &self,
+        message: &mut Map<String, Value>,
+        granted: impl Into<Granted<'a>>,
+    ) -> Vec<String> {
+        if self.response.is_empty() {
+            return Vec::new();
+        }
+        let granted = granted.into();
+        let mend = |transform: &Transform| incoming::mend(*transform, message, &granted);
+        self.response.iter().flat_map(mend).collect()
+    }
+
+    /// Takes calls that were printed as text out of a reply of any other dialect. A reply with
+    /// calls of its own, or one that was cut off, stays as it is.
+    pub fn reply<'a>(&self, reply: &mut Reply, granted: impl Into<Granted<'a>>) {
+        let whole = matches!(reply.finish, Finish::Stop | Finish::Calls);
+        if self.response.is_empty() || !whole || !reply.calls.is_empty() {
+            return;
+        }
+        let granted = granted.into();
+        for transform in &self.response {
+            let Some(salvaged) = printed::salvage(*transform, &reply.text, &granted) else {
+                continue;
+            };
+            reply.text = salvaged.text;
+            reply.repairs.extend(salvaged.repairs);
+            if salvaged.calls.is_empty() {
+                continue;
+            }
+            let call = |(id, name, args)| ReplyCall { alias: Some(id), name, args };
+            reply.calls = salvaged.calls.into_iter().map(call).collect();
+            reply.finish = Finish::Calls;
+            // In its own form the reply has no calls, and results would answer nothing.
+            reply.native = None;
+            return;
+        }
+    }
+
+    /// Mends calls before they are judged, and says in words what was mended.
+    pub fn calls<'a>(
+        &self,
+        calls: &mut [ReplyCall],
+        granted: impl Into<Granted<'a>>,
+    ) -> Vec<String> {
+        if self.call.is_empty() || calls.is_empty() {
+            return Vec::new();
+        }
+        let granted = granted.into();
+        let mend = |transform: &Transform| call::mend(*transform, calls, &granted);
+        self.call.iter().flat_map(mend).collect()
+    }
+
+    /// Mends the envelope of a result before it is sent.
+    pub fn result(&self, envelope: &mut Value) {
+        self.result.iter().for_each(|transform| outgoing::result(*transform, envelope));
     }
 }

@@ -1,8 +1,10 @@
 //! Decides whether what a file says can be used, and tells everything that is off in one go.
 
+mod directives;
 mod outside;
 mod phases;
 mod refusals;
+mod transforms;
 
 use super::finding::{Finding, Mistake, Severity, Span};
 use super::read::Reading;
@@ -53,6 +55,7 @@ impl Reading {
             desk.phases(&mut found);
             desk.prompt(&mut found);
             desk.outside(&mut found);
+            desk.directives(&mut found);
         }
         self.findings.extend(found);
         let mut findings = self.findings;

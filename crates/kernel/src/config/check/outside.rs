@@ -2,7 +2,7 @@
 
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
-use crate::config::model::{LimitKey, TRANSFORMS};
+use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
 use crate::config::{CallingRefusal, Chosen, ToolCallingText, ToolUseMode};
@@ -14,8 +14,9 @@ impl Desk<'_> {
         self.models(found);
         self.chosen(found);
         if let Some(text) = &self.text().tool_calling {
-            self.tool_calling(text, found);
+            self.limits_twice(text, found);
         }
+        self.transforms(found);
         self.inactive(found);
     }
 
@@ -146,20 +147,6 @@ impl Desk<'_> {
         finding.help("leave the line out for the default")
     }
 
-    fn tool_calling(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
-        self.limits_twice(text, found);
-        for (key, names) in text.transforms() {
-            let known = TRANSFORMS.iter().find(|(name, _)| *name == key);
-            let known: &[&str] = known.map(|(_, known)| *known).unwrap_or_default();
-            for name in names.iter().flat_map(|names| names.names()) {
-                if !known.contains(&name) {
-                    let near = nearest(name, known.iter().copied());
-                    self.unlisted(key, name, near, known, found);
-                }
-            }
-        }
-    }
-
     /// A limit that stands in two places with two values; also one that is the default in `limits`.
     fn limits_twice(&self, text: &ToolCallingText, found: &mut Vec<Finding>) {
         let mut limits = self.text().limits.clone();
@@ -171,24 +158,6 @@ impl Desk<'_> {
                 found.push(self.calling(&CallingRefusal::TwoLimits { key, given, other }));
             }
         }
-    }
-
-    fn unlisted(
-        &self,
-        key: &str,
-        name: &str,
-        near: Option<&str>,
-        known: &[&str],
-        found: &mut Vec<Finding>,
-    ) {
-        let path = [Step::Key("tool_calling"), Step::Key(key)];
-        let span = self.named(&path, |text| text == name).first().copied();
-        let message = format!("{key}: there is no transform {}", quoted(name));
-        let finding = Finding::error(Mistake::UnknownName, message).at(span.or(self.place(&path)));
-        found.push(match (near, known) {
-            (None, [_, ..]) => finding.help(format!("there is {}", known.join(", "))),
-            (near, _) => finding.near(near),
-        });
     }
 
     fn secret(&self, secret: &Secret, path: &[Step<'_>], found: &mut Vec<Finding>) {

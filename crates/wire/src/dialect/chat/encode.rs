@@ -55,7 +55,7 @@ fn tokens_key(model: &str) -> &'static str {
 }
 
 fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
-    let mut tools = tools
+    let mut tools: Vec<Value> = tools
         .iter()
         .map(|tool| {
             json!({ "type": "function", "function": {

@@ -1,0 +1,44 @@
+//! Decides what a model is told about directives, and what it is told when its reply was no good.
+
+use super::{Directives, Mode};
+
+impl Directives {
+    /// What a request says besides the words of the person: the form of the reply, and the types.
+    pub fn instructions(&self, mode: Mode) -> String {
+        let mut text = match mode {
+            Mode::JsonSchema => "Answer with the JSON object that the schema describes.".to_owned(),
+            Mode::JsonObject | Mode::PromptOnly => {
+                "Answer with one JSON object and nothing else, no code fence, in this form:\n\
+                 {\"assistant_text\": \"what the person reads\", \"directives\": [{\"type\": \
+                 \"a type\", \"payload\": {}}]}"
+                    .to_owned()
+            }
+        };
+        text.push_str("\nUse an empty list of directives when none is needed.");
+        if self.types().is_empty() {
+            return text;
+        }
+        text.push_str("\nThe types of directives:");
+        for known in self.types() {
+            text.push_str(&format!("\n- {}", known.name));
+            if !known.about.is_empty() {
+                text.push_str(&format!(": {}", known.about));
+            }
+            if let Some(schema) = &known.schema {
+                text.push_str(&format!(" Payload: {schema}"));
+            }
+        }
+        text
+    }
+}
+
+/// What a model is told after a reply that was no good.
+pub(super) fn repair(code: &str, problems: &[String]) -> String {
+    let mut text = format!("Your last answer cannot be used ({code}).");
+    for problem in problems.iter().take(5) {
+        let problem: String = problem.chars().take(300).collect();
+        text.push_str(&format!("\n- {problem}"));
+    }
+    text.push_str("\nAnswer again with the whole JSON object only: no words around it, no fence.");
+    text
+}

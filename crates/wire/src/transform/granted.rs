@@ -1,0 +1,104 @@
+//! Decides which tool a name means among those that are granted; never by likeness.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolgate_kernel::names::ToolName;
+use toolgate_kernel::tool::ToolSpec;
+
+/// The tools that are granted, with their schemas where these are known.
+#[derive(Debug, Clone, Default)]
+pub struct Granted<'a> {
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tool<'a> {
+    name: &'a str,
+    aliases: &'a [ToolName],
+    input: Option<&'a Value>,
+}
+
+impl<'a> From<&'a [ToolName]> for Granted<'a> {
+    fn from(names: &'a [ToolName]) -> Self {
+        let tool = |name: &'a ToolName| Tool { name: name.as_str(), aliases: &[], input: None };
+        Self { tools: names.iter().map(tool).collect() }
+    }
+}
+
+impl<'a> From<&'a Vec<ToolName>> for Granted<'a> {
+    fn from(names: &'a Vec<ToolName>) -> Self {
+        names.as_slice().into()
+    }
+}
+
+impl<'a> From<&'a [Arc<ToolSpec>]> for Granted<'a> {
+    fn from(specs: &'a [Arc<ToolSpec>]) -> Self {
+        let tool = |spec: &'a Arc<ToolSpec>| Tool {
+            name: spec.name.as_str(),
+            aliases: &spec.aliases,
+            input: Some(&spec.input),
+        };
+        Self { tools: specs.iter().map(tool).collect() }
+    }
+}
+
+impl<'a> From<&'a Vec<Arc<ToolSpec>>> for Granted<'a> {
+    fn from(specs: &'a Vec<Arc<ToolSpec>>) -> Self {
+        specs.as_slice().into()
+    }
+}
+
+impl Granted<'_> {
+    /// Whether a name or a declared alias is written exactly so.
+    pub(super) fn has_exactly(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.is(name))
+    }
+
+    /// The one tool a name means when blanks around it, case, `-` and `.` are of no account.
+    pub(super) fn meant(&self, name: &str) -> Option<&str> {
+        let wanted = folded(name);
+        let mut meant = self.tools.iter().filter(|tool| folded(tool.name) == wanted);
+        let only = meant.next()?;
+        meant.next().is_none().then_some(only.name)
+    }
+
+    /// Whether a name means a granted tool, exactly or in another spelling.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.has_exactly(name) || self.meant(name).is_some()
+    }
+
+    /// The schema of an argument; absent when it is not known.
+    pub(super) fn field(&self, name: &str, field: &str) -> Option<&Value> {
+        let exact = self.tools.iter().find(|tool| tool.is(name));
+        let tool = exact.or_else(|| {
+            let meant = self.meant(name)?;
+            self.tools.iter().find(|tool| tool.name == meant)
+        })?;
+        tool.input?.get("properties")?.get(field)
+    }
+}
+
+impl Tool<'_> {
+    fn is(&self, name: &str) -> bool {
+        self.name == name || self.aliases.iter().any(|alias| alias.as_str() == name)
+    }
+}
+
+fn folded(name: &str) -> String {
+    let fold = |c: char| if matches!(c, '-' | '.') { '_' } else { c.to_ascii_lowercase() };
+    name.trim().chars().map(fold).collect()
+}
+
+#[cfg(test)]
+impl<'a> Granted<'a> {
+    /// Names, with the schemas of some of them.
+    pub(super) fn with_schemas(
+        names: &'a [ToolName],
+        schemas: &'a std::collections::BTreeMap<String, Value>,
+    ) -> Self {
+        let mut granted = Self::from(names);
+        granted.tools.iter_mut().for_each(|tool| tool.input = schemas.get(tool.name));
+        granted
+    }
+}

@@ -1,0 +1,131 @@
+//! Decides whether a piece of text is a call: a name and arguments, whole, and nothing guessed.
+
+use serde_json::{Map, Value};
+use toolgate_kernel::json::parse_strict;
+use toolgate_kernel::limits::Limits;
+
+use super::scan::Scan;
+
+/// A call that was printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PrintedCall {
+    pub(super) name: String,
+    pub(super) args: String,
+}
+
+/// Longest name that is taken for one.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Whether a text looks like the name of a tool, in any spelling.
+pub(super) fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b':'))
+}
+
+/// The JSON value that begins right here, with its length; absent when it is cut off or broken.
+pub(super) fn value_here(scan: &mut Scan<'_>, at: usize) -> Option<(Value, usize)> {
+    let text = scan.from(at);
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let length = balanced(text);
+    if !scan.pay(length.unwrap_or(text.len())) {
+        return None;
+    }
+    let written = text.get(..length?)?;
+    Some((parse(written)?, written.len()))
+}
+
+/// One JSON value, read as arguments are.
+pub(super) fn parse(text: &str) -> Option<Value> {
+    let limits = Limits { args_depth_max: 100, args_items_max: 1_000_000, ..Limits::default() };
+    parse_strict(text, &limits).ok()
+}
+
+/// The length of the object or list that begins the text, by its brackets.
+pub(super) fn balanced(text: &str) -> Option<usize> {
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The call that an object describes: `{name, arguments}`, `{name, parameters}`,
+/// `{function: {…}}`.
+pub(super) fn call_of(object: &Map<String, Value>) -> Option<PrintedCall> {
+    let inner = object.get("function").and_then(Value::as_object).unwrap_or(object);
+    let name = inner.get("name").and_then(Value::as_str)?.trim();
+    let args = ["arguments", "args", "parameters"].iter().find_map(|key| inner.get(*key));
+    let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+    fits.then(|| PrintedCall { name: name.to_owned(), args: arguments(args) })
+}
+
+/// The same, for a text without any marker: nothing but a call may be in the object, and it has
+/// to have arguments.
+pub(super) fn bare_call_of(object: &Map<String, Value>) -> Option<PrintedCall> {
+    const KEYS: &[&str] = &["name", "parameters", "arguments", "type", "id", "function"];
+    let inner = object.get("function").and_then(Value::as_object).unwrap_or(object);
+    let known = |map: &Map<String, Value>| map.keys().all(|key| KEYS.contains(&key.as_str()));
+    let kind = object.get("type").is_none_or(|kind| kind == "function");
+    let args = inner.get("parameters").or_else(|| inner.get("arguments"));
+    if !known(object) || !known(inner) || !kind || !args.is_some_and(Value::is_object) {
+        return None;
+    }
+    call_of(object)
+}
+
+/// The calls in an object, or in a list of nothing but calls.
+pub(super) fn calls_of(
+    value: &Value,
+    call: impl Fn(&Map<String, Value>) -> Option<PrintedCall>,
+) -> Option<Vec<PrintedCall>> {
+    match value {
+        Value::Object(object) => call(object).map(|call| vec![call]),
+        Value::Array(items) if !items.is_empty() => {
+            items.iter().map(|item| call(item.as_object()?)).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            None
+        }
+    }
+}
+
+/// Arguments as text, as document 003 has them: text as it is, JSON written out, else none.
+pub(super) fn arguments(args: Option<&Value>) -> String {
+    match args {
+        Some(Value::String(text)) => text.clone(),
+        Some(args @ (Value::Object(_) | Value::Array(_))) => args.to_string(),
+        None | Some(Value::Null | Value::Bool(_) | Value::Number(_)) => "{}".to_owned(),
+    }
+}
+
+/// The call in what stands between two tags: JSON, `name {json}`, or a name alone.
+pub(super) fn call_between(payload: &str) -> Option<PrintedCall> {
+    let payload = payload.trim();
+    if let Some(Value::Object(object)) = parse(payload) {
+        return call_of(&object);
+    }
+    if is_name(payload) {
+        return Some(PrintedCall { name: payload.to_owned(), args: "{}".to_owned() });
+    }
+    let (name, args) = payload.split_once(char::is_whitespace)?;
+    let args = args.trim();
+    let whole = is_name(name) && args.starts_with('{') && args.ends_with('}');
+    whole.then(|| PrintedCall { name: name.to_owned(), args: args.to_owned() })
+}

@@ -1,0 +1,270 @@
+//! The printed forms, from their files, and what holds of every text.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use toolgate_kernel::config::{Transform, TransformKind};
+use toolgate_kernel::event::{Finish, Native, Usage};
+use toolgate_kernel::names::ToolName;
+use toolgate_runtime::port::{Reply, ReplyCall};
+
+use super::super::granted::Granted;
+use super::super::{Transforms, printed};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sheet {
+    transform: String,
+    granted: Vec<ToolName>,
+    #[serde(default)]
+    schemas: BTreeMap<String, Value>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    about: String,
+    text: String,
+    #[serde(default)]
+    calls: Vec<Wanted>,
+    /// What is left of the text; the text itself when it is not given.
+    rest: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    id: Option<String>,
+    name: String,
+    args: String,
+}
+
+const SHEETS: &[&str] = &[
+    include_str!("../../../tests/data/printed/tags.yaml"),
+    include_str!("../../../tests/data/printed/hermes.yaml"),
+    include_str!("../../../tests/data/printed/llama.yaml"),
+    include_str!("../../../tests/data/printed/mistral.yaml"),
+    include_str!("../../../tests/data/printed/deepseek.yaml"),
+    include_str!("../../../tests/data/printed/domain.yaml"),
+];
+
+fn sheets() -> Vec<Sheet> {
+    SHEETS.iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+}
+
+/// Each case as a message of OpenAI chat completions, and as a reply of any other dialect.
+#[test]
+fn every_form_is_read_as_its_sheet_says() {
+    let mut told = 0;
+    for sheet in sheets() {
+        let names = [(TransformKind::Response, sheet.transform.as_str())];
+        let transforms = Transforms::parse(names).unwrap();
+        for case in &sheet.cases {
+            told += 1;
+            let about = format!("{}: {}", sheet.transform, case.about);
+            let granted = || Granted::with_schemas(&sheet.granted, &sheet.schemas);
+            let rest = case.rest.as_ref().unwrap_or(&case.text);
+            let calls: Vec<ReplyCall> = case.calls.iter().enumerate().map(wanted).collect();
+
+            let mut message = Map::from_iter([("content".to_owned(), json!(case.text))]);
+            let repairs = transforms.response(&mut message, granted());
+            assert_eq!(message["content"], json!(rest), "{about}");
+            let tool_calls: Vec<Value> = calls.iter().map(in_chat).collect();
+            let found = message.get("tool_calls").cloned().unwrap_or_else(|| json!([]));
+            assert_eq!(found, json!(tool_calls), "{about}");
+            assert_eq!(repairs.is_empty(), calls.is_empty(), "{about}: {repairs:?}");
+
+            let mut reply = Reply::new(&case.text, Vec::new(), Finish::Stop, Usage::default());
+            reply.native = Some(Native { dialect: "gemini".into(), content: json!([]) });
+            transforms.reply(&mut reply, granted());
+            assert_eq!((&reply.text, &reply.calls), (rest, &calls), "{about}");
+            assert_eq!(reply.native.is_none(), !calls.is_empty(), "{about}");
+            assert_eq!(reply.finish == Finish::Calls, !calls.is_empty(), "{about}");
+        }
+    }
+    assert!(told > 80, "only {told} cases");
+}
+
+fn wanted((at, call): (usize, &Wanted)) -> ReplyCall {
+    let id = call.id.clone().unwrap_or_else(|| format!("printed_call_{}", at + 1));
+    ReplyCall { alias: Some(id), name: call.name.clone(), args: call.args.clone() }
+}
+
+fn in_chat(call: &ReplyCall) -> Value {
+    let function = json!({"name": call.name, "arguments": call.args});
+    json!({"id": call.alias, "type": "function", "function": function})
+}
+
+fn all_forms() -> Transforms {
+    let forms = Transform::of(TransformKind::Response).map(|form| (form.kind(), form.name()));
+    Transforms::parse(forms).unwrap()
+}
+
+#[test]
+fn calls_of_their_own_and_cut_replies_leave_the_words_alone() {
+    let text = "<tool_call>{\"name\":\"a\",\"arguments\":{}}</tool_call>";
+    let names: Vec<ToolName> = Vec::new();
+    let own =
+        json!([{"id": "x", "type": "function", "function": {"name": "b", "arguments": "{}"}}]);
+    for (key, value) in [
+        ("tool_calls", own.clone()),
+        ("tool_calls", own[0].clone()),
+        ("function_call", json!({"name": "b", "arguments": "{}"})),
+    ] {
+        let mut message = Map::from_iter([("content".to_owned(), json!(text))]);
+        message.insert(key.to_owned(), value);
+        all_forms().response(&mut message, &names);
+        assert_eq!(message["content"], text);
+        assert_eq!(message["tool_calls"][0]["function"]["name"], "b");
+    }
+    let call = ReplyCall { alias: None, name: "b".into(), args: String::new() };
+    let cases = [
+        Reply::new(text, vec![call], Finish::Calls, Usage::default()),
+        Reply::new(text, Vec::new(), Finish::Length, Usage::default()),
+        Reply::new(text, Vec::new(), Finish::Refused, Usage::default()),
+    ];
+    for before in cases {
+        let mut reply = before.clone();
+        all_forms().reply(&mut reply, &names);
+        assert_eq!(reply, before);
+    }
+}
+
+/// Texts that make a careless reader start over at every place. Each is read to its end, and
+/// nobody waits for it: the work is bounded by the length.
+#[test]
+fn texts_made_to_be_slow_are_read_all_the_same() {
+    let names = vec![ToolName::parse("a").unwrap()];
+    let granted = Granted::from(&names);
+    let pieces = [
+        "`",
+        "``` ",
+        "~",
+        "{{",
+        "{%",
+        "\\<",
+        "<tool_call>",
+        "<tool_call>{",
+        "<tool_call>a",
+        "<function=a><parameter=b>",
+        "<function=",
+        "[TOOL_CALLS]",
+        "[TOOL_CALLS]a[ARGS]{",
+        "<|python_tag|>{",
+        "<｜tool▁call▁begin｜>",
+        "<｜tool▁call▁begin｜>a<｜tool▁sep｜>{",
+        "{\"type\":\"a\",\"action\":",
+        "{a:",
+        "[",
+        "{\"",
+        "<think>",
+        "<tool_response>",
+    ];
+    for piece in pieces {
+        let text = piece.repeat((1 << 17) / piece.len());
+        for form in Transform::of(TransformKind::Response) {
+            assert_eq!(printed::salvage(form, &text, &granted).map(|s| s.calls.len()), None);
+        }
+    }
+}
+
+#[test]
+fn at_most_so_many_calls_are_taken_and_long_texts_are_left() {
+    let granted = Granted::default();
+    let one = "<tool_call>a</tool_call>";
+    let salvaged = printed::salvage(Transform::PrintedTags, &one.repeat(70), &granted).unwrap();
+    assert_eq!((salvaged.calls.len(), salvaged.text), (64, one.repeat(6)));
+    let long = one.repeat(1 << 16);
+    assert!(long.len() > 1 << 20);
+    assert!(printed::salvage(Transform::PrintedTags, &long, &granted).is_none());
+}
+
+/// Words that belong to the forms, so that soups of them come near to calls.
+const WORDS: &[&str] = &[
+    "<tool_call>",
+    "</tool_call>",
+    "<tools>",
+    "<function=a>",
+    "</function>",
+    "<parameter=b>",
+    "</parameter>",
+    "<|python_tag|>",
+    "<|eom_id|>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁outputs▁begin｜>",
+    "<think>",
+    "</think>",
+    "```",
+    "```json\n",
+    "`",
+    "~~~",
+    "\n",
+    "\n\n",
+    " ",
+    "{{",
+    "}}",
+    "{%",
+    "%}",
+    "\\<",
+    "\\",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    ":",
+    ",",
+    ";",
+    "a",
+    "é",
+    "{\"name\":\"a\",\"arguments\":{\"b\":\"c\"}}",
+    "{\"name\":\"a\",\"parameters\":{}}",
+    "{\"type\":\"a\",\"action\":\"b\"}",
+    "{\"ok\":true}",
+    "a {\"b\":1}",
+    "</s>",
+    "[2026-01-05 14:22] ",
+];
+
+proptest! {
+    #[test]
+    fn no_soup_breaks_a_form(words in prop::collection::vec(prop::sample::select(WORDS), 0..24)) {
+        let (text, names) = (words.concat(), vec![ToolName::parse("a").unwrap()]);
+        let granted = Granted::from(&names);
+        for form in Transform::of(TransformKind::Response) {
+            let Some(salvaged) = printed::salvage(form, &text, &granted) else { continue };
+            if salvaged.calls.is_empty() {
+                // Only the escape of the tags changes words without a call in them.
+                prop_assert_eq!(form, Transform::PrintedTags);
+                prop_assert!(salvaged.text.contains("&lt;"));
+            }
+            // What is left was there before, but for the escape.
+            prop_assert!(salvaged.text.replace("&lt;", "\\<").len() <= text.len());
+        }
+    }
+
+    #[test]
+    fn words_without_a_marker_stay_as_they_are(text in "[^<\\[{]{0,200}") {
+        let names = vec![ToolName::parse("a").unwrap()];
+        let mut message = Map::from_iter([("content".to_owned(), json!(text))]);
+        let before = message.clone();
+        let repairs = all_forms().response(&mut message, &names);
+        prop_assert_eq!((message, repairs), (before, Vec::new()));
+    }
+
+    #[test]
+    fn any_text_is_read(text in any::<String>()) {
+        for form in Transform::of(TransformKind::Response) {
+            printed::salvage(form, &text, &Granted::default());
+        }
+    }
+}
