@@ -100,7 +100,8 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
         program: "fuzz".to_owned(),
         phase: PhaseName::parse("main").unwrap(),
     };
-    session.apply(&record(1, Event::Opened { session: id, title: String::new() }));
+    let (title, images) = (String::new(), Vec::new());
+    session.apply(&record(1, Event::Opened { session: id, title, images, chat: false }));
     session.apply(&record(2, bound));
     session
 });

@@ -175,14 +175,11 @@ impl Fault {
     }
 
     /// The same with a header.
-    pub fn with(self, name: &str, value: &str) -> Self {
-        match self {
-            Self::Status { status, mut headers, code, words } => {
-                headers.push((name.to_owned(), value.to_owned()));
-                Self::Status { status, headers, code, words }
-            }
-            other => other,
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        if let Self::Status { headers, .. } = &mut self {
+            headers.push((name.to_owned(), value.to_owned()));
         }
+        self
     }
 
     /// Any page at all.

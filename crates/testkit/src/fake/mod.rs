@@ -88,8 +88,8 @@ struct Tongue {
     error_event: fn(&str, &str) -> String,
     /// What the person said first.
     input: fn(&Value) -> String,
-    /// How a reason to stop is written.
-    word: fn(Bend) -> Option<&'static str>,
+    /// How the reasons to stop are written.
+    words: &'static [(Bend, &'static str)],
 }
 
 fn tongue(path: &str) -> Option<&'static Tongue> {
@@ -305,7 +305,8 @@ impl State {
             return line.json(500, &(tongue.error)(500, "server_error", &reason)).await;
         }
         if let Some(bend) = bend {
-            said.bend(bend, (tongue.word)(bend));
+            let word = tongue.words.iter().find(|(of, _)| *of == bend);
+            said.bend(bend, word.map(|(_, word)| *word));
         }
         match check::streams(asked, body) {
             true => line.stream(&(tongue.events)(&said), self.play.token_ms).await,
