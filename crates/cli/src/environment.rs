@@ -1,13 +1,18 @@
 //! Decides what the environment and the command line say of settings, and which of them wins.
 
+use std::io::Read;
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use clap::Args;
 use toolgate_kernel::config::{Secret, SettingsText};
+use toolgate_wire::http::Roots;
 
 /// Settings on the command line. They win over the file.
 #[derive(Args, Default)]
 pub(crate) struct Flags {
-    /// The model: `script:FILE` plays a file.
+    /// The model: its name under `models`, or provider:model, such as `ollama:qwen3`,
+    /// `anthropic:claude-opus-4-6` or `openai:gpt-5.2`; `script:FILE` plays a file.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Where the model is reached.
@@ -42,11 +47,8 @@ pub(crate) fn settings() -> Result<SettingsText> {
     Ok(SettingsText {
         base_url: text("TOOLGATE_BASE_URL")?,
         model: text("TOOLGATE_MODEL")?,
-        api_key: match text("TOOLGATE_API_KEY")? {
-            Some(key) => Some(key),
-            None => text("OPENAI_API_KEY")?,
-        }
-        .map(|key| Secret::new(&key)),
+        // The key of a provider is looked for when its own address is asked, and only then.
+        api_key: text("TOOLGATE_API_KEY")?.map(|key| Secret::new(&key)),
         auto_pilot: truth("TOOLGATE_AUTO_PILOT")?,
         stop_only_on_complete: truth("TOOLGATE_STOP_ONLY_ON_COMPLETE")?,
         stop_after_phase_change: truth("TOOLGATE_STOP_AFTER_PHASE_CHANGE")?,
@@ -59,13 +61,52 @@ pub(crate) fn settings() -> Result<SettingsText> {
     })
 }
 
+/// Settings that may go where a file says.
+pub(crate) trait Wary {
+    /// The same without the key, when the file names another place to send it to: a key that lies
+    /// around is not drawn away by an address in a folder.
+    fn away_from(self, file: &Self) -> Self;
+}
+
+impl Wary for SettingsText {
+    fn away_from(mut self, file: &Self) -> Self {
+        let elsewhere = |url: &str| self.base_url.as_deref() != Some(url) && !is_loopback(url);
+        if file.base_url.as_deref().is_some_and(elsewhere) {
+            self.api_key = None;
+        }
+        self
+    }
+}
+
+/// Whether an address is on this machine.
+fn is_loopback(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    !host.contains('@') && matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
 /// Whether colour is unwanted, whatever the terminal can do.
 pub(crate) fn no_colour() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
+/// Whom a server's certificate is checked against: the system, or the file that
+/// `SSL_CERT_FILE` names; `TOOLGATE_CA_FILE` adds an authority.
+pub(crate) fn roots() -> Result<Roots> {
+    let file = |name| Ok::<_, anyhow::Error>(text(name)?.map(PathBuf::from));
+    Ok(Roots { only: file("SSL_CERT_FILE")?, beside: file("TOOLGATE_CA_FILE")? })
+}
+
+/// A number that nobody can guess.
+pub(crate) fn random_seed() -> Result<u64> {
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 /// A variable; an empty one says nothing.
-fn text(name: &str) -> Result<Option<String>> {
+pub(crate) fn text(name: &str) -> Result<Option<String>> {
     match std::env::var(name) {
         Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
         Err(std::env::VarError::NotPresent) => Ok(None),
@@ -88,5 +129,34 @@ fn number(name: &str) -> Result<Option<u64>> {
         Ok(0) => bail!("{name} is 0: it must be at least 1; leave it out for the default"),
         Ok(number) => Ok(Some(number)),
         Err(_) => bail!("{name} is {text:?}: write a whole number"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_the_environment_does_not_follow_an_address_in_a_file() {
+        let file =
+            |url: &str| SettingsText { base_url: Some(url.to_owned()), ..SettingsText::default() };
+        let here = |url: Option<&str>| SettingsText {
+            base_url: url.map(str::to_owned),
+            api_key: Some(Secret::new("k")),
+            ..SettingsText::default()
+        };
+        let own = "https://models.example/v1";
+        for (url, said, kept) in [
+            ("http://localhost:1234/v1", None, true),
+            ("http://[::1]:1234", None, true),
+            ("https://evil.example/v1", None, false),
+            ("http://localhost@evil.example/v1", None, false),
+            ("http://localhost.evil.example/v1", None, false),
+            (own, Some(own), true),
+            ("https://evil.example/v1", Some(own), false),
+        ] {
+            assert_eq!(here(said).away_from(&file(url)).api_key.is_some(), kept, "{url}");
+        }
+        assert!(here(None).away_from(&SettingsText::default()).api_key.is_some());
     }
 }

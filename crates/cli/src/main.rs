@@ -7,6 +7,7 @@ mod diagnose;
 mod environment;
 mod exit;
 mod live;
+mod model;
 mod person;
 mod project;
 mod reading;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use toolgate_kernel::config::{AgentText, Checked, SettingsText, Severity, read};
+use toolgate_kernel::config::{AgentText, Checked, Severity, read};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::enabled;
@@ -17,7 +17,7 @@ use toolgate_store::SqliteStore;
 
 use crate::console;
 use crate::diagnose::{self, File};
-use crate::environment::{self, Flags};
+use crate::environment::{self, Flags, Wary};
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
@@ -129,13 +129,13 @@ impl Place {
 
     /// The same to work with, with what the command line says, and the settings that hold. What of
     /// the configuration is not active yet is told, so that nobody relies on it.
-    pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, SettingsText)> {
+    pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
         let (crew, text) = self.loaded(flags)?;
         let inactive: Vec<String> = text.inactive().iter().map(|keys| keys.join(".")).collect();
         if !inactive.is_empty() {
             console::hint(&format!("Not active yet, and not used: {}.", inactive.join(", ")));
         }
-        Ok((crew, text.settings))
+        Ok((crew, text))
     }
 
     fn loaded(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
@@ -159,7 +159,8 @@ impl Place {
     pub(crate) fn checked(&self, bytes: &[u8], flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
         let mut reading = read(bytes);
         let file = std::mem::take(&mut reading.text.settings);
-        reading.text.settings = flags.settings().or(file).or(environment::settings()?);
+        let here = environment::settings()?.away_from(&file);
+        reading.text.settings = flags.settings().or(file).or(here);
         let packs = enabled(&reading.text)?;
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         Ok((reading.check(sections), packs))

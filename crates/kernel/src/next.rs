@@ -191,14 +191,14 @@ pub fn tries_toolless(agent: &Agent, session: &Session) -> bool {
 /// Which limit the open iteration has reached.
 fn limit(agent: &Agent, session: &Session, lap: &Lap, tokens: u64) -> Option<(Closing, String)> {
     let settings = &agent.settings;
-    let (calls, turns) = if session.chat { lap.before_words } else { (0, 0) };
-    let (calls, calls_max) = (lap.calls - calls, settings.max_tool_calls_per_iteration);
+    let (calls, calls_max) = (session.counted_calls(), settings.max_tool_calls_per_iteration);
     if calls >= calls_max {
         let note = format!("tool call limit reached ({calls}/{calls_max})");
         return Some((Closing::CallLimit, note));
     }
     let turns_max = agent.limits.iteration_turns_max;
-    if count(session.turns.len()) - turns >= turns_max {
+    let before = if session.chat { lap.before_words.1 } else { 0 };
+    if count(session.turns.len()).saturating_sub(before) >= turns_max {
         return Some((Closing::TurnLimit, format!("turn limit reached ({turns_max})")));
     }
     let tokens_max = settings.max_context_tokens;
@@ -373,7 +373,7 @@ fn plan(
     manner: Manner,
 ) -> Plan {
     let tools = agent.visible(phase).filter(|_| !manner.toolless);
-    let mut notes = notes(agent, lap, phase);
+    let mut notes = notes(agent, session, lap, phase);
     notes.extend(manner.note);
     let mut plan = Plan {
         turn: session.turn + 1,
@@ -400,15 +400,17 @@ fn plan(
 }
 
 /// What toolgate itself has to say in the next request.
-fn notes(agent: &Agent, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
+fn notes(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
     let mut notes = Vec::new();
     if *phase != lap.told_phase
         && let Some(phase) = agent.phase(phase)
     {
         notes.push(Note { about: NoteKind::Phase, text: phase_note(phase) });
     }
-    let (calls, max) = (lap.calls, agent.settings.max_tool_calls_per_iteration);
-    if !lap.warned && calls.saturating_mul(10) >= max.saturating_mul(8) {
+    let (calls, max) = (session.counted_calls(), agent.settings.max_tool_calls_per_iteration);
+    // The words of a person begin a new count.
+    let anew = session.chat && !session.feedback.is_empty();
+    if !lap.warned && !anew && calls.saturating_mul(10) >= max.saturating_mul(8) {
         let text = format!(
             "{calls} of {max} tool calls of this iteration are used. Finish what you began and \
              keep what matters: the next iteration starts with a fresh context."

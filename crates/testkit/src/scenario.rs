@@ -40,6 +40,9 @@ pub struct Scenario {
     /// What the person says first.
     #[serde(default)]
     pub input: String,
+    /// Whether it is a conversation.
+    #[serde(default)]
+    pub chat: bool,
     /// The model.
     #[serde(default)]
     pub script: Option<ScriptText>,

@@ -15,7 +15,7 @@ use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Files, Store};
-use toolgate_runtime::{Crew, Driver, OpenFault, Pack, Runtime, Toolbox};
+use toolgate_runtime::{Crew, Driver, OpenFault, Pack, Runtime, Start, Toolbox};
 use toolgate_store::Folder;
 use toolgate_wire::script::Script;
 
@@ -218,9 +218,10 @@ impl Stage {
             Ok(driver) => driver,
             Err(OpenFault::Missing(_)) => {
                 let actor = Actor::Human("ada".into());
-                let Scenario { about, input, .. } = &self.scenario;
-                let title = if input.is_empty() { about } else { input };
-                Driver::open(runtime, crew, id.clone(), &actor, title).await?
+                let Scenario { about, input, chat, .. } = &self.scenario;
+                let title = if input.is_empty() { about } else { input }.clone();
+                let start = Start { title, chat: *chat, ..Start::default() };
+                Driver::open_with(runtime, crew, id.clone(), &actor, start).await?
             }
             Err(fault) => return Err(fault.into()),
         };

@@ -1,10 +1,9 @@
 //! `toolgate run`: the agent on a model, from the start or from where it stopped.
 
 use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Ending, Said};
@@ -12,21 +11,18 @@ use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::port::{Clock, Streamed};
 use toolgate_runtime::{Crew, Driver, Halt};
-use toolgate_wire::script::Script;
 
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
+use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
-use crate::project::{Opened, Place, SystemClock, block_on, bounded};
+use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::reading;
 use crate::screen::{Screen, Shows};
 use crate::stop::Stop;
 use crate::summary::Summary;
-
-/// The script that plays the model when none is configured.
-const OWN_SCRIPT: &str = include_str!("../../demo/story.yaml");
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate run \"a lighthouse keeper who collects storms\"\n  \
@@ -95,7 +91,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
             Begun::Driver(driver) => {
-                played.tell(&options.how);
+                tell(played, &options.how);
                 drive(&opened, *driver, &options.how, &ready, stop).await
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
@@ -110,29 +106,17 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
-        played.tell(how);
+        tell(played, how);
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
         how.heard(&driver.session())?;
         drive(&opened, driver, how, &ready, stop).await
     })
 }
 
-/// Who plays the model.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Played {
-    /// The shipped script, because no model is configured.
-    ByTheDemo,
-    /// The one that was asked for.
-    AsAsked,
-}
-
-impl Played {
-    fn tell(self, how: &How) {
-        if self == Self::ByTheDemo && how.shows() == Shows::Lines {
-            console::hint(
-                "No model is configured: a script plays one. Your own: --model script:FILE",
-            );
-        }
+/// Says who plays the model, when nobody asked for it.
+fn tell(played: Played, how: &How) {
+    if played == Played::ByTheDemo && how.shows() == Shows::Lines {
+        console::hint("No model is configured: a script plays one. Your own: --model ollama:qwen3");
     }
 }
 
@@ -144,36 +128,12 @@ struct Cast {
 }
 
 fn cast(place: &Place, how: &How) -> Result<Cast> {
-    let (mut crew, settings) = place.crew_with(&how.settings)?;
-    let (model, played) = model(settings.model.as_deref(), &crew)?;
-    crew.provider = Some(Arc::new(model));
+    let (mut crew, text) = place.crew_with(&how.settings)?;
+    let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
+    crew.provider = Some(provider);
     let ready = Ready::default();
     crew.person = AtTerminal::here(Arc::clone(&ready));
     Ok(Cast { crew, played, ready })
-}
-
-/// The last phase of the agent that the shipped script is for.
-const OWN_LAST_PHASE: &str = "READY_FOR_HUMAN";
-
-fn model(model: Option<&str>, crew: &Crew) -> Result<(Script, Played)> {
-    let Some(model) = model else {
-        let mut phases = crew.agent.phases();
-        ensure!(
-            phases.any(|phase| phase.name.as_str() == OWN_LAST_PHASE),
-            "no model is configured, and the shipped script is for the built-in writer only. \
-             Write a script for your agent: --model script:FILE (docs/configuration.md)"
-        );
-        return Ok((Script::parse("demo", OWN_SCRIPT)?, Played::ByTheDemo));
-    };
-    let Some(file) = model.strip_prefix("script:") else {
-        bail!(
-            "the model {model:?} cannot be reached: this version plays scripts only. Leave \
-             `model` out to see the demo, or write --model script:FILE"
-        );
-    };
-    let yaml = bounded(Path::new(file)).with_context(|| format!("{file} cannot be read"))?;
-    let yaml = String::from_utf8(yaml).with_context(|| format!("{file} is not UTF-8"))?;
-    Ok((Script::parse(file, &yaml)?, Played::AsAsked))
 }
 
 /// What `run` found to do.

@@ -103,6 +103,19 @@ pub struct CapabilitiesText {
 }
 
 impl CapabilitiesText {
+    /// What is written here, and what is written there where nothing is written here.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            tools: self.tools.or(other.tools),
+            images: self.images.or(other.images),
+            streaming: self.streaming.or(other.streaming),
+            json_schema: self.json_schema.or(other.json_schema),
+            json_object: self.json_object.or(other.json_object),
+            parallel_tool_calls: self.parallel_tool_calls.or(other.parallel_tool_calls),
+            context_window_tokens: self.context_window_tokens.or(other.context_window_tokens),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::CapabilitiesText;
+
 /// How a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speech {
@@ -94,6 +96,32 @@ known! {
 }
 
 impl ProviderName {
+    /// What it can do with a model, where nothing else is said.
+    pub fn capabilities(self, model: &str) -> CapabilitiesText {
+        let family = |name: &str| model.starts_with(name);
+        // A server nothing is known of calls tools and writes JSON, and promises no schema.
+        let (json_schema, json_object, parallel) = match self {
+            Self::Openai | Self::OpenaiResponses => (true, true, true),
+            Self::Anthropic => (true, false, true),
+            Self::Gemini => (true, true, false),
+            Self::Openrouter if family("openai/") || family("minimax/") => (false, false, true),
+            Self::Openrouter if family("anthropic/") => (false, true, true),
+            Self::Openrouter => (true, true, true),
+            Self::Mistral | Self::Groq => (true, true, true),
+            Self::Lmstudio | Self::Llamacpp | Self::Vllm | Self::Ollama => (true, false, false),
+            Self::Deepseek => (false, true, false),
+        };
+        CapabilitiesText {
+            tools: Some(true),
+            images: Some(true),
+            streaming: Some(true),
+            json_schema: Some(json_schema),
+            json_object: Some(json_object),
+            parallel_tool_calls: Some(parallel),
+            context_window_tokens: None,
+        }
+    }
+
     /// What is known of it.
     pub fn known(self) -> &'static Known {
         // Every name has its row; a test sees to it.

@@ -78,6 +78,8 @@ pub struct Session {
     pub asking: bool,
     /// Why the last request failed.
     pub failure: Option<(FaultKind, Arc<str>)>,
+    /// Whether the last request showed no tools.
+    pub toolless: bool,
     /// How the last request asked for tools.
     pub asked: Option<Arc<Asked>>,
     /// The last result of each tool the model called, by the name it used.
@@ -228,6 +230,7 @@ impl Session {
             turns: Vector::new(),
             asking: false,
             failure: None,
+            toolless: false,
             asked: None,
             results: OrdMap::new(),
             notes: Vector::new(),
@@ -281,6 +284,7 @@ impl Session {
                 self.roll();
                 self.turn = *turn;
                 self.asking = true;
+                self.toolless = tools.is_empty();
                 let failed = self.failure.take().is_some();
                 if let Some(lap) = self.lap.as_mut().filter(|_| failed && tools.is_empty()) {
                     lap.toolless += 1;
@@ -447,6 +451,7 @@ impl Session {
         if let Some(lap) = self.lap.as_mut().filter(|_| !notes.is_empty()) {
             lap.before_words = (lap.calls, count(self.turns.len()));
             lap.finished = false;
+            lap.warned &= !self.chat;
         }
         for note in std::mem::take(&mut self.notes) {
             notes.push_back(note.text.as_str().into());
@@ -473,7 +478,7 @@ impl Session {
         self.next_call = self.next_call.max(raw.id.0 + 1);
         self.open.insert(OpenCall {
             actor: actor.clone(),
-            shown_in: self.phase.clone(),
+            shown_in: self.phase.clone().filter(|_| turn.is_none() || !self.toolless),
             turn,
             progress: Progress::Received,
             raw,
@@ -568,6 +573,17 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
+    }
+
+    /// Calls of the open iteration that count; in a conversation those since a person spoke.
+    pub fn counted_calls(&self) -> u64 {
+        let calls = self.lap.as_ref().map_or(0, |lap| lap.calls);
+        calls.saturating_sub(self.calls_before_words())
+    }
+
+    /// Calls that no longer count, because a person of the conversation spoke after them.
+    pub fn calls_before_words(&self) -> u64 {
+        self.lap.as_ref().filter(|_| self.chat).map_or(0, |lap| lap.before_words.0)
     }
 
     /// How often a tool was used.

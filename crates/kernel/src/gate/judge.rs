@@ -212,12 +212,13 @@ pub(super) fn over_limit(agent: &Agent, session: &Session, raw: &RawCall) -> Opt
     let (turn_max, lap_max) =
         (agent.limits.turn_calls_max, agent.settings.max_tool_calls_per_iteration);
     let before = session.lap.as_ref().map_or(0, |lap| lap.calls_before);
+    let before = before.saturating_sub(session.calls_before_words());
     let message = if at >= turn_max {
-        format!("Only {turn_max} calls are run per turn; {name:?} was not. Call it again.")
+        format!("At most {turn_max} calls of a turn are run; {name:?} was not. Call it again.")
     } else if before.saturating_add(at) >= lap_max {
         format!(
-            "Only {lap_max} calls are run per iteration; {name:?} was not. Call it again in the \
-             next one."
+            "At most {lap_max} calls of an iteration are run; {name:?} was not. Call it again in \
+             the next one."
         )
     } else {
         return None;

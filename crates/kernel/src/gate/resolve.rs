@@ -26,9 +26,10 @@ pub(super) fn resolve(
     session: &Session,
     open: &OpenCall,
 ) -> Result<Resolved, Refusal> {
-    let (Some(phase), Some(shown_in)) = (&session.phase, &open.shown_in) else {
+    let Some(phase) = &session.phase else {
         return Err(unknown(&open.raw.name, Vec::new()));
     };
+    let Some(shown_in) = &open.shown_in else { return Err(none_shown(&open.raw.name)) };
     let found = agent.toolset.find(&open.raw.name);
     let entry = found.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
     let Some((place, entry)) = entry else {
@@ -61,6 +62,13 @@ fn unknown(name: &str, available: Vec<String>) -> Refusal {
         None => message.push_str(" Use one of the available tools, by its exact name."),
     }
     let trouble = Trouble::new(Code::TOOL_UNKNOWN, message).allowing(available);
+    Refusal::new(Stage::Resolve, trouble)
+}
+
+fn none_shown(name: &str) -> Refusal {
+    let shown: String = name.chars().take(80).collect();
+    let message = format!("No tool was offered, so {shown:?} was not called. Answer in words.");
+    let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(Vec::new());
     Refusal::new(Stage::Resolve, trouble)
 }
 

@@ -268,7 +268,7 @@ impl Driver {
         plan: &Plan,
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
-        let ms = self.crew.agent.limits.reply_ms_max;
+        let ms = provider.turn_ms_max().unwrap_or(self.crew.agent.limits.reply_ms_max);
         let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, tap))).await;
         let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
         let reply = reply.ok_or_else(late).flatten()?;

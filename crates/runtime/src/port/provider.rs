@@ -110,6 +110,11 @@ pub trait Provider: Send + Sync {
         Digest::ZERO
     }
 
+    /// Milliseconds it may take for one reply with all its tries; as the limits say when absent.
+    fn turn_ms_max(&self) -> Option<u64> {
+        None
+    }
+
     /// The transforms in force, by kind.
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {
         BTreeMap::new()

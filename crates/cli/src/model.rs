@@ -1,0 +1,202 @@
+//! Decides which model is asked, from what is written down, and looks its key up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::config::{
+    AgentText, CacheText, Chosen, ChosenModel, Known, Secret, SecretPart, Speech,
+};
+use toolgate_kernel::limits::Limits;
+use toolgate_runtime::port::Provider;
+use toolgate_wire::dialect::{Capabilities, Dialect, Options};
+use toolgate_wire::http::{Patience, Plain};
+use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
+use toolgate_wire::script::Script;
+use toolgate_wire::transform::Transforms;
+use toolgate_wire::{BreakerRules, Retries};
+
+use crate::environment;
+use crate::project::{SystemClock, bounded};
+
+/// The script that plays the model when none is configured.
+const OWN_SCRIPT: &str = include_str!("../demo/story.yaml");
+
+/// The last phase of the agent that the shipped script is for.
+const OWN_LAST_PHASE: &str = "READY_FOR_HUMAN";
+
+/// Who plays the model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Played {
+    /// The shipped script, because no model is configured.
+    ByTheDemo,
+    /// The one that was asked for.
+    AsAsked,
+}
+
+/// The model of a run.
+pub(crate) fn provider(
+    place: &Path,
+    text: &AgentText,
+    agent: &Agent,
+) -> Result<(Arc<dyn Provider>, Played)> {
+    match text.chosen()? {
+        Chosen::None => Ok((Arc::new(demo(agent)?), Played::ByTheDemo)),
+        Chosen::Script(file) => Ok((Arc::new(script(&file)?), Played::AsAsked)),
+        Chosen::Model(model) => {
+            let spec = spec(place, text, &model)?;
+            Ok((Arc::new(exchange()?.model(&spec)?), Played::AsAsked))
+        }
+    }
+}
+
+fn demo(agent: &Agent) -> Result<Script> {
+    let mut phases = agent.phases();
+    ensure!(
+        phases.any(|phase| phase.name.as_str() == OWN_LAST_PHASE),
+        "no model is configured, and the shipped script is for the built-in writer only. Name a \
+         model: --model ollama:qwen3, or --model script:FILE (docs/models.md)"
+    );
+    Ok(Script::parse("demo", OWN_SCRIPT)?)
+}
+
+fn script(file: &str) -> Result<Script> {
+    let yaml = bounded(Path::new(file)).with_context(|| format!("{file} cannot be read"))?;
+    let yaml = String::from_utf8(yaml).with_context(|| format!("{file} is not UTF-8"))?;
+    Ok(Script::parse(file, &yaml)?)
+}
+
+/// What all models of this process share.
+pub(crate) fn exchange() -> Result<Exchange> {
+    let seed = environment::random_seed()?;
+    let rules = BreakerRules::default();
+    Ok(Exchange::new(environment::roots()?, Arc::new(SystemClock), seed, rules))
+}
+
+/// A model as data, with its key looked up. Nothing is sent.
+pub(crate) fn spec(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
+    let mut spec = alone(place, text, model)?;
+    let mut next = model.text.fallback.clone();
+    // Models stand in for one another at most as often as there are models.
+    for _ in 0..text.models.len() {
+        let Some(name) = next.take() else { break };
+        let Chosen::Model(other) = text.chosen_by_name(&name)? else { break };
+        spec.fallback.push(alone(place, text, &other)?);
+        next.clone_from(&other.text.fallback);
+    }
+    Ok(spec)
+}
+
+fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
+    let known = model.provider.known();
+    let base_url = model.text.base_url.as_deref().unwrap_or(known.base_url);
+    let mut spec = ModelSpec::new(&log_name(model), dialect(known), base_url, &model.text.model);
+    spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
+    spec.key = key(place, model, known)?;
+    let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
+        Ok((name.clone(), Hidden::new(look_up(place, secret)?)))
+    };
+    spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
+    spec.options = options(model)?;
+    spec.patience = patience(text, model);
+    spec.retries = Retries::default();
+    if model.text.allow_plain_http == Some(true) {
+        spec.plain = Plain::Anywhere;
+    }
+    Ok(spec)
+}
+
+/// The name under which the log knows a model.
+fn log_name(model: &ChosenModel) -> String {
+    let known = model.provider.known();
+    if model.name.contains(':') {
+        return model.name.clone();
+    }
+    format!("{}:{}", known.name, model.text.model)
+}
+
+fn dialect(known: &Known) -> Dialect {
+    match known.speech {
+        Speech::Chat => Dialect::Chat,
+        Speech::Responses => Dialect::Responses,
+        Speech::Anthropic => Dialect::Anthropic,
+        Speech::Gemini => Dialect::Gemini,
+    }
+}
+
+/// The key of a model. One that lies in the environment goes to its own provider and nowhere
+/// else: an address in a file must not draw it away.
+fn key(place: &Path, model: &ChosenModel, known: &Known) -> Result<Option<Hidden>> {
+    if let Some(secret) = &model.text.api_key {
+        let found = look_up(place, secret);
+        return Ok(Some(Hidden::new(found.with_context(|| format!("model {}", model.name))?)));
+    }
+    let own = model.text.base_url.as_deref().is_none_or(|url| url.starts_with(known.base_url));
+    let Some(variable) = known.key_variable.filter(|_| own) else { return Ok(None) };
+    match environment::text(variable)? {
+        Some(key) => Ok(Some(Hidden::new(key))),
+        // Its headers may hold another way in.
+        None if !model.text.headers.is_empty() => Ok(None),
+        None => bail!(
+            "model {} needs a key: set {variable}, or write `api_key: env:NAME` for it under \
+             `models` (docs/models.md)",
+            model.name
+        ),
+    }
+}
+
+/// A secret, looked up in the environment and in files.
+fn look_up(place: &Path, secret: &Secret) -> Result<String> {
+    let found = secret.resolve(|part| match part {
+        SecretPart::Variable(name) => environment::text(name).ok().flatten(),
+        SecretPart::File(path) => {
+            bounded(&place.join(path)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+        }
+        SecretPart::Word(word) => Some(word.to_owned()),
+    });
+    Ok(found?)
+}
+
+fn options(model: &ChosenModel) -> Result<Options> {
+    let text = &model.text;
+    let mut request_overrides = model.calling.request_overrides.clone();
+    // It is sent only beside tools, and only where the provider knows it.
+    let parallel_tool_calls =
+        request_overrides.get("parallel_tool_calls").and_then(serde_json::Value::as_bool);
+    if parallel_tool_calls.is_some() {
+        request_overrides.shift_remove("parallel_tool_calls");
+    }
+    let can = text.capabilities.or(model.provider.capabilities(&text.model));
+    let yes = |flag: Option<bool>| flag.unwrap_or(false);
+    Ok(Options {
+        model: text.model.clone(),
+        sampling: text.options.clone(),
+        request_overrides,
+        stream: text.stream.unwrap_or(true),
+        output_tokens_max: text.max_output_tokens,
+        preserve_cache: text.cache == Some(CacheText::Preserve),
+        parallel_tool_calls,
+        capabilities: Capabilities {
+            tools: yes(can.tools),
+            images: yes(can.images),
+            json_schema: yes(can.json_schema),
+            json_object: yes(can.json_object),
+            parallel_tool_calls: yes(can.parallel_tool_calls),
+            streaming: yes(can.streaming),
+        },
+        transforms: Transforms::of(&model.calling)?,
+    })
+}
+
+fn patience(text: &AgentText, model: &ChosenModel) -> Patience {
+    let own = Patience::default();
+    let limit = text.limits.reply_ms_max;
+    // The default depends on where the server is, so only what somebody wrote counts.
+    let written = Some(limit).filter(|limit| *limit != Limits::default().reply_ms_max);
+    Patience {
+        connect_ms_max: model.text.connect_ms_max.unwrap_or(own.connect_ms_max),
+        request_ms_max: model.text.reply_ms_max.or(written),
+        ..own
+    }
+}

@@ -1,0 +1,14 @@
+//! Decides how the Messages API of Anthropic is spoken.
+
+mod decode;
+mod encode;
+mod gather;
+#[cfg(test)]
+mod tests;
+
+pub(super) use decode::decode;
+pub(super) use encode::{closing, frame, opening, turn};
+pub(super) use gather::gather;
+
+/// The dialect's name, as kept replies have it.
+const NAME: &str = "anthropic";

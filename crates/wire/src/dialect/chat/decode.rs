@@ -1,0 +1,176 @@
+//! Decides what an answer of chat completions says.
+
+use serde_json::{Map, Value};
+use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
+use toolgate_runtime::port::{Reply, ReplyCall};
+
+use super::{CALL_EXTRAS, DETAILS, NAME, THOUGHTS};
+use crate::dialect::WireFault;
+use crate::dialect::shared::{arguments, count, name_calls, text};
+
+pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
+    let choices = body.get("choices").and_then(Value::as_array);
+    let Some(choice) = choices.and_then(|choices| choices.first()) else {
+        return Err(WireFault::new(FaultKind::Unreadable, "the answer has no choices"));
+    };
+    if let Some(fault) = WireFault::told(choice) {
+        return Err(fault);
+    }
+    let Some(message) = choice.get("message").filter(|message| message.is_object()) else {
+        return Err(WireFault::new(FaultKind::Unreadable, "the answer has no message"));
+    };
+    let written = written_calls(message);
+    let mut calls: Vec<ReplyCall> = written.iter().map(|call| reply_call(call)).collect();
+    name_calls(&mut calls);
+    let (mut words, mut refusal) = words(message.get("content"));
+    refusal.push_str(text(message, "refusal").unwrap_or_default());
+    let mut finish = finish(text(choice, "finish_reason"), calls.is_empty())?;
+    let mut native = native(message, &written);
+    if !refusal.is_empty() {
+        words = refusal;
+        finish = Finish::Refused;
+    }
+    if finish == Finish::Refused {
+        // Nothing of a reply that was declined is done.
+        calls.clear();
+        native = None;
+    }
+    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body.get("usage"))) })
+}
+
+/// The calls as they stand: a list, one alone, or the form of old servers.
+fn written_calls(message: &Value) -> Vec<&Value> {
+    match message.get("tool_calls") {
+        Some(Value::Array(calls)) if !calls.is_empty() => calls.iter().collect(),
+        Some(call @ Value::Object(_)) => vec![call],
+        _ => {
+            let old = message.get("function_call").filter(|call| text(call, "name").is_some());
+            old.into_iter().collect()
+        }
+    }
+}
+
+fn reply_call(call: &Value) -> ReplyCall {
+    let function = call.get("function").unwrap_or(call);
+    ReplyCall {
+        alias: text(call, "id").map(str::to_owned),
+        name: text(function, "name").unwrap_or_default().to_owned(),
+        args: arguments(function.get("arguments")),
+    }
+}
+
+/// The words of a message, and what it says in place of them when it declines.
+fn words(content: Option<&Value>) -> (String, String) {
+    let (mut words, mut refusal) = (String::new(), String::new());
+    match content {
+        Some(Value::String(text)) => words.push_str(text),
+        Some(Value::Array(parts)) => {
+            for part in parts {
+                match text(part, "type") {
+                    Some("refusal") => refusal.push_str(text(part, "refusal").unwrap_or_default()),
+                    Some("text" | "output_text") | None => {
+                        words.push_str(part.as_str().or(text(part, "text")).unwrap_or_default());
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        _ => {}
+    }
+    (words, refusal)
+}
+
+fn finish(reason: Option<&str>, no_calls: bool) -> Result<Finish, WireFault> {
+    let fault = |kind, words: &str| Err(WireFault::new(kind, words));
+    let natural = if no_calls { Finish::Stop } else { Finish::Calls };
+    match reason.map(str::to_ascii_lowercase).as_deref() {
+        // The answer is whole: its JSON is closed, or `[DONE]` came. Some servers say no more.
+        None => Ok(natural),
+        // Whatever it says of them, calls that are there go through the gate.
+        Some("stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn") => Ok(natural),
+        Some("tool_calls" | "tool_call" | "tool_use" | "function_call") if no_calls => {
+            fault(FaultKind::NoCalls, "the reply says that there are calls, and there is none")
+        }
+        Some("tool_calls" | "tool_call" | "tool_use" | "function_call") => Ok(Finish::Calls),
+        Some("length" | "max_tokens" | "model_length") if no_calls => Ok(Finish::Length),
+        Some("length" | "max_tokens" | "model_length") => {
+            fault(FaultKind::Truncated, "the reply was cut off at its limit, amid its calls")
+        }
+        Some("error" | "insufficient_system_resource") => {
+            fault(FaultKind::Overloaded, "the server broke off while the model was writing")
+        }
+        Some(reason) if reason.contains("malformed_function_call") => {
+            fault(FaultKind::MalformedCall, "the model wrote a call that its server cannot read")
+        }
+        Some(reason) if reason.starts_with("content_filter") || reason == "safety" => {
+            Ok(Finish::Refused)
+        }
+        Some(reason) => {
+            fault(FaultKind::UnknownFinish, &format!("the reply stopped for {reason:?}"))
+        }
+    }
+}
+
+/// What a server wants to see again of a reply, besides words and calls.
+fn native(message: &Value, calls: &[&Value]) -> Option<Native> {
+    let mut kept = Map::new();
+    let mut keep = |key: &str, value: &Value| kept.insert(key.to_owned(), value.clone());
+    if let Some(parts) = message.get("content").filter(|content| has_thoughts(content)) {
+        keep("content", parts);
+    }
+    let details = message.get(DETAILS).filter(|found| found.as_array().is_some_and(some));
+    if let Some(details) = details {
+        keep(DETAILS, details);
+    }
+    if !calls.is_empty() {
+        let texts =
+            || THOUGHTS.iter().filter(|key| message.get(**key).is_some_and(Value::is_string));
+        // Those in parts say the same, with their signatures.
+        if let (None, Some(key)) = (details, texts().next())
+            && let Some(thoughts) = message.get(*key)
+        {
+            keep(key, thoughts);
+        }
+        let extras: Vec<Value> = calls.iter().map(|call| extra(call)).collect();
+        if extras.iter().any(|extra| !extra.is_null()) {
+            keep("tool_calls", &Value::Array(extras));
+        }
+    }
+    (!kept.is_empty()).then(|| Native { dialect: NAME.to_owned(), content: Value::Object(kept) })
+}
+
+fn some(parts: &Vec<Value>) -> bool {
+    !parts.is_empty()
+}
+
+/// Whether a content is a list with something in it that is no words.
+fn has_thoughts(content: &Value) -> bool {
+    let thought = |part: &Value| text(part, "type") == Some("thinking");
+    content.as_array().is_some_and(|parts| parts.iter().any(thought))
+}
+
+fn extra(call: &Value) -> Value {
+    let mut kept = Map::new();
+    for key in CALL_EXTRAS {
+        if let Some(value) = call.get(*key).filter(|value| !value.is_null()) {
+            kept.insert((*key).to_owned(), value.clone());
+        }
+    }
+    if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+}
+
+/// The count includes what came from the cache. Servers say the cached part in three ways.
+fn usage(usage: Option<&Value>) -> Usage {
+    let Some(usage) = usage else { return Usage::default() };
+    let cached = [
+        &["prompt_tokens_details", "cached_tokens"][..],
+        &["prompt_cache_hit_tokens"],
+        &["cached_tokens"],
+    ];
+    Usage {
+        input_tokens: count(usage, &["prompt_tokens"]),
+        output_tokens: count(usage, &["completion_tokens"]),
+        cached_tokens: cached.iter().map(|path| count(usage, path)).max().unwrap_or(0),
+        cache_written_tokens: count(usage, &["prompt_tokens_details", "cache_write_tokens"]),
+    }
+}

@@ -1,0 +1,207 @@
+//! Decides how a plan is written as chat completions.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolgate_kernel::event::RawCall;
+use toolgate_kernel::fold::Turn;
+use toolgate_kernel::plan::{Choice, OutputShape, Plan, ShapeMode};
+use toolgate_kernel::tool::ToolSpec;
+
+use super::NAME;
+use crate::dialect::names::plain;
+use crate::dialect::schema::{Surface, sent, strict};
+use crate::dialect::shared::{Beside, object_text, reasons, results, wire_id};
+use crate::dialect::{Frame, Options, picture};
+
+/// Longest id that is taken: OpenAI refuses longer ones.
+const ID_CHARS_MAX: usize = 40;
+
+pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(options.model));
+    let tools: &[Arc<ToolSpec>] = if options.capabilities.tools { &plan.tools } else { &[] };
+    if let Some(shape) = plan.shape.as_deref() {
+        // Tools and a form of the words never go into one request.
+        if let Some(format) = format(shape, options) {
+            body.insert("response_format".to_owned(), format);
+        }
+    } else if !tools.is_empty() {
+        body.insert("tools".to_owned(), definitions(tools, options));
+        body.insert("tool_choice".to_owned(), choice(&plan.choice));
+        if let Some(parallel) = options.parallel_tool_calls
+            && options.capabilities.parallel_tool_calls
+        {
+            body.insert("parallel_tool_calls".to_owned(), json!(parallel));
+        }
+    }
+    if let Some(tokens) = options.output_tokens_max {
+        body.insert(tokens_key(&options.model).to_owned(), json!(tokens));
+    }
+    options.sample(&mut body);
+    if options.streams() {
+        body.insert("stream".to_owned(), json!(true));
+        body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+    }
+    Frame { path: "/chat/completions".to_owned(), key: "messages", body }
+}
+
+/// Newer models of OpenAI refuse `max_tokens`; most other servers know nothing else.
+fn tokens_key(model: &str) -> &'static str {
+    match reasons(model) {
+        true => "max_completion_tokens",
+        false => "max_tokens",
+    }
+}
+
+fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
+    let mut tools: Vec<Value> = tools
+        .iter()
+        .map(|tool| {
+            json!({ "type": "function", "function": {
+                "name": tool.name,
+                "description": tool.about,
+                "parameters": sent(&tool.input, Surface::OpenAi),
+            }})
+        })
+        .collect();
+    options.transforms.tools(&mut tools);
+    Value::Array(tools)
+}
+
+fn choice(choice: &Choice) -> Value {
+    match choice {
+        Choice::Auto => json!("auto"),
+        Choice::None => json!("none"),
+        Choice::Required => json!("required"),
+        Choice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
+        Choice::Form(form) => Value::Object(form.clone()),
+    }
+}
+
+/// What holds the words to a form; nothing when the model cannot be held to it.
+fn format(shape: &OutputShape, options: &Options) -> Option<Value> {
+    match shape.mode {
+        ShapeMode::JsonSchema if options.capabilities.json_schema => {
+            let (schema, strict) = match strict(&shape.schema, Surface::OpenAiStrict) {
+                Some(schema) => (schema, true),
+                None => (sent(&shape.schema, Surface::OpenAi), false),
+            };
+            Some(json!({ "type": "json_schema", "json_schema": {
+                "name": plain(&shape.name), "schema": schema, "strict": strict,
+            }}))
+        }
+        ShapeMode::JsonObject if options.capabilities.json_object => {
+            Some(json!({ "type": "json_object" }))
+        }
+        ShapeMode::JsonSchema | ShapeMode::JsonObject => None,
+    }
+}
+
+pub(in crate::dialect) fn opening(plan: &Plan, options: &Options) -> Vec<Value> {
+    let mut messages = Vec::with_capacity(2);
+    if !plan.system.trim().is_empty() {
+        messages.push(json!({ "role": "system", "content": plan.system }));
+    }
+    messages.push(user(&Beside::of_input(plan), plan, options));
+    mend(&mut messages, options);
+    messages
+}
+
+pub(in crate::dialect) fn turn(
+    before: Option<&Turn>,
+    turn: &Turn,
+    plan: &Plan,
+    options: &Options,
+) -> Vec<Value> {
+    let mut messages = said(before, &Beside::of_turn(turn), plan, options);
+    messages.push(assistant(turn));
+    mend(&mut messages, options);
+    messages
+}
+
+pub(in crate::dialect) fn closing(plan: &Plan, options: &Options) -> Vec<Value> {
+    let last = plan.turns.back().map(Arc::as_ref);
+    let mut messages = said(last, &Beside::of_plan(plan), plan, options);
+    mend(&mut messages, options);
+    messages
+}
+
+/// The results of a turn's calls, then what is said beside them.
+fn said(turn: Option<&Turn>, beside: &Beside<'_>, plan: &Plan, options: &Options) -> Vec<Value> {
+    let mut messages = Vec::new();
+    if let Some(turn) = turn {
+        messages.extend(results(turn, plan, options).map(|(call, text)| {
+            object([
+                ("role", "tool".into()),
+                ("tool_call_id", wire_id(call, ID_CHARS_MAX).into()),
+                ("content", text.into()),
+            ])
+        }));
+    }
+    if !beside.is_empty() {
+        messages.push(user(beside, plan, options));
+    }
+    messages
+}
+
+fn mend(messages: &mut [Value], options: &Options) {
+    messages.iter_mut().for_each(|message| options.transforms.messages(message));
+}
+
+fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// A message of the user: plain words where there is no picture.
+fn user(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Value {
+    if beside.images.is_empty() {
+        return object([("role", "user".into()), ("content", beside.text().into())]);
+    }
+    let mut parts = Vec::with_capacity(beside.images.len() + 1);
+    if !beside.words.is_empty() {
+        parts.push(json!({ "type": "text", "text": beside.text() }));
+    }
+    for image in &beside.images {
+        parts.push(match picture::shown(image, plan, options) {
+            Some(base64) => {
+                let url = format!("data:{};base64,{base64}", image.media_type);
+                json!({ "type": "image_url", "image_url": { "url": url } })
+            }
+            None => json!({ "type": "text", "text": picture::in_words(image) }),
+        });
+    }
+    object([("role", "user".into()), ("content", parts.into())])
+}
+
+/// A reply as it is sent back.
+fn assistant(turn: &Turn) -> Value {
+    let native = turn.native.as_ref().filter(|native| native.dialect == NAME);
+    let kept = native.and_then(|native| native.content.as_object());
+    let mut message = Map::new();
+    message.insert("role".to_owned(), "assistant".into());
+    message.insert("content".to_owned(), turn.text.as_ref().into());
+    for (key, value) in kept.into_iter().flatten().filter(|(key, _)| *key != "tool_calls") {
+        message.insert(key.clone(), value.clone());
+    }
+    if !turn.calls.is_empty() {
+        let extras = kept.and_then(|kept| kept.get("tool_calls")).and_then(Value::as_array);
+        let extra = |at: usize| extras.and_then(|extras| extras.get(at)?.as_object());
+        let calls = turn.calls.iter().enumerate().map(|(at, raw)| call(raw, extra(at)));
+        message.insert("tool_calls".to_owned(), calls.collect());
+    }
+    Value::Object(message)
+}
+
+fn call(call: &RawCall, extra: Option<&Map<String, Value>>) -> Value {
+    let function =
+        object([("name", plain(&call.name).into()), ("arguments", object_text(&call.args).into())]);
+    let mut written = Map::new();
+    written.insert("id".to_owned(), wire_id(call, ID_CHARS_MAX).into());
+    written.insert("type".to_owned(), "function".into());
+    written.insert("function".to_owned(), function);
+    for (key, value) in extra.into_iter().flatten() {
+        written.insert(key.clone(), value.clone());
+    }
+    Value::Object(written)
+}

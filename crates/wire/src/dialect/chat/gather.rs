@@ -1,0 +1,230 @@
+//! Decides how the pieces of streamed chat completions become one answer.
+
+use serde_json::{Map, Value, json};
+use toolgate_runtime::port::{Streamed, Tap};
+
+use super::calls::Calls;
+use super::{DETAILS, THOUGHTS};
+use crate::dialect::shared::text;
+use crate::dialect::{Gathering, WireFault};
+
+pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
+    Box::new(Pieces::default())
+}
+
+#[derive(Default)]
+struct Pieces {
+    /// The choice that counts: the first that came.
+    choice: Option<u64>,
+    words: String,
+    refusal: String,
+    /// Thoughts by their key, and thoughts that came as parts of the content.
+    thoughts: Map<String, Value>,
+    thinking: String,
+    details: Vec<Value>,
+    calls: Calls,
+    old_call: Option<(String, String)>,
+    finish: Option<String>,
+    fault: Option<Value>,
+    usage: Option<Value>,
+    closed: bool,
+}
+
+impl Gathering for Pieces {
+    fn take(&mut self, _: &str, mut data: Value, tap: Tap<'_>) -> Result<(), WireFault> {
+        let inner = data.get_mut("x_groq").and_then(|groq| groq.get_mut("usage")).map(Value::take);
+        let usage = data.get_mut("usage").map(Value::take);
+        self.count([usage, inner]);
+        let Some(choices) = data.get_mut("choices").and_then(Value::as_array_mut) else {
+            return Ok(());
+        };
+        for choice in choices {
+            let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
+            if *self.choice.get_or_insert(index) == index {
+                self.choice(choice, tap)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self) {
+        self.closed = true;
+    }
+
+    fn whole(&self) -> bool {
+        self.finish.is_some() || self.closed && self.choice.is_some()
+    }
+
+    fn words(&self) -> &str {
+        &self.words
+    }
+
+    fn body(self: Box<Self>) -> Value {
+        let mut message = Map::new();
+        message.insert("role".to_owned(), json!("assistant"));
+        let content = match self.thinking.is_empty() {
+            true => json!(self.words),
+            false => json!([
+                { "type": "thinking", "thinking": [{ "type": "text", "text": self.thinking }] },
+                { "type": "text", "text": self.words },
+            ]),
+        };
+        message.insert("content".to_owned(), content);
+        if !self.refusal.is_empty() {
+            message.insert("refusal".to_owned(), json!(self.refusal));
+        }
+        message.extend(self.thoughts);
+        if !self.details.is_empty() {
+            message.insert(DETAILS.to_owned(), Value::Array(self.details));
+        }
+        if !self.calls.is_empty() {
+            message.insert("tool_calls".to_owned(), self.calls.body());
+        }
+        if let Some((name, args)) = self.old_call {
+            let call = json!({ "name": name, "arguments": args });
+            message.insert("function_call".to_owned(), call);
+        }
+        let choice = json!({
+            "index": 0, "message": message, "finish_reason": self.finish, "error": self.fault,
+        });
+        json!({ "choices": [choice], "usage": self.usage })
+    }
+}
+
+impl Pieces {
+    fn count(&mut self, found: [Option<Value>; 2]) {
+        if let Some(usage) = found.into_iter().flatten().find(Value::is_object) {
+            self.usage = Some(usage);
+        }
+    }
+
+    fn choice(&mut self, choice: &mut Value, tap: Tap<'_>) -> Result<(), WireFault> {
+        if let Some(fault) = choice.get_mut("error").map(Value::take).filter(|e| !e.is_null()) {
+            self.fault = Some(fault);
+        }
+        let usage = choice.get_mut("usage").map(Value::take);
+        self.count([usage, None]);
+        // A few servers end with the whole message; it counts when nothing came before it.
+        let delta = match choice.get("delta").filter(|delta| delta.is_object()) {
+            Some(delta) => Some(delta),
+            None if self.fresh() => choice.get("message"),
+            None => None,
+        };
+        if let Some(delta) = delta {
+            self.delta(delta, tap)?;
+        }
+        if let Some(reason) = text(choice, "finish_reason") {
+            self.finished(reason);
+        }
+        Ok(())
+    }
+
+    fn fresh(&self) -> bool {
+        self.words.is_empty() && self.calls.is_empty() && self.finish.is_none()
+    }
+
+    /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
+    fn finished(&mut self, reason: &str) {
+        let harmless = |reason: &str| matches!(reason, "stop" | "tool_calls" | "function_call");
+        match &self.finish {
+            Some(before) if !harmless(before) || harmless(reason) => {}
+            _ => self.finish = Some(reason.to_owned()),
+        }
+    }
+
+    fn delta(&mut self, delta: &Value, tap: Tap<'_>) -> Result<(), WireFault> {
+        for key in THOUGHTS {
+            if let Some(thought) = delta.get(*key).and_then(Value::as_str) {
+                if !thought.is_empty() {
+                    tap(Streamed::Thought(thought));
+                }
+                match self.thoughts.get_mut(*key) {
+                    Some(Value::String(before)) => before.push_str(thought),
+                    _ => drop(self.thoughts.insert((*key).to_owned(), json!(thought))),
+                }
+            }
+        }
+        if let Some(details) = delta.get(DETAILS).and_then(Value::as_array) {
+            details.iter().for_each(|detail| add_detail(&mut self.details, detail));
+        }
+        match delta.get("content") {
+            Some(Value::String(words)) => self.say(words, tap),
+            Some(Value::Array(parts)) => parts.iter().for_each(|part| self.part(part, tap)),
+            _ => {}
+        }
+        if let Some(refusal) = text(delta, "refusal") {
+            self.refusal.push_str(refusal);
+            tap(Streamed::Text(refusal));
+        }
+        let calls = match delta.get("tool_calls") {
+            Some(Value::Array(calls)) => calls.as_slice(),
+            Some(call @ Value::Object(_)) => std::slice::from_ref(call),
+            _ => &[],
+        };
+        for call in calls {
+            match self.finish {
+                None => self.calls.take(call)?,
+                Some(_) => self.calls.take_late(call)?,
+            }
+        }
+        if let Some(call) = delta.get("function_call").filter(|call| call.is_object()) {
+            let (name, args) = self.old_call.get_or_insert_default();
+            if name.is_empty() {
+                text(call, "name").unwrap_or_default().clone_into(name);
+            }
+            args.push_str(text(call, "arguments").unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, words: &str, tap: Tap<'_>) {
+        // After its end, the whole text once more is no new text.
+        let again = self.finish.is_some() && words == self.words;
+        if !words.is_empty() && !again {
+            self.words.push_str(words);
+            tap(Streamed::Text(words));
+        }
+    }
+
+    fn part(&mut self, part: &Value, tap: Tap<'_>) {
+        match text(part, "type") {
+            Some("thinking") => {
+                let pieces = part.get("thinking").and_then(Value::as_array);
+                for piece in pieces.into_iter().flatten().filter_map(|piece| text(piece, "text")) {
+                    self.thinking.push_str(piece);
+                    tap(Streamed::Thought(piece));
+                }
+            }
+            Some("refusal") => {
+                self.refusal.push_str(text(part, "refusal").unwrap_or_default());
+            }
+            _ => self.say(part.as_str().or(text(part, "text")).unwrap_or_default(), tap),
+        }
+    }
+}
+
+/// Puts a piece of the thoughts to the part it goes on with: the last one, of its kind and index.
+fn add_detail(details: &mut Vec<Value>, piece: &Value) {
+    let same = |key: &str, last: &Value| last.get(key) == piece.get(key);
+    let sealed = text(piece, "type") == Some("reasoning.encrypted");
+    let goes_on = |last: &&mut Value| !sealed && same("type", last) && same("index", last);
+    let (Some(last), Some(piece)) = (details.last_mut().filter(goes_on), piece.as_object()) else {
+        details.push(piece.clone());
+        return;
+    };
+    for (key, value) in piece.iter().filter(|(_, value)| !value.is_null()) {
+        match (last.get_mut(key), value) {
+            (Some(Value::String(before)), Value::String(more))
+                if matches!(key.as_str(), "text" | "summary") =>
+            {
+                before.push_str(more);
+            }
+            (Some(before), value) => *before = value.clone(),
+            (None, value) => {
+                if let Some(last) = last.as_object_mut() {
+                    last.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+}

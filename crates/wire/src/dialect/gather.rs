@@ -1,0 +1,89 @@
+//! Decides when a stream is a whole answer: its terminal marker must have come.
+
+use serde_json::Value;
+use toolgate_kernel::event::FaultKind;
+use toolgate_runtime::port::Tap;
+
+use super::WireFault;
+use crate::sse::Event;
+
+/// How a dialect puts a stream together.
+pub trait Gathering: Send {
+    /// Takes the next event. `data` is its data, read as JSON.
+    fn take(&mut self, name: &str, data: Value, tap: Tap<'_>) -> Result<(), WireFault>;
+
+    /// The sender said `[DONE]`.
+    fn closed(&mut self) {}
+
+    /// Whether the terminal marker has come: what was gathered is whole.
+    fn whole(&self) -> bool;
+
+    /// The words that came so far.
+    fn words(&self) -> &str;
+
+    /// The answer as it would have come without streaming.
+    fn body(self: Box<Self>) -> Value;
+}
+
+/// Events in, one whole answer out.
+pub struct Gather {
+    inner: Box<dyn Gathering>,
+    /// `[DONE]` came: nothing of what follows counts.
+    done: bool,
+}
+
+impl Gather {
+    pub(super) fn new(inner: Box<dyn Gathering>) -> Self {
+        Self { inner, done: false }
+    }
+
+    /// Takes the next event and shows its words to the tap.
+    pub fn take(&mut self, event: Event<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        let data = event.data.trim();
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == "[DONE]" {
+            self.done = true;
+            self.inner.closed();
+            return Ok(());
+        }
+        let data = serde_json::from_str(data).map_err(|_| {
+            WireFault::new(FaultKind::Unreadable, "an event of the stream is no JSON")
+        })?;
+        if let Some(fault) = WireFault::told(&data) {
+            return Err(fault);
+        }
+        self.inner.take(event.name, data, tap)
+    }
+
+    /// Whether the sender said `[DONE]`, so that nothing more is to be read.
+    pub fn done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether the terminal marker has come, so that the reply is complete.
+    pub fn whole(&self) -> bool {
+        self.inner.whole()
+    }
+
+    /// The words that came so far.
+    pub fn words(&self) -> &str {
+        self.inner.words()
+    }
+
+    /// The whole answer, to be decoded. Without its terminal marker there is none.
+    pub fn finish(self) -> Result<Value, WireFault> {
+        if !self.inner.whole() {
+            let reason = "the stream ended before the reply did";
+            return Err(WireFault::new(FaultKind::CutOff, reason));
+        }
+        Ok(self.inner.body())
+    }
+}
+
+impl std::fmt::Debug for Gather {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gather").field("done", &self.done).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,150 @@
+//! Decides what a model adds to every request: its name, its options, what it can do.
+
+use serde_json::{Map, Value};
+
+use crate::transform::Transforms;
+
+/// Keys of a request that nobody may overrule: they come from the plan, or the answer could not be
+/// read. The keys of all dialects are in one list; none of them means something else elsewhere.
+const RESERVED: &[&str] = &[
+    "model",
+    "messages",
+    "input",
+    "contents",
+    "tools",
+    "tool_choice",
+    "toolConfig",
+    "tool_config",
+    "response_format",
+    "stream",
+];
+
+/// What a model can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It can call tools.
+    pub tools: bool,
+    /// It can see pictures.
+    pub images: bool,
+    /// It can be held to a JSON Schema.
+    pub json_schema: bool,
+    /// It can be held to JSON.
+    pub json_object: bool,
+    /// It can be told how many calls one reply may make.
+    pub parallel_tool_calls: bool,
+    /// It can stream.
+    pub streaming: bool,
+}
+
+impl Default for Capabilities {
+    /// What is thought of a server that nothing is known of.
+    fn default() -> Self {
+        Self {
+            tools: true,
+            images: true,
+            json_schema: false,
+            json_object: true,
+            parallel_tool_calls: false,
+            streaming: true,
+        }
+    }
+}
+
+/// What a model adds to a plan.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The model's name, as its server knows it.
+    pub model: String,
+    /// Sampling options; unknown ones are passed on.
+    pub sampling: Map<String, Value>,
+    /// Laid over the body last; reserved keys are left out.
+    pub request_overrides: Map<String, Value>,
+    /// Whether the reply is to be streamed.
+    pub stream: bool,
+    /// Most tokens of a reply.
+    pub output_tokens_max: Option<u64>,
+    /// Whether the list of tools stays the same and a restriction says which may be called.
+    pub preserve_cache: bool,
+    /// Whether one reply may make several calls; nothing is said when this is `None`.
+    pub parallel_tool_calls: Option<bool>,
+    /// What the model can do.
+    pub capabilities: Capabilities,
+    /// What is mended on the way out.
+    pub transforms: Transforms,
+}
+
+impl Options {
+    /// Whether the reply is streamed: wanted and possible.
+    pub fn streams(&self) -> bool {
+        self.stream && self.capabilities.streaming
+    }
+
+    /// Puts the sampling options in, where they are keys of the body.
+    pub(super) fn sample(&self, body: &mut Map<String, Value>) {
+        for (key, value) in self.sampling.iter().filter(|(key, _)| !reserved(key)) {
+            body.insert(key.clone(), value.clone());
+        }
+    }
+
+    /// Lays the overrides over the body.
+    pub(super) fn overrule(&self, body: &mut Map<String, Value>) {
+        // The Responses API has the form of the words beside other settings.
+        let form = body.get("text").and_then(|text| text.get("format")).cloned();
+        for (key, value) in self.request_overrides.iter().filter(|(key, _)| !reserved(key)) {
+            lay_over(body, key, value);
+        }
+        if let Some(text) = body.get_mut("text").and_then(Value::as_object_mut) {
+            match form {
+                Some(form) => drop(text.insert("format".to_owned(), form)),
+                None => drop(text.shift_remove("format")),
+            }
+        }
+    }
+}
+
+fn reserved(key: &str) -> bool {
+    RESERVED.contains(&key)
+}
+
+/// Objects are merged key by key; everything else takes the place of what was there.
+fn lay_over(below: &mut Map<String, Value>, key: &str, value: &Value) {
+    match (below.get_mut(key), value) {
+        (Some(Value::Object(inner)), Value::Object(over)) => {
+            over.iter().for_each(|(key, value)| lay_over(inner, key, value));
+        }
+        (Some(old), _) => *old = value.clone(),
+        (None, _) => {
+            below.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn overrides_are_merged_in_depth_and_reserved_keys_are_left_out() {
+        let overrides = map(json!({
+            "model": "x", "messages": [], "tools": [], "tool_choice": "none",
+            "response_format": {}, "stream": true,
+            "top_k": 40, "provider": {"order": ["b"], "nested": {"deep": 2}}, "stop": null,
+        }));
+        let options = Options { request_overrides: overrides, ..Options::default() };
+        let mut body = map(json!({
+            "model": "m", "stop": ["a"],
+            "provider": {"order": ["a", "c"], "nested": {"kept": 1, "deep": 1}},
+        }));
+        options.overrule(&mut body);
+        let expected = json!({
+            "model": "m", "stop": null,
+            "provider": {"order": ["b"], "nested": {"kept": 1, "deep": 2}}, "top_k": 40,
+        });
+        assert_eq!(Value::Object(body), expected);
+    }
+}

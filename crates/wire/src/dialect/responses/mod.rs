@@ -1,0 +1,12 @@
+//! Decides how the Responses API of OpenAI is spoken. Nothing is stored with the provider.
+
+mod decode;
+mod encode;
+mod gather;
+
+pub(super) use decode::decode;
+pub(super) use encode::{closing, frame, opening, turn};
+pub(super) use gather::gather;
+
+/// The dialect's name, as kept replies have it.
+const NAME: &str = "responses";

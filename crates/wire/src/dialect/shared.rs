@@ -1,0 +1,176 @@
+//! Decides what all dialects have in common: ids, results as text, arguments as text, sums.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use toolgate_kernel::event::{Image, RawCall};
+use toolgate_kernel::fold::{Told, Turn};
+use toolgate_kernel::plan::Plan;
+use toolgate_kernel::render::{ResultFormat, render};
+use toolgate_runtime::port::ReplyCall;
+
+use super::Options;
+
+/// The id of a call on the wire: the provider's own, or ours where that one would not be taken.
+pub(super) fn wire_id(call: &RawCall, chars_max: usize) -> Cow<'_, str> {
+    let taken = |id: &&str| {
+        (1..=chars_max).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    match call.alias.as_deref().filter(taken) {
+        Some(alias) => Cow::Borrowed(alias),
+        None => Cow::Owned(call.id.to_string()),
+    }
+}
+
+/// The results of a turn's calls in their order, each with its call.
+pub(super) fn results<'a>(
+    turn: &'a Turn,
+    plan: &'a Plan,
+    options: &'a Options,
+) -> impl Iterator<Item = (&'a RawCall, String)> {
+    turn.calls.iter().filter_map(move |call| {
+        let told = turn.told.get(&call.id)?;
+        Some((call.as_ref(), result_text(told, plan.result_format, options)))
+    })
+}
+
+/// The text of one result.
+fn result_text(told: &Told, format: ResultFormat, options: &Options) -> String {
+    let text = render(told, format);
+    let envelope = format == ResultFormat::Envelope || !told.envelope.ok;
+    if !envelope || !options.transforms.changes_results() {
+        return text;
+    }
+    match serde_json::from_str(&text) {
+        Ok(mut envelope) => {
+            options.transforms.result(&mut envelope);
+            envelope.to_string()
+        }
+        Err(_) => text,
+    }
+}
+
+/// What is said beside the results: words and pictures of one request.
+pub(super) struct Beside<'a> {
+    pub(super) words: Vec<&'a str>,
+    pub(super) images: Vec<&'a Image>,
+}
+
+impl<'a> Beside<'a> {
+    /// What the request of a turn said, as the log kept it.
+    pub(super) fn of_turn(turn: &'a Turn) -> Self {
+        Self {
+            words: turn.notes.iter().map(AsRef::as_ref).collect(),
+            images: turn.images.iter().map(Arc::as_ref).collect(),
+        }
+    }
+
+    /// What this request says. A turn keeps the same, in the same order.
+    pub(super) fn of_plan(plan: &'a Plan) -> Self {
+        let notes = plan.notes.iter().map(|note| note.text.as_ref());
+        Self {
+            words: plan.feedback.iter().map(AsRef::as_ref).chain(notes).collect(),
+            images: plan.feedback_images.iter().map(Arc::as_ref).collect(),
+        }
+    }
+
+    /// What is said at the start of the iteration.
+    pub(super) fn of_input(plan: &'a Plan) -> Self {
+        Self {
+            words: vec![plan.input.as_ref()],
+            images: plan.images.iter().map(Arc::as_ref).collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.images.is_empty()
+    }
+
+    /// The words, a blank line between them.
+    pub(super) fn text(&self) -> String {
+        self.words.join("\n\n")
+    }
+}
+
+/// Makes the ids of a reply usable: trimmed, `tc_<index>` for a blank one, `<id>__2` for a second.
+pub(super) fn name_calls(calls: &mut [ReplyCall]) {
+    let mut seen = BTreeSet::new();
+    for (at, call) in calls.iter_mut().enumerate() {
+        let id = match call.alias.as_deref().map(str::trim) {
+            None | Some("") => format!("tc_{at}"),
+            Some(id) => id.to_owned(),
+        };
+        let mut unique = id.clone();
+        let mut count = 1_usize;
+        while !seen.insert(unique.clone()) {
+            count += 1;
+            unique = format!("{id}__{count}");
+        }
+        call.alias = Some(unique);
+    }
+}
+
+/// Arguments as text: local servers send them as an object, and some send none.
+pub(super) fn arguments(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Arguments as the text of an object, as servers take them back. What is none is shown as it was
+/// written.
+pub(super) fn object_text(args: &str) -> Cow<'_, str> {
+    let trimmed = args.trim();
+    if trimmed.is_empty() {
+        return Cow::Borrowed("{}");
+    }
+    let object = trimmed.starts_with('{') && serde_json::from_str::<IgnoredAny>(trimmed).is_ok();
+    match object {
+        true => Cow::Borrowed(args),
+        false => Cow::Owned(json!({ "unreadable": args }).to_string()),
+    }
+}
+
+/// A text under a key; nothing when it is absent, null, empty or no text.
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Whether a model of OpenAI thinks before it answers, by its name: `o3`, `gpt-5`, not `gpt-4o`.
+pub(super) fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    name.strip_prefix('o').is_some_and(digit)
+        || name.starts_with("gpt-5") && !name.contains("-chat")
+}
+
+/// A count under a path of keys; zero when there is none.
+pub(super) fn count(value: &Value, path: &[&str]) -> u64 {
+    let found = path.iter().try_fold(value, |value, key| value.get(key));
+    found.and_then(Value::as_u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_trimmed_filled_and_made_unique() {
+        let given = [" a ", "a", "", "a", "a__2", "  ", "tc_2"];
+        let call = |id: &&str| ReplyCall {
+            alias: Some((*id).to_owned()),
+            name: "t".into(),
+            args: "".into(),
+        };
+        let mut calls: Vec<ReplyCall> = given.iter().map(call).collect();
+        calls.push(ReplyCall { alias: None, ..calls[0].clone() });
+        name_calls(&mut calls);
+        let ids: Vec<&str> = calls.iter().filter_map(|call| call.alias.as_deref()).collect();
+        assert_eq!(ids, ["a", "a__2", "tc_2", "a__3", "a__2__2", "tc_5", "tc_2__2", "tc_7"]);
+    }
+}

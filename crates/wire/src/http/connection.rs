@@ -1,0 +1,267 @@
+//! Decides how one connection is used: one request at a time, driven by whoever waits for it, so
+//! that nothing of ours runs on its own.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::client::TlsStream;
+
+use super::address::{Origin, all_private};
+use super::fault::HttpFault;
+use super::patience::{Patience, after};
+use super::tls::Tls;
+
+/// Bytes that are read at once, and that the head of an answer may have.
+const BUFFER_BYTES: usize = 64 << 10;
+
+type Driver = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
+
+/// An open connection.
+pub(super) struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: Pin<Box<Driver>>,
+    /// The driver came to its end and must not be asked again.
+    over: bool,
+    heard: Arc<AtomicBool>,
+    /// Whether the server is on a private network.
+    pub(super) private: bool,
+    /// When it was last used.
+    pub(super) used: Instant,
+}
+
+/// Why a request had no answer on a connection.
+pub(super) enum Unanswered {
+    /// The connection was closed before a byte came: the server may have closed it long ago.
+    Silent,
+    /// A part of an answer came.
+    Broken(HttpFault),
+}
+
+impl Connection {
+    /// Connects: the name is looked up once, and every address is given its share of the time.
+    pub(super) async fn open(
+        origin: &Origin,
+        tls: &Tls,
+        patience: &Patience,
+    ) -> Result<Self, HttpFault> {
+        let addresses = origin.addresses(patience.dns_ms_max).await?;
+        let private = all_private(&addresses);
+        let ms = patience.connect_ms_max;
+        let opening = async {
+            let share = Duration::from_millis(ms) / u32::try_from(addresses.len()).unwrap_or(1);
+            let mut last = "no address".to_owned();
+            for address in &addresses {
+                match tokio::time::timeout(share, TcpStream::connect(address)).await {
+                    Ok(Ok(stream)) => return Self::begin(origin, tls, stream, private).await,
+                    Ok(Err(error)) => last = error.kind().to_string(),
+                    Err(_) => last = "no answer".to_owned(),
+                }
+            }
+            Err(HttpFault::Unreachable { host: origin.to_string(), reason: last })
+        };
+        let late = |_| HttpFault::TimedOut { what: "connecting to the server", ms };
+        tokio::time::timeout(Duration::from_millis(ms), opening).await.map_err(late)?
+    }
+
+    async fn begin(
+        origin: &Origin,
+        tls: &Tls,
+        stream: TcpStream,
+        private: bool,
+    ) -> Result<Self, HttpFault> {
+        // A request is written at once and then waited for; there is nothing to gather.
+        let _ = stream.set_nodelay(true);
+        let speech = if origin.secure {
+            Speech::Secure(Box::new(tls.connect(&origin.host, stream).await?))
+        } else {
+            Speech::Plain(stream)
+        };
+        let heard = Arc::new(AtomicBool::new(false));
+        let stream = TokioIo::new(Stream { speech, heard: Arc::clone(&heard) });
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(BUFFER_BYTES);
+        let (sender, driver) = builder.handshake(stream).await.map_err(|_| HttpFault::CutOff)?;
+        let (driver, used) = (Box::pin(driver), tokio::time::Instant::now());
+        Ok(Self { sender, driver, over: false, heard, private, used })
+    }
+
+    /// Lets the connection read and write.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if !self.over {
+            self.over = self.driver.as_mut().poll(cx).is_ready();
+        }
+    }
+
+    /// Whether another request can be sent now. A server that closed the connection meanwhile is
+    /// noticed here.
+    pub(super) async fn is_usable(&mut self) -> bool {
+        poll_fn(|cx| {
+            self.drive(cx);
+            let ready = matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
+            Poll::Ready(ready && !self.over)
+        })
+        .await
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        self.heard.store(false, Ordering::Relaxed);
+        let mut answer = pin!(self.sender.send_request(request));
+        let (driver, over) = (&mut self.driver, &mut self.over);
+        let answer = poll_fn(|cx| {
+            if !*over {
+                *over = driver.as_mut().poll(cx).is_ready();
+            }
+            match answer.as_mut().poll(cx) {
+                Poll::Pending if *over => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(answer) => Poll::Ready(answer.ok()),
+            }
+        });
+        match answer.await {
+            Some(answer) => Ok(answer),
+            None if self.heard.load(Ordering::Relaxed) => Err(Unanswered::Broken(
+                HttpFault::Unreadable("it is no HTTP answer, or its head is incomplete"),
+            )),
+            None => Err(Unanswered::Silent),
+        }
+    }
+
+    /// The next bytes of an answer; nothing at its end.
+    pub(super) async fn read(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpFault> {
+        poll_fn(|cx| {
+            loop {
+                // Asking the body first tells the connection that somebody wants bytes.
+                let mut frame = Pin::new(&mut *body).poll_frame(cx);
+                if frame.is_pending() {
+                    self.drive(cx);
+                    frame = Pin::new(&mut *body).poll_frame(cx);
+                }
+                return match frame {
+                    Poll::Pending if self.over => Poll::Ready(Err(HttpFault::CutOff)),
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(None) => Poll::Ready(Ok(None)),
+                    Poll::Ready(Some(Err(_))) => Poll::Ready(Err(HttpFault::CutOff)),
+                    Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                        Ok(data) => Poll::Ready(Ok(Some(data))),
+                        // Trailers say nothing that anybody here reads.
+                        Err(_) => continue,
+                    },
+                };
+            }
+        })
+        .await
+    }
+}
+
+/// Waits for some work until a moment. A timer is only set for what is not done at once.
+pub(super) async fn until<T>(
+    deadline: Instant,
+    what: &'static str,
+    ms: u64,
+    work: impl Future<Output = T>,
+) -> Result<T, HttpFault> {
+    let late = |_| HttpFault::TimedOut { what, ms };
+    tokio::time::timeout_at(deadline, work).await.map_err(late)
+}
+
+/// The nearer of two deadlines: the moment, what ran out, and how long it was.
+pub(super) fn nearer(
+    whole: (Instant, u64),
+    part_ms: u64,
+    what: &'static str,
+) -> (Instant, &'static str, u64) {
+    let part = after(tokio::time::Instant::now(), part_ms);
+    if part < whole.0 { (part, what, part_ms) } else { (whole.0, "the whole request", whole.1) }
+}
+
+/// A connection as bytes, that remembers whether any came.
+struct Stream {
+    speech: Speech,
+    heard: Arc<AtomicBool>,
+}
+
+enum Speech {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = match &mut self.speech {
+            Speech::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Speech::Secure(stream) => Pin::new(stream).poll_read(cx, buffer),
+        };
+        if buffer.filled().len() > before {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.speech {
+            Speech::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Speech::Secure(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.speech {
+            Speech::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Speech::Secure(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.speech {
+            Speech::Plain(stream) => stream.is_write_vectored(),
+            Speech::Secure(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.speech {
+            Speech::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Speech::Secure(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.speech {
+            Speech::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Speech::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Decides how a failed exchange with a server is told: what happened, and what to do about it.
+
+use toolgate_kernel::event::FaultKind;
+
+/// Why there is no answer, or only a part of one. No text in it holds a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HttpFault {
+    /// The name of the server is not known.
+    #[error("the address of {host} was not found; check the base_url and the network")]
+    NoAddress {
+        /// The server.
+        host: String,
+    },
+    /// Nobody answers there.
+    #[error("no connection to {host}: {reason}; is the server running?")]
+    Unreachable {
+        /// The server and its port.
+        host: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The server could not prove who it is. There is no way around it.
+    #[error("{host} is not trusted: {reason}")]
+    Tls {
+        /// The server.
+        host: String,
+        /// What is wrong with its certificate or its TLS.
+        reason: String,
+    },
+    /// There is nothing to check certificates against.
+    #[error("no certificate authorities were found, so https cannot be used: {reason}")]
+    NoRoots {
+        /// Where they were looked for.
+        reason: String,
+    },
+    /// The key would travel in clear text.
+    #[error(
+        "{host} is not on a private network, and http:// would send the key in clear text; \
+         use https://, or allow it for this model with allow_plain_http"
+    )]
+    ClearText {
+        /// The server.
+        host: String,
+    },
+    /// A wait took too long.
+    #[error("{what} took more than {ms} ms")]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        ms: u64,
+    },
+    /// The connection ended before the answer did.
+    #[error("the connection broke before the answer was complete")]
+    CutOff,
+    /// The answer is larger than anything that is taken.
+    #[error("the answer has more than {max} bytes")]
+    TooLarge {
+        /// The bound.
+        max: u64,
+    },
+    /// The server points elsewhere. The key is not sent there.
+    #[error(
+        "the server answered {status} and points to another address; redirects are not followed, \
+         because the key would go there too. Put the final address into base_url"
+    )]
+    Redirected {
+        /// The status.
+        status: u16,
+    },
+    /// The answer is no HTTP, or is packed in a way nobody asked for.
+    #[error("the answer cannot be read: {0}")]
+    Unreadable(&'static str),
+}
+
+impl HttpFault {
+    /// The same in the words of the log.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Self::NoAddress { .. } | Self::Unreachable { .. } => FaultKind::Unreachable,
+            Self::Tls { .. } => FaultKind::Tls,
+            Self::NoRoots { .. } | Self::ClearText { .. } => FaultKind::Unusable,
+            Self::TimedOut { .. } => FaultKind::TimedOut,
+            Self::CutOff => FaultKind::CutOff,
+            Self::TooLarge { .. } => FaultKind::TooLarge,
+            Self::Redirected { .. } => FaultKind::Redirected,
+            Self::Unreadable(_) => FaultKind::Unreadable,
+        }
+    }
+}

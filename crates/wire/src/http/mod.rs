@@ -1,0 +1,239 @@
+//! Decides how a request reaches a server: over a connection that is kept, with a deadline on every
+//! wait, a bound on every answer, no redirect and no proxy (ADR 0013).
+
+mod address;
+mod connection;
+mod fault;
+mod patience;
+mod pool;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use hyper::{Method, Request, Uri, Version};
+use tokio::time::Instant;
+
+pub(crate) use address::parse;
+pub use address::{AddressRefusal, Origin, Plain};
+use connection::{Connection, Unanswered, nearer, until};
+pub use fault::HttpFault;
+pub(crate) use patience::after;
+pub use patience::{Patience, PatienceRefusal};
+use pool::Pool;
+pub use tls::Roots;
+use tls::Tls;
+
+/// What all models share: TLS, and the connections to each server.
+pub struct Transport {
+    tls: Arc<Tls>,
+    servers: Mutex<BTreeMap<Origin, Arc<Server>>>,
+}
+
+/// One server and the connections to it.
+pub(crate) struct Server {
+    origin: Origin,
+    tls: Arc<Tls>,
+    pool: Pool,
+}
+
+/// What is asked: the same place and headers each time, and another body.
+pub(crate) struct Asking<'a> {
+    /// The path, with a query where a dialect has one.
+    pub(crate) uri: &'a Uri,
+    /// The headers; those that hold secrets are marked so.
+    pub(crate) headers: &'a HeaderMap,
+    /// The body.
+    pub(crate) body: Bytes,
+    /// When nobody waits for the answer any more.
+    pub(crate) deadline: Instant,
+}
+
+/// An answer whose head is there; its body is read bit by bit.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    body: Incoming,
+    /// There until the body was read to its end.
+    connection: Option<Connection>,
+    server: Arc<Server>,
+    /// When the whole must be over, and how long that is.
+    whole: (Instant, u64),
+    idle_ms: u64,
+    read: u64,
+    bytes_max: u64,
+}
+
+impl Transport {
+    /// A transport that trusts these authorities.
+    pub fn new(roots: Roots) -> Self {
+        Self { tls: Arc::new(Tls::new(roots)), servers: Mutex::default() }
+    }
+
+    /// A server, with the connections that others have to it already.
+    pub(crate) fn server(&self, origin: Origin) -> Arc<Server> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let tls = &self.tls;
+        let new = |origin: &Origin| {
+            let (origin, tls) = (origin.clone(), Arc::clone(tls));
+            Arc::new(Server { origin, tls, pool: Pool::default() })
+        };
+        Arc::clone(servers.entry(origin).or_insert_with_key(new))
+    }
+}
+
+impl Server {
+    /// Sends a request; the answer's head is there when this returns. A kept connection that turns
+    /// out closed before a byte came back is replaced once by a new one.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        asking: &Asking<'_>,
+        patience: &Patience,
+    ) -> Result<Answer, HttpFault> {
+        let began = tokio::time::Instant::now();
+        if let Some(mut connection) = self.pool.take().await {
+            match self.ask(&mut connection, asking, patience, began).await {
+                Err(Unanswered::Silent) => {}
+                Err(Unanswered::Broken(fault)) => return Err(fault),
+                Ok(answer) => return answer.on(connection),
+            }
+        }
+        let ms = patience.dns_ms_max.saturating_add(patience.connect_ms_max);
+        let opening = Connection::open(&self.origin, &self.tls, patience);
+        let mut connection =
+            until(asking.deadline, "connecting to the server", ms, opening).await??;
+        match self.ask(&mut connection, asking, patience, began).await {
+            Err(Unanswered::Silent) => Err(HttpFault::CutOff),
+            Err(Unanswered::Broken(fault)) => Err(fault),
+            Ok(answer) => answer.on(connection),
+        }
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        connection: &mut Connection,
+        asking: &Asking<'_>,
+        patience: &Patience,
+        began: Instant,
+    ) -> Result<Answer, Unanswered> {
+        let private = connection.private;
+        let whole_ms = patience.request_ms(private);
+        let whole = (after(began, whole_ms).min(asking.deadline), whole_ms);
+        let (deadline, what, ms) =
+            nearer(whole, patience.first_byte_ms(private), "the first byte of the answer");
+        let sending = connection.send(asking.request());
+        let response = until(deadline, what, ms, sending).await.map_err(Unanswered::Broken)??;
+        let (head, body) = response.into_parts();
+        Ok(Answer {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+            connection: None,
+            server: Arc::clone(self),
+            whole,
+            idle_ms: patience.idle_ms(private),
+            read: 0,
+            bytes_max: patience.answer_bytes_max,
+        })
+    }
+}
+
+impl Asking<'_> {
+    fn request(&self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.version_mut() = Version::HTTP_11;
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
+impl Answer {
+    /// The answer with the connection it comes over, unless nothing of it may be read.
+    fn on(mut self, connection: Connection) -> Result<Self, HttpFault> {
+        if (300..400).contains(&self.status) {
+            return Err(HttpFault::Redirected { status: self.status });
+        }
+        let packed = |value: &hyper::header::HeaderValue| value.as_bytes() != b"identity";
+        if self.headers.get(CONTENT_ENCODING).is_some_and(packed) {
+            return Err(HttpFault::Unreadable("it is packed, and nobody asked for that"));
+        }
+        if self.body.size_hint().lower() > self.bytes_max {
+            return Err(HttpFault::TooLarge { max: self.bytes_max });
+        }
+        self.connection = Some(connection);
+        Ok(self)
+    }
+
+    /// Whether the server says that the body is one JSON value.
+    pub(crate) fn is_json(&self) -> bool {
+        let kind = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        kind.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"))
+    }
+
+    /// The next bytes; nothing at the end, and then the connection is free for others.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
+        self.chunk_within(self.idle_ms).await
+    }
+
+    /// Waits for the end of a body of which nothing more is wanted, so that its connection can be
+    /// used again. One that does not end soon is closed.
+    pub(crate) async fn drain(&mut self, ms: u64) {
+        let end = after(tokio::time::Instant::now(), ms);
+        self.whole = (end.min(self.whole.0), ms);
+        while let Ok(Some(_)) = self.chunk_within(ms).await {}
+    }
+
+    /// The next bytes, if they come in so many milliseconds.
+    pub(crate) async fn chunk_within(&mut self, ms: u64) -> Result<Option<Bytes>, HttpFault> {
+        let Some(connection) = &mut self.connection else { return Ok(None) };
+        let (deadline, what, ms) = nearer(self.whole, ms, "the next byte of the answer");
+        let reading = connection.read(&mut self.body);
+        let chunk = until(deadline, what, ms, reading).await.flatten();
+        if !matches!(chunk, Ok(Some(_)))
+            && let Some(connection) = self.connection.take()
+            && chunk.is_ok()
+        {
+            self.server.pool.give(connection);
+        }
+        if let Ok(Some(bytes)) = &chunk {
+            self.read = self.read.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+            if self.read > self.bytes_max {
+                self.connection = None;
+                return Err(HttpFault::TooLarge { max: self.bytes_max });
+            }
+        }
+        chunk
+    }
+
+    /// The whole body.
+    pub(crate) async fn whole(&mut self) -> Result<Bytes, HttpFault> {
+        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.chunk().await? else { return Ok(first) };
+        let mut all = [first, second].concat();
+        while let Some(more) = self.chunk().await? {
+            all.extend_from_slice(&more);
+        }
+        Ok(all.into())
+    }
+
+    /// The beginning of the body, for an error message; what comes after is not waited for.
+    pub(crate) async fn beginning(&mut self, bytes_max: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while all.len() < bytes_max
+            && let Ok(Some(more)) = self.chunk().await
+        {
+            all.extend_from_slice(&more);
+        }
+        all.truncate(bytes_max);
+        all
+    }
+}

@@ -1,0 +1,76 @@
+//! Decides what models share: the transport, the clock, the dice, and one breaker per provider.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use toolgate_kernel::digest::Digest;
+use toolgate_runtime::port::Clock;
+
+use super::endpoint::{Endpoint, ModelRefusal};
+use super::{Model, ModelSpec, Seat};
+use crate::breaker::{Breaker, BreakerRules};
+use crate::http::{Roots, Transport};
+use crate::retry::Dice;
+
+/// What the models of a process share.
+pub struct Exchange {
+    transport: Transport,
+    clock: Arc<dyn Clock>,
+    dice: Arc<Dice>,
+    rules: BreakerRules,
+    breakers: Mutex<BTreeMap<Digest, Arc<Breaker>>>,
+}
+
+impl Exchange {
+    /// Models that trust these authorities, live by this clock, and wait by these dice.
+    pub fn new(roots: Roots, clock: Arc<dyn Clock>, seed: u64, rules: BreakerRules) -> Self {
+        let (transport, dice) = (Transport::new(roots), Arc::new(Dice::new(seed)));
+        Self { transport, clock, dice, rules, breakers: Mutex::default() }
+    }
+
+    /// A model with those that stand in for it. Nothing is sent yet.
+    pub fn model(&self, spec: &ModelSpec) -> Result<Model, ModelRefusal> {
+        if spec.turn_ms_max == 0 {
+            return Err(ModelRefusal::Zero("turn_ms_max"));
+        }
+        let chain = std::iter::once(spec).chain(&spec.fallback);
+        let seats: Vec<Seat> = chain.map(|spec| self.seat(spec)).collect::<Result<_, _>>()?;
+        let faces: Vec<String> = std::iter::once(spec).chain(&spec.fallback).map(face).collect();
+        let digest = Digest::of(faces.join("\n").as_bytes());
+        Ok(Model { seats, turn_ms_max: spec.turn_ms_max, digest })
+    }
+
+    fn seat(&self, spec: &ModelSpec) -> Result<Seat, ModelRefusal> {
+        spec.patience.check()?;
+        if spec.retries.attempts_max == 0 {
+            return Err(ModelRefusal::Zero("attempts_max"));
+        }
+        Ok(Seat {
+            name: spec.name.clone(),
+            dialect: spec.dialect,
+            endpoint: Endpoint::new(spec, &self.transport)?,
+            options: spec.options.clone(),
+            patience: spec.patience.clone(),
+            retries: spec.retries.clone(),
+            breaker: self.breaker(spec),
+            clock: Arc::clone(&self.clock),
+            dice: Arc::clone(&self.dice),
+        })
+    }
+
+    /// One breaker for all models of one provider: the same address with the same key.
+    fn breaker(&self, spec: &ModelSpec) -> Arc<Breaker> {
+        let key = spec.key.as_ref().map_or("", |key| key.0.as_str());
+        let id = Digest::of(format!("{}\n{key}", spec.base_url.trim()).as_bytes());
+        let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Breaker::new(self.rules.clone()));
+        Arc::clone(breakers.entry(id).or_insert_with(new))
+    }
+}
+
+/// Everything a model adds to a plan, and no secret.
+fn face(spec: &ModelSpec) -> String {
+    let prefix = spec.api_prefix.as_deref().unwrap_or_default();
+    let (dialect, options) = (spec.dialect.as_str(), &spec.options);
+    format!("{} {dialect} {} {prefix} {options:?}", spec.name, spec.base_url)
+}

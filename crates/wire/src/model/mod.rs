@@ -1,0 +1,414 @@
+//! Decides how a model answers a plan: one request, tried again where that helps, and perhaps
+//! another model in its place.
+
+mod endpoint;
+mod exchange;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::time::Instant;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Attempt, FaultKind, Finish};
+use toolgate_kernel::plan::Plan;
+use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
+
+use crate::assemble::{Page, Prepared};
+use crate::breaker::{Breaker, Open};
+use crate::dialect::{Dialect, Options, WireFault};
+use crate::http::{Answer, Asking, HttpFault, Patience, Plain, after};
+use crate::retry::{Dice, Next, Retries, Tries, is_trouble};
+use crate::sse::Reader;
+use crate::words::{self, Refused};
+use endpoint::Endpoint;
+pub use endpoint::ModelRefusal;
+pub use exchange::Exchange;
+
+/// A secret that was looked up. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Hides a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden(…)")
+    }
+}
+
+/// A model as data: who it is, where it is, how it is asked.
+#[derive(Debug, Clone)]
+pub struct ModelSpec {
+    /// Its name in the log, such as `openai:gpt-5`.
+    pub name: String,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// Where it is, as it was written down.
+    pub base_url: String,
+    /// What stands between the address and the endpoint, unless the address ends with it.
+    pub api_prefix: Option<String>,
+    /// The key.
+    pub key: Option<Hidden>,
+    /// Headers sent besides; they replace ours of the same name.
+    pub headers: Vec<(String, Hidden)>,
+    /// What is added to every request.
+    pub options: Options,
+    /// How long it is waited for.
+    pub patience: Patience,
+    /// How often it is asked again.
+    pub retries: Retries,
+    /// Where `http://` may be used.
+    pub plain: Plain,
+    /// Milliseconds for a turn with all its tries.
+    pub turn_ms_max: u64,
+    /// Models that are asked in its place when it cannot be used, in order.
+    pub fallback: Vec<ModelSpec>,
+}
+
+/// Milliseconds for a turn with all its tries, where nothing else is said.
+const TURN_MS: u64 = 600_000;
+/// Milliseconds to wait for the end of a stream whose reply is whole.
+const GRACE_MS: u64 = 500;
+/// Bytes of an error answer that are looked at.
+const ERROR_BYTES_MAX: usize = 16 << 10;
+
+impl ModelSpec {
+    /// A model with nothing but defaults.
+    pub fn new(name: &str, dialect: Dialect, base_url: &str, model: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            dialect,
+            base_url: base_url.to_owned(),
+            api_prefix: None,
+            key: None,
+            headers: Vec::new(),
+            options: Options { model: model.to_owned(), ..Options::default() },
+            patience: Patience::default(),
+            retries: Retries::default(),
+            plain: Plain::default(),
+            turn_ms_max: TURN_MS,
+            fallback: Vec::new(),
+        }
+    }
+}
+
+/// A model that is reached over HTTP, and those that stand in for it.
+pub struct Model {
+    seats: Vec<Seat>,
+    turn_ms_max: u64,
+    digest: Digest,
+}
+
+/// One model, with what it needs to answer.
+struct Seat {
+    name: String,
+    dialect: Dialect,
+    endpoint: Endpoint,
+    options: Options,
+    patience: Patience,
+    retries: Retries,
+    breaker: Arc<Breaker>,
+    clock: Arc<dyn Clock>,
+    dice: Arc<Dice>,
+}
+
+/// A try that failed.
+#[derive(Debug)]
+struct Failure {
+    kind: FaultKind,
+    reason: String,
+    status: Option<u16>,
+    /// Milliseconds the server asks to wait.
+    asked_ms: Option<u64>,
+    /// Words that came before it broke.
+    partial: String,
+    /// Tokens of a reply that ran out of room.
+    tokens: u64,
+}
+
+/// What the tries of one turn share.
+struct Turning<'a> {
+    plan: &'a Plan,
+    tap: Tap<'a>,
+    deadline: Instant,
+    attempts: Vec<Attempt>,
+}
+
+impl Provider for Model {
+    fn name(&self) -> &str {
+        self.seats.first().map_or("", |seat| seat.name.as_str())
+    }
+
+    fn options(&self) -> Digest {
+        self.digest
+    }
+
+    fn reply<'a>(
+        &'a self,
+        plan: &'a Plan,
+        desk: &'a mut Desk,
+        tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        Box::pin(self.turn(plan, desk, tap))
+    }
+}
+
+impl Model {
+    /// Milliseconds for a turn with all its tries; whoever waits for a reply waits so long.
+    pub fn turn_ms_max(&self) -> u64 {
+        self.turn_ms_max
+    }
+
+    async fn turn(
+        &self,
+        plan: &Plan,
+        desk: &mut Desk,
+        tap: Tap<'_>,
+    ) -> Result<Reply, ProviderFault> {
+        let deadline = after(tokio::time::Instant::now(), self.turn_ms_max);
+        let mut turning = Turning { plan, tap, deadline, attempts: Vec::new() };
+        let pages = self.pages(desk);
+        let mut last = None;
+        for (at, (seat, page)) in self.seats.iter().zip(pages).enumerate() {
+            match seat.reply(page, &mut turning).await {
+                Ok(mut reply) => {
+                    reply.model = (at > 0).then(|| seat.name.clone());
+                    reply.attempts = turning.attempts;
+                    return Ok(reply);
+                }
+                Err(failure) if at + 1 < self.seats.len() && stands_in(failure.kind) => {
+                    turning.attempts.push(failure.attempt(0));
+                    tap(Streamed::Again);
+                    last = Some(failure);
+                }
+                Err(failure) => return Err(failure.fault(turning.attempts)),
+            }
+        }
+        // There is always a model, so the last one answered or failed above.
+        let gone = || Failure::new(FaultKind::Unusable, "there is no model".to_owned());
+        Err(last.unwrap_or_else(gone).fault(turning.attempts))
+    }
+
+    /// What is kept of the session, one page per model; nothing of another model's is used.
+    fn pages<'a>(&self, desk: &'a mut Desk) -> &'a mut [Page] {
+        let own = |kept: &Pages| kept.digest == self.digest && kept.pages.len() == self.seats.len();
+        let kept = desk.0.as_ref().and_then(|kept| kept.downcast_ref()).is_some_and(own);
+        if !kept {
+            let pages = self.seats.iter().map(|_| Page::default()).collect();
+            desk.0 = Some(Box::new(Pages { digest: self.digest, pages }));
+        }
+        let kept = desk.0.as_mut().and_then(|kept| kept.downcast_mut::<Pages>());
+        kept.map(|kept| kept.pages.as_mut_slice()).unwrap_or_default()
+    }
+}
+
+/// What a desk holds for a model.
+struct Pages {
+    digest: Digest,
+    pages: Vec<Page>,
+}
+
+/// Whether another model is asked when one failed so: it cannot be used, and the request is not
+/// to blame.
+fn stands_in(kind: FaultKind) -> bool {
+    let out_of_use = [
+        FaultKind::Billing,
+        FaultKind::CircuitOpen,
+        FaultKind::Unauthorized,
+        FaultKind::NotFound,
+        FaultKind::Redirected,
+    ];
+    is_trouble(kind) || out_of_use.contains(&kind)
+}
+
+impl Seat {
+    /// A reply, after as many tries as it takes and the rules allow.
+    async fn reply(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
+        let leave = self.breaker.ask().map_err(|open| self.left_alone(open))?;
+        let answered = self.tries(page, turning).await;
+        leave.tell(answered.as_ref().err().map(|failure| failure.kind));
+        answered
+    }
+
+    async fn tries(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
+        let mut prepared = page.request(self.dialect, turning.plan, &self.options);
+        let mut seen: BTreeMap<FaultKind, u32> = BTreeMap::new();
+        let mut failed = 0;
+        loop {
+            let mut failure = match self.attempt(&prepared, turning).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
+            };
+            failed += 1;
+            let alike = seen.entry(failure.kind).or_default();
+            *alike += 1;
+            let left = turning.deadline.saturating_duration_since(tokio::time::Instant::now());
+            let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            let tries = Tries { failed, alike: *alike, left_ms };
+            let (kind, asked_ms) = (failure.kind, failure.asked_ms);
+            match self.retries.next(kind, asked_ms, tries, self.clock.now(), &self.dice) {
+                Next::Again { wait_ms } => {
+                    turning.attempts.push(failure.attempt(wait_ms));
+                    tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+                    (turning.tap)(Streamed::Again);
+                    if kind == FaultKind::Truncated {
+                        prepared = self.larger(turning.plan, failure.tokens);
+                    }
+                }
+                Next::GiveUp => return Err(failure),
+                Next::Until(moment) => {
+                    failure.reason.push_str(&format!("; it asks to be left alone until {moment}"));
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// The same request with room for twice as many tokens.
+    fn larger(&self, plan: &Plan, tokens: u64) -> Prepared {
+        let before = self.options.output_tokens_max.or((tokens > 0).then_some(tokens));
+        let output_tokens_max = before.map(|tokens| tokens.saturating_mul(2));
+        let options = Options { output_tokens_max, ..self.options.clone() };
+        Page::default().request(self.dialect, plan, &options)
+    }
+
+    fn left_alone(&self, open: Open) -> Failure {
+        let again = self.clock.now().plus_ms(open.left_ms);
+        let because = match open.because {
+            FaultKind::Billing => "there is no money left, or a spending limit is reached",
+            _ => "it failed too often",
+        };
+        let reason = format!("{} is left alone until {again}, because {because}", self.name);
+        Failure::new(FaultKind::CircuitOpen, reason)
+    }
+
+    /// One request and its answer.
+    async fn attempt(&self, prepared: &Prepared, turning: &Turning<'_>) -> Result<Reply, Failure> {
+        let asking = Asking {
+            uri: &self.endpoint.uri(&prepared.path),
+            headers: &self.endpoint.headers,
+            body: prepared.body.clone(),
+            deadline: turning.deadline,
+        };
+        let sent = self.endpoint.server.send(&asking, &self.patience).await;
+        let mut answer = sent.map_err(|fault| self.broken(&fault, ""))?;
+        if answer.status >= 400 {
+            return Err(self.refused(&mut answer).await);
+        }
+        let body = if self.options.streams() && !answer.is_json() {
+            self.gathered(&mut answer, turning.tap).await?
+        } else {
+            let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
+            let unreadable = |_| {
+                let reason = "the answer is no JSON; does base_url lead to a model server?";
+                Failure::new(FaultKind::Unreadable, reason.to_owned())
+            };
+            serde_json::from_slice(&bytes).map_err(unreadable)?
+        };
+        self.decoded(body, turning)
+    }
+
+    /// A stream put together to one whole answer.
+    async fn gathered(&self, answer: &mut Answer, tap: Tap<'_>) -> Result<Value, Failure> {
+        let mut reader = Reader::default();
+        let mut gather = self.dialect.gather();
+        while !gather.done() {
+            let read = if gather.whole() {
+                answer.chunk_within(GRACE_MS).await
+            } else {
+                answer.chunk().await
+            };
+            let chunk = match read {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                // What ends a stream after its reply is whole takes nothing away from it.
+                Err(_) if gather.whole() => break,
+                Err(fault) => return Err(self.broken(&fault, gather.words())),
+            };
+            let taken = reader.read(&chunk, |event| gather.take(event, tap));
+            taken.map_err(|fault| self.wire(fault, gather.words()))?;
+        }
+        if gather.done() {
+            answer.drain(GRACE_MS).await;
+        }
+        let words = gather.words().to_owned();
+        gather.finish().map_err(|fault| self.wire(fault, &words))
+    }
+
+    /// What an answer says, mended, if it can be used.
+    fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
+        let (transforms, tools) = (&self.options.transforms, &turning.plan.tools);
+        let reply = transforms.read(self.dialect, &mut body, tools);
+        let reply = reply.map_err(|fault| self.wire(fault, ""))?;
+        let unusable = match reply.finish {
+            Finish::Length if !reply.calls.is_empty() => {
+                let reason = "the reply ran out of room inside its calls";
+                Some((FaultKind::Truncated, reason))
+            }
+            Finish::Calls if reply.calls.is_empty() => {
+                Some((FaultKind::NoCalls, "the reply says that it has calls, and has none"))
+            }
+            Finish::Stop | Finish::Calls | Finish::Length | Finish::Refused | Finish::Paused => {
+                None
+            }
+        };
+        match unusable {
+            None => Ok(reply),
+            Some((kind, reason)) => Err(Failure {
+                partial: reply.text,
+                tokens: reply.usage.output_tokens,
+                ..Failure::new(kind, reason.to_owned())
+            }),
+        }
+    }
+
+    /// An error answer, read as far as it takes to tell what is wrong.
+    async fn refused(&self, answer: &mut Answer) -> Failure {
+        let body = answer.beginning(ERROR_BYTES_MAX).await;
+        let refused = Refused::read(answer.status, &body);
+        Failure {
+            status: Some(answer.status),
+            asked_ms: words::wait_ms(&answer.headers, &body, self.clock.now()),
+            ..Failure::new(refused.kind, self.endpoint.veil.cover(&refused.reason))
+        }
+    }
+
+    fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
+        let status = match fault {
+            HttpFault::Redirected { status } => Some(*status),
+            _ => None,
+        };
+        let reason = self.endpoint.veil.cover(&fault.to_string());
+        Failure { status, partial: words.to_owned(), ..Failure::new(fault.kind(), reason) }
+    }
+
+    fn wire(&self, fault: WireFault, words: &str) -> Failure {
+        let reason = self.endpoint.veil.cover(&fault.reason);
+        Failure { partial: words.to_owned(), ..Failure::new(fault.kind, reason) }
+    }
+}
+
+impl Failure {
+    fn new(kind: FaultKind, reason: String) -> Self {
+        Self { kind, reason, status: None, asked_ms: None, partial: String::new(), tokens: 0 }
+    }
+
+    fn attempt(&self, waited_ms: u64) -> Attempt {
+        let (reason, status) = (self.reason.clone(), self.status);
+        Attempt { fault: self.kind, reason, status, waited_ms }
+    }
+
+    fn fault(self, attempts: Vec<Attempt>) -> ProviderFault {
+        let Self { kind, reason, partial, .. } = self;
+        ProviderFault { kind, reason, attempts, partial }
+    }
+}

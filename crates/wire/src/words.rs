@@ -1,0 +1,189 @@
+//! Decides what an error answer of a server means: which kind of fault it is, and how long to wait.
+
+use hyper::header::{HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+use toolgate_kernel::event::FaultKind;
+use toolgate_kernel::time::Timestamp;
+
+use crate::dialect::WireFault;
+
+/// What an answer with an error status means. The reason quotes the server: it is shown only
+/// through a veil.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) kind: FaultKind,
+    pub(crate) reason: String,
+}
+
+impl Refused {
+    /// Reads the body as far as it came. HTML, and whatever is no JSON, is never quoted.
+    pub(crate) fn read(status: u16, body: &[u8]) -> Self {
+        let body = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let Some(told) = WireFault::told(&body) else {
+            let reason = format!("the server answered {status} and gives no reason");
+            return Self { kind: by_status(status), reason };
+        };
+        let rest = told.reason.strip_prefix("the server answered with an error");
+        let reason = match rest {
+            Some(rest) => format!("the server answered {status}{rest}"),
+            None => told.reason,
+        };
+        Self { kind: kind(status, told.kind), reason }
+    }
+}
+
+/// The status says what kind of fault it is, and the body where the status is too general.
+fn kind(status: u16, told: FaultKind) -> FaultKind {
+    let by_status = by_status(status);
+    match told {
+        // Providers send these with many a status.
+        FaultKind::Billing | FaultKind::TooLarge => told,
+        // An error that says nothing is taken for trouble, but here the status says otherwise.
+        FaultKind::Overloaded => by_status,
+        _ if by_status == FaultKind::BadRequest => told,
+        _ => by_status,
+    }
+}
+
+fn by_status(status: u16) -> FaultKind {
+    match status {
+        401 | 403 => FaultKind::Unauthorized,
+        402 => FaultKind::Billing,
+        404 => FaultKind::NotFound,
+        408 => FaultKind::TimedOut,
+        413 => FaultKind::TooLarge,
+        429 => FaultKind::RateLimited,
+        409 | 425 | 500.. => FaultKind::Overloaded,
+        0..=499 => FaultKind::BadRequest,
+    }
+}
+
+/// Milliseconds a server asks to wait; nothing when it asks for none or in no words we know.
+pub(crate) fn wait_ms(headers: &HeaderMap, body: &[u8], now: Timestamp) -> Option<u64> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let in_ms = header("retry-after-ms").and_then(whole);
+    in_ms
+        .or_else(|| header(RETRY_AFTER.as_str()).and_then(|text| retry_after(text, now)))
+        .or_else(|| retry_delay(body))
+        .or_else(|| header("x-ratelimit-reset").and_then(|text| reset(text, now)))
+}
+
+/// Digits and nothing else; `-5` and `1e9` are no numbers of seconds.
+fn whole(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn retry_after(text: &str, now: Timestamp) -> Option<u64> {
+    if let Some(seconds) = whole(text) {
+        return seconds.checked_mul(1_000);
+    }
+    let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?;
+    Some(Timestamp(date.timestamp().as_millisecond()).ms_since(now))
+}
+
+/// Seconds from now, or a moment in seconds or milliseconds since 1970: providers differ.
+fn reset(text: &str, now: Timestamp) -> Option<u64> {
+    let number = whole(text)?;
+    let moment = match number {
+        0..1_000_000_000 => return number.checked_mul(1_000),
+        1_000_000_000..1_000_000_000_000 => number.checked_mul(1_000)?,
+        _ => number,
+    };
+    Some(Timestamp(i64::try_from(moment).ok()?).ms_since(now))
+}
+
+/// Gemini's `retryDelay: "34s"`.
+fn retry_delay(body: &[u8]) -> Option<u64> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let body = body.as_array().and_then(|items| items.first()).unwrap_or(&body);
+    let details = body.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay"))?;
+    let seconds: f64 = delay.as_str()?.strip_suffix('s')?.parse().ok()?;
+    let wait = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+    u64::try_from(wait.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-01-01T00:00:00Z.
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    #[test]
+    fn errors_are_told_apart() {
+        use FaultKind as K;
+        let table: &[(u16, &str, K)] = &[
+            (429, r#"{"error":{"message":"slow down","type":"requests"}}"#, K::RateLimited),
+            (429, r#"{"error":{"code":"insufficient_quota"}}"#, K::Billing),
+            (429, r#"{"error":{"code":"credit_balance_exhausted"}}"#, K::Billing),
+            (
+                429,
+                r#"{"type":"error","error":{"type":"enforced_spend_limit_reached"}}"#,
+                K::Billing,
+            ),
+            (400, r#"{"error":{"message":"Your credit balance is too low."}}"#, K::Billing),
+            (402, r#"{"error":{"code":402,"message":"Insufficient credits"}}"#, K::Billing),
+            (402, "", K::Billing),
+            (529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, K::Overloaded),
+            (502, "<html><body>nginx</body></html>", K::Overloaded),
+            (500, r#"{"error":{"type":"invalid_request_error"}}"#, K::Overloaded),
+            (503, r#"[{"error":{"code":503,"status":"UNAVAILABLE"}}]"#, K::Overloaded),
+            (401, r#"{"error":{"code":"invalid_api_key"}}"#, K::Unauthorized),
+            (403, "", K::Unauthorized),
+            (404, r#"{"error":{"type":"invalid_request_error"}}"#, K::NotFound),
+            (400, r#"{"error":{"code":"model_not_found"}}"#, K::NotFound),
+            (400, r#"{"error":{"message":"bad tool schema"}}"#, K::BadRequest),
+            (400, r#"{"error":{"code":"context_length_exceeded"}}"#, K::TooLarge),
+            (413, "", K::TooLarge),
+            (422, "", K::BadRequest),
+            (408, "", K::TimedOut),
+            (418, r#"{"error":"I am a teapot"}"#, K::BadRequest),
+        ];
+        for (status, body, kind) in table {
+            assert_eq!(Refused::read(*status, body.as_bytes()).kind, *kind, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_quoted_and_a_page_is_not() {
+        let table = [
+            (
+                "<html><script>alert(1)</script></html>",
+                "the server answered 502 and gives no reason",
+            ),
+            (r#"{"error":{"code":"x","message":"why"}}"#, "the server answered 502 (x): why"),
+        ];
+        for (body, reason) in table {
+            assert_eq!(Refused::read(502, body.as_bytes()).reason, reason);
+        }
+    }
+
+    #[test]
+    fn servers_say_how_long_to_wait_in_many_ways() {
+        let table: &[(&str, &str, Option<u64>)] = &[
+            ("retry-after", "7", Some(7_000)),
+            ("retry-after", "86400", Some(86_400_000)),
+            ("retry-after", "Thu, 01 Jan 2026 00:00:30 GMT", Some(30_000)),
+            ("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT", Some(0)),
+            ("retry-after", "-5", None),
+            ("retry-after", "abc", None),
+            ("retry-after", "1e9", None),
+            ("retry-after", "99999999999999999999", None),
+            ("retry-after-ms", "250", Some(250)),
+            ("x-ratelimit-reset", "12", Some(12_000)),
+            ("x-ratelimit-reset", "1767225605", Some(5_000)),
+            ("x-ratelimit-reset", "1767225605000", Some(5_000)),
+            ("x-other", "9", None),
+        ];
+        for (name, value, wanted) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(*name, value.parse().unwrap());
+            assert_eq!(wait_ms(&headers, b"", NOW), *wanted, "{name}: {value}");
+        }
+        let body = r#"{"error":{"code":429,"details":[{"a":1},{"retryDelay":"1.5s"}]}}"#;
+        assert_eq!(wait_ms(&HeaderMap::new(), body.as_bytes(), NOW), Some(1_500));
+    }
+}
