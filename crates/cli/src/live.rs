@@ -34,6 +34,8 @@ pub(crate) struct Live {
     settings: Settings,
     /// How many words the manuscript has, where there is one; no status line without this.
     words: Option<Words>,
+    /// Whether it is a conversation: no banners, and nobody is shown their own words.
+    talk: bool,
     state: Mutex<State>,
 }
 
@@ -54,6 +56,8 @@ struct State {
     /// Whether a status line stands at the bottom.
     status: bool,
     banner: String,
+    /// Whether words are shown as brightly as everything else.
+    plain: bool,
 }
 
 /// What is shown of a call that came to its end.
@@ -74,12 +78,20 @@ impl Live {
             tokens: session.usage.input_tokens.saturating_add(session.usage.output_tokens),
             ..State::default()
         };
-        Self { detail, settings, words: Some(words), state: Mutex::new(state) }
+        Self { detail, settings, words: Some(words), talk: false, state: Mutex::new(state) }
+    }
+
+    /// A conversation as it happens.
+    pub(crate) fn talk(detail: Detail, settings: Settings, session: &Session) -> Self {
+        let phase = session.phase.as_ref().map(ToString::to_string).unwrap_or_default();
+        let state = State { phase, plain: true, ..State::default() };
+        Self { detail, settings, words: None, talk: true, state: Mutex::new(state) }
     }
 
     /// A run as the log has it.
     pub(crate) fn of_log(detail: Detail) -> Self {
-        Self { detail, settings: Settings::default(), words: None, state: Mutex::default() }
+        let settings = Settings::default();
+        Self { detail, settings, words: None, talk: false, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,7 +151,9 @@ impl Live {
             }
             Event::IterationOpened { iteration, .. } => {
                 state.iteration = *iteration;
-                state.banner();
+                if !self.talk {
+                    state.banner();
+                }
             }
             Event::IterationClosed(closed) => state.closed(closed),
             Event::ModelReplied { text, calls, usage, .. } => {
@@ -180,7 +194,9 @@ impl Live {
                 let (Said::Feedback { text, .. } | Said::Stop { reason: text }) = said else {
                     return;
                 };
-                state.line(&fit(&format!("  » {}", visible(text))));
+                if !self.talk {
+                    state.line(&fit(&format!("  » {}", visible(text))));
+                }
             }
             Event::Opened { .. }
             | Event::PlanSent { .. }
@@ -324,7 +340,7 @@ impl State {
                     put("  ");
                     self.column = 2;
                 }
-                put(&dim(&word));
+                put(&if self.plain { word.clone() } else { dim(&word) });
                 self.column += width(&word);
             }
         }

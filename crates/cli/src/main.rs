@@ -14,6 +14,7 @@ mod reading;
 mod screen;
 mod stop;
 mod summary;
+mod typing;
 
 use clap::{Parser, Subcommand};
 
@@ -46,6 +47,8 @@ struct Options {
 enum Command {
     /// Runs the agent on a model, or goes on where it stopped.
     Run(command::run::Options),
+    /// Talks with the agent, through the same gate.
+    Chat(command::chat::Options),
     /// Writes a configuration to begin with.
     Init(command::init::Options),
     /// Says what is wrong with a configuration, and draws what it grants.
@@ -71,6 +74,7 @@ impl Command {
     fn as_json(&self) -> bool {
         match self {
             Self::Run(options) => options.how.json,
+            Self::Chat(options) => options.json,
             Self::Call(options) => options.json,
             Self::Sessions(options) => options.json(),
             Self::Verify(options) => options.json,
@@ -88,6 +92,7 @@ fn main() -> std::process::ExitCode {
     let place = project::Place { folder: options.project, config: options.config };
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
+        Command::Chat(options) => command::chat::run(&place, &options),
         Command::Init(options) => command::init::run(&place, &options),
         Command::Check(options) => command::check::run(&place, &options),
         Command::Tools(options) => command::tools::run(&place, &options),

@@ -188,8 +188,8 @@ pub(crate) fn named(path: &Path) -> Result<(String, Vec<u8>)> {
     Ok((name, bytes))
 }
 
-/// Largest file a person hands over: a configuration or a script.
-const HANDED_BYTES_MAX: u64 = 4 << 20;
+/// Largest file a person hands over: a configuration, a script or a picture.
+const HANDED_BYTES_MAX: u64 = 5 << 20;
 
 /// Reads a plain file of bearable size.
 pub(crate) fn bounded(path: &Path) -> Result<Vec<u8>> {

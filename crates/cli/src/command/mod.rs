@@ -1,6 +1,7 @@
 //! One file per command, and what several of them ask of their flags.
 
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod explain;

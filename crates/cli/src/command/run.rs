@@ -1,6 +1,7 @@
 //! `toolgate run`: the agent on a model, from the start or from where it stopped.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -10,8 +11,9 @@ use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::port::{Clock, Streamed};
-use toolgate_runtime::{Crew, Driver, Halt};
+use toolgate_runtime::{Crew, Driver, Halt, Start};
 
+use super::chat::picture;
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
@@ -33,6 +35,9 @@ pub(crate) struct Options {
     premise: Option<String>,
     #[command(flatten)]
     pub(crate) how: How,
+    /// A picture shown at the start of each iteration; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
     /// Begin a new session even though there is one already.
     #[arg(long)]
     new: bool,
@@ -85,7 +90,7 @@ impl How {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
-    let Cast { crew, played, ready } = cast(place, &options.how)?;
+    let Cast { crew, played, ready } = cast(place, &options.how.settings)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
@@ -102,7 +107,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
     how.check()?;
-    let Cast { crew, played, ready } = cast(place, how)?;
+    let Cast { crew, played, ready } = cast(place, &how.settings)?;
     let opened = place.open()?;
     block_on(async {
         let stop = Stop::listen()?;
@@ -121,14 +126,14 @@ fn tell(played: Played, how: &How) {
 }
 
 /// Everybody a run takes.
-struct Cast {
-    crew: Crew,
-    played: Played,
-    ready: Ready,
+pub(crate) struct Cast {
+    pub(crate) crew: Crew,
+    pub(crate) played: Played,
+    pub(crate) ready: Ready,
 }
 
-fn cast(place: &Place, how: &How) -> Result<Cast> {
-    let (mut crew, text) = place.crew_with(&how.settings)?;
+pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
+    let (mut crew, text) = place.crew_with(settings)?;
     let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
@@ -173,7 +178,9 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
-            let driver = Driver::open(runtime, crew, new_id()?, &actor, premise).await?;
+            let pictures = options.image.iter().map(|file| picture(file)).collect::<Result<_>>()?;
+            let start = Start { title: premise.to_owned(), pictures, chat: false };
+            let driver = Driver::open_with(runtime, crew, new_id("run")?, &actor, start).await?;
             Ok(Begun::Driver(Box::new(driver)))
         }
     }
@@ -198,13 +205,13 @@ async fn newest(opened: &Opened) -> Result<Option<Session>> {
 }
 
 /// An id that sorts by time and that two processes do not make at once.
-fn new_id() -> Result<SessionId> {
+pub(crate) fn new_id(kind: &str) -> Result<SessionId> {
     let mut random = [0; 2];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let moment = SystemClock.now().to_string();
     let digits: String = moment.chars().filter(char::is_ascii_digit).take(14).collect();
     let [a, b] = random;
-    Ok(SessionId::parse(&format!("run-{digits}-{a:02x}{b:02x}"))?)
+    Ok(SessionId::parse(&format!("{kind}-{digits}-{a:02x}{b:02x}"))?)
 }
 
 /// Drives a session and shows it.
@@ -321,7 +328,7 @@ fn words(
 }
 
 /// How driving came to its end.
-enum Watched {
+pub(crate) enum Watched {
     /// By itself.
     Halted(Halt),
     /// Somebody told the program to stop. The session can be taken up again.
@@ -329,7 +336,11 @@ enum Watched {
 }
 
 /// Drives to the end, and shows each committed event as soon as it can be shown.
-async fn watch(driver: &mut Driver, screen: &Screen, stop: &mut Stop) -> Result<Watched> {
+pub(crate) async fn watch(
+    driver: &mut Driver,
+    screen: &Screen,
+    stop: &mut Stop,
+) -> Result<Watched> {
     let tap = |streamed: Streamed<'_>| screen.streamed(streamed);
     let driving = driver.run(&tap);
     let stop = stop.heard();

@@ -95,12 +95,15 @@ impl<'a> Beside<'a> {
     }
 }
 
+/// How an id begins that stands for one that is missing.
+pub(super) const MADE_UP: &str = "tc_";
+
 /// Makes the ids of a reply usable: trimmed, `tc_<index>` for a blank one, `<id>__2` for a second.
 pub(super) fn name_calls(calls: &mut [ReplyCall]) {
     let mut seen = BTreeSet::new();
     for (at, call) in calls.iter_mut().enumerate() {
         let id = match call.alias.as_deref().map(str::trim) {
-            None | Some("") => format!("tc_{at}"),
+            None | Some("") => format!("{MADE_UP}{at}"),
             Some(id) => id.to_owned(),
         };
         let mut unique = id.clone();

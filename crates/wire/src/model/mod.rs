@@ -152,6 +152,15 @@ impl Provider for Model {
         self.digest
     }
 
+    fn turn_ms_max(&self) -> Option<u64> {
+        // It keeps its own time; whoever waits gives it a moment to say so.
+        Some(self.turn_ms_max.saturating_add(GRACE_MS))
+    }
+
+    fn transforms(&self) -> BTreeMap<String, Vec<String>> {
+        self.seats.first().map(|seat| seat.options.transforms.names()).unwrap_or_default()
+    }
+
     fn reply<'a>(
         &'a self,
         plan: &'a Plan,
@@ -163,11 +172,6 @@ impl Provider for Model {
 }
 
 impl Model {
-    /// Milliseconds for a turn with all its tries; whoever waits for a reply waits so long.
-    pub fn turn_ms_max(&self) -> u64 {
-        self.turn_ms_max
-    }
-
     async fn turn(
         &self,
         plan: &Plan,

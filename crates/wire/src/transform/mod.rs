@@ -12,6 +12,8 @@ mod printed;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use toolgate_kernel::config::{Reach, ToolCallingText, Transform, TransformKind, TransformRefusal};
 use toolgate_kernel::event::Finish;
@@ -74,6 +76,15 @@ impl Transforms {
             TransformKind::Call => &self.call,
             TransformKind::Result => &self.result,
         }
+    }
+
+    /// Their names, by the key of a configuration that lists them.
+    pub fn names(&self) -> BTreeMap<String, Vec<String>> {
+        let named = TransformKind::ALL.into_iter().map(|kind| {
+            let names = self.list(kind).iter().map(|transform| transform.name().to_owned());
+            (kind.key().to_owned(), names.collect::<Vec<_>>())
+        });
+        named.filter(|(_, names)| !names.is_empty()).collect()
     }
 
     /// Those that do nothing for a dialect that is not OpenAI chat completions.

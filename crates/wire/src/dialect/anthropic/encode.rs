@@ -39,7 +39,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
     }
     let (tools, callable) = tools(plan, options);
     if !tools.is_empty() {
-        put("tools", definitions(tools, options));
+        put("tools", definitions(tools));
         put("tool_choice", tool_choice(plan, options, callable));
     }
     if let Some(format) = plan.shape.as_deref().and_then(format) {
@@ -79,18 +79,18 @@ enum Callable {
     No,
 }
 
-/// The tools that are defined. A talk with calls in it needs definitions, even when none may be
-/// called.
+/// The tools that are defined. Words that must have a form leave no room for calls. A talk with
+/// calls in it needs definitions, even when none may be called.
 fn tools<'a>(plan: &'a Plan, options: &Options) -> (&'a [Arc<ToolSpec>], Callable) {
     let called = || plan.turns.iter().any(|turn| !turn.calls.is_empty());
-    if options.capabilities.tools && !plan.tools.is_empty() {
+    if options.capabilities.tools && plan.shape.is_none() && !plan.tools.is_empty() {
         return (&plan.tools, Callable::Yes);
     }
     if called() { (&plan.every, Callable::No) } else { (&[], Callable::No) }
 }
 
-fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
-    let mut tools: Vec<Value> = tools
+fn definitions(tools: &[Arc<ToolSpec>]) -> Value {
+    let tools = tools
         .iter()
         .map(|tool| {
             json!({
@@ -100,7 +100,6 @@ fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
             })
         })
         .collect();
-    options.transforms.tools(&mut tools);
     Value::Array(tools)
 }
 
@@ -146,7 +145,7 @@ fn format(shape: &OutputShape) -> Option<Value> {
 pub(in crate::dialect) fn opening(plan: &Plan, options: &Options) -> Vec<Value> {
     let mut blocks = Vec::new();
     beside(&mut blocks, &Beside::of_input(plan), plan, options);
-    message("user", blocks, options).into_iter().collect()
+    message("user", blocks).into_iter().collect()
 }
 
 pub(in crate::dialect) fn turn(
@@ -156,7 +155,7 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let asked = user(before, &Beside::of_turn(turn), plan, options);
-    let reply = message("assistant", reply(turn), options);
+    let reply = message("assistant", reply(turn));
     asked.into_iter().chain(reply).collect()
 }
 
@@ -175,7 +174,7 @@ fn user(before: Option<&Turn>, said: &Beside<'_>, plan: &Plan, options: &Options
         }
     }
     beside(&mut blocks, said, plan, options);
-    message("user", blocks, options)
+    message("user", blocks)
 }
 
 fn result(call: &RawCall, text: String, failed: bool) -> Value {
@@ -207,13 +206,11 @@ fn shown(image: &Image, plan: &Plan, options: &Options) -> Value {
 }
 
 /// A message; none when it would say nothing.
-fn message(role: &str, blocks: Vec<Value>, options: &Options) -> Option<Value> {
+fn message(role: &str, blocks: Vec<Value>) -> Option<Value> {
     if blocks.is_empty() {
         return None;
     }
-    let mut message = json!({ "role": role, "content": blocks });
-    options.transforms.messages(&mut message);
-    Some(message)
+    Some(json!({ "role": role, "content": blocks }))
 }
 
 /// The id of a call. Ours is legal and there only once, which no id from outside is bound to be.

@@ -252,6 +252,7 @@ fn a_form_is_asked_for_when_it_can_be_enforced() {
         plan.shape = Some(OutputShape { name: "s".into(), mode, schema }.into());
         let body = encoded(Anthropic, &plan, &options("c")).body;
         assert_eq!(body.get("output_config").cloned().unwrap_or_default(), wanted);
+        assert!(!body.contains_key("tools"));
     }
 }
 

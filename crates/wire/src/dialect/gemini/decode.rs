@@ -1,7 +1,5 @@
 //! Decides what an answer of generateContent says.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
@@ -9,7 +7,7 @@ use toolgate_runtime::port::{Reply, ReplyCall};
 use super::NAME;
 use crate::dialect::WireFault;
 use crate::dialect::names::unlettered;
-use crate::dialect::shared::{arguments, count, text};
+use crate::dialect::shared::{arguments, count, name_calls, text};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     if let Some(reason) = blocked(body) {
@@ -32,7 +30,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
             words.push_str(text(part, "text").unwrap_or_default());
         }
     }
-    distinct(&mut calls);
+    name_calls(&mut calls);
     let finish = finish(candidate, &calls)?;
     let more = finish != Finish::Refused && says_more(parts);
     let native = more.then(|| native(parts));
@@ -60,21 +58,6 @@ fn call(called: &Value) -> ReplyCall {
             none if none.is_empty() => "{}".to_owned(),
             args => args,
         },
-    }
-}
-
-/// Makes ids that are there twice distinct. Calls may have none.
-fn distinct(calls: &mut [ReplyCall]) {
-    let mut seen = BTreeSet::new();
-    for call in calls {
-        let Some(id) = call.alias.clone() else { continue };
-        let mut unique = id.clone();
-        let mut count = 1_usize;
-        while !seen.insert(unique.clone()) {
-            count += 1;
-            unique = format!("{id}__{count}");
-        }
-        call.alias = Some(unique);
     }
 }
 

@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{lettered, object};
 use crate::dialect::schema::{Surface, sent};
-use crate::dialect::shared::{Beside, results};
+use crate::dialect::shared::{Beside, MADE_UP, results};
 use crate::dialect::{Frame, Options, picture};
 
 /// What stands for the signature of a call that the model did not sign, as Google documents it.
@@ -35,7 +35,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
     }
     let tools = Tools::of(plan, options);
     if !tools.declared.is_empty() {
-        let declared = declarations(tools.declared, options);
+        let declared = declarations(tools.declared);
         body.insert("tools".to_owned(), json!([{ "functionDeclarations": declared }]));
         body.insert("toolConfig".to_owned(), tools.config(plan));
     }
@@ -43,8 +43,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
     if let Some(most) = options.output_tokens_max {
         config.insert("maxOutputTokens".to_owned(), json!(most));
     }
-    // Models before the third generation take a form or tools, never both.
-    if let Some(shape) = plan.shape.as_deref().filter(|_| tools.declared.is_empty()) {
+    if let Some(shape) = plan.shape.as_deref() {
         form(&mut config, shape);
     }
     sample(&mut body, &mut config, options);
@@ -84,12 +83,16 @@ struct Tools<'a> {
 
 impl<'a> Tools<'a> {
     fn of(plan: &'a Plan, options: &Options) -> Self {
+        // Models before the third generation take a form or tools, never both.
+        if plan.shape.is_some() {
+            return Self { declared: &[], callable: &[] };
+        }
         let callable: &[Arc<ToolSpec>] = if options.capabilities.tools { &plan.tools } else { &[] };
         let called = || plan.turns.iter().any(|turn| !turn.calls.is_empty());
         let declared: &[Arc<ToolSpec>] = if !callable.is_empty() {
             // The declarations stay the same, so that the cache holds; names say what may be called.
             if options.preserve_cache { &plan.every } else { callable }
-        } else if plan.shape.is_none() && called() {
+        } else if called() {
             &plan.every
         } else {
             &[]
@@ -124,8 +127,8 @@ impl<'a> Tools<'a> {
 
 /// The tools. Their schemas go as JSON Schema: the other form the API knows refuses lists of types,
 /// closed records and much else.
-fn declarations(tools: &[Arc<ToolSpec>], options: &Options) -> Vec<Value> {
-    let mut declared: Vec<Value> = tools
+fn declarations(tools: &[Arc<ToolSpec>]) -> Vec<Value> {
+    tools
         .iter()
         .map(|tool| {
             json!({
@@ -134,9 +137,7 @@ fn declarations(tools: &[Arc<ToolSpec>], options: &Options) -> Vec<Value> {
                 "parametersJsonSchema": sent(&tool.input, Surface::Gemini),
             })
         })
-        .collect();
-    options.transforms.tools(&mut declared);
-    declared
+        .collect()
 }
 
 fn form(config: &mut Map<String, Value>, shape: &OutputShape) {
@@ -185,7 +186,7 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let mut contents = asked(before, &Beside::of_turn(turn), plan, options);
-    contents.extend(content("model", reply(turn, options), options));
+    contents.extend(content("model", reply(turn, options)));
     contents
 }
 
@@ -202,7 +203,7 @@ fn asked(before: Option<&Turn>, beside: &Beside<'_>, plan: &Plan, options: &Opti
             result(call, &text, if ok { "output" } else { "error" })
         })
     });
-    let results = content("user", results.collect(), options);
+    let results = content("user", results.collect());
     results.into_iter().chain(said(beside, plan, options)).collect()
 }
 
@@ -217,7 +218,8 @@ fn result(call: &RawCall, text: &str, key: &str) -> Value {
 
 /// The provider's own id, where it gave one. Without ids the order counts.
 fn put_id(map: &mut Map<String, Value>, call: &RawCall) {
-    if let Some(alias) = call.alias.as_deref().filter(|alias| !alias.is_empty()) {
+    let given = |alias: &&str| !alias.is_empty() && !alias.starts_with(MADE_UP);
+    if let Some(alias) = call.alias.as_deref().filter(given) {
         map.insert("id".to_owned(), json!(alias));
     }
 }
@@ -229,7 +231,7 @@ fn said(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Option<Value> {
     if !words.trim().is_empty() {
         parts.push(json!({ "text": words }));
     }
-    content("user", parts, options)
+    content("user", parts)
 }
 
 fn shown(image: &Image, plan: &Plan, options: &Options) -> Value {
@@ -242,13 +244,11 @@ fn shown(image: &Image, plan: &Plan, options: &Options) -> Value {
 }
 
 /// A content; none when it has no part, which the API refuses.
-fn content(role: &str, parts: Vec<Value>, options: &Options) -> Option<Value> {
+fn content(role: &str, parts: Vec<Value>) -> Option<Value> {
     if parts.is_empty() {
         return None;
     }
-    let mut content = json!({ "role": role, "parts": parts });
-    options.transforms.messages(&mut content);
-    Some(content)
+    Some(json!({ "role": role, "parts": parts }))
 }
 
 /// The reply of a turn, in its own form where that was kept and still holds.

@@ -71,7 +71,7 @@ fn put_tools(body: &mut Map<String, Value>, plan: &Plan, options: &Options) {
         return;
     }
     let narrowed = all && plan.tools.len() < plan.every.len();
-    body.insert("tools".to_owned(), definitions(tools, options));
+    body.insert("tools".to_owned(), definitions(tools));
     body.insert("tool_choice".to_owned(), choice(plan, narrowed));
     if let Some(parallel) = options.parallel_tool_calls
         && options.capabilities.parallel_tool_calls
@@ -80,8 +80,8 @@ fn put_tools(body: &mut Map<String, Value>, plan: &Plan, options: &Options) {
     }
 }
 
-fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
-    let mut tools: Vec<Value> = tools
+fn definitions(tools: &[Arc<ToolSpec>]) -> Value {
+    let tools = tools
         .iter()
         .map(|tool| {
             json!({
@@ -94,7 +94,6 @@ fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
             })
         })
         .collect();
-    options.transforms.tools(&mut tools);
     Value::Array(tools)
 }
 

@@ -88,7 +88,7 @@ fn stub(map: &Map<String, Value>, name: Option<&str>) -> Map<String, Value> {
 }
 
 /// Joins a part of a whole to the rest: all of its fields, and its rules where none stand yet.
-fn join(node: &mut Map<String, Value>, part: Map<String, Value>) {
+pub(super) fn join(node: &mut Map<String, Value>, part: Map<String, Value>) {
     for (keyword, value) in part {
         match (keyword.as_str(), node.get_mut(&keyword), value) {
             ("properties", Some(Value::Object(there)), Value::Object(more)) => {

@@ -11,7 +11,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use self::merge::{Inliner, choices, one_record};
+use self::merge::{Inliner, choices, join, one_record};
 pub use self::strict::strict;
 pub use self::table::Surface;
 use self::table::{Nulls, Table};
@@ -67,14 +67,11 @@ impl Writer {
                 .into_iter()
                 .filter_map(|form| if let Value::Object(map) = form { Some(map) } else { None })
                 .collect();
-            let merged = one_record(forms);
-            let words = merged.get("description").and_then(Value::as_str).map(str::to_owned);
-            let about = root.get("description").cloned();
-            root = joined(root, merged);
-            if let Some(about) = about {
-                root.insert("description".to_owned(), about);
-                words::add(&mut root, &words.into_iter().collect::<Vec<_>>());
-            }
+            let mut merged = one_record(forms);
+            let told = merged.shift_remove("description");
+            join(&mut root, merged);
+            let told = told.and_then(|words| words.as_str().map(str::to_owned));
+            words::add(&mut root, &told.into_iter().collect::<Vec<_>>());
         }
         root
     }

@@ -323,6 +323,44 @@ fn forms_at_the_root_become_one_record() {
 }
 
 #[test]
+fn a_record_that_needs_one_of_its_fields_keeps_them_all() {
+    let schema = json!({ "type": "object", "description": "Changes it.",
+        "properties": { "id": { "type": "integer" }, "a": { "type": "string" },
+            "b": { "type": "string" } },
+        "required": ["id"],
+        "anyOf": [{ "required": ["a"] }, { "required": ["b"] }] });
+    for to in TOOLS {
+        let sent = sent(&schema, *to);
+        assert_eq!(sent["properties"], schema["properties"], "{to:?}");
+        assert_eq!(sent["required"], json!(["id"]), "{to:?}");
+        assert_eq!(sent["description"], json!("Changes it. (needs one of: a | b)"), "{to:?}");
+    }
+}
+
+/// What our own check takes, a provider must let its model write; it may let it write more.
+#[test]
+fn nothing_is_forbidden_that_our_own_check_takes() {
+    let schema = everything();
+    let ours = jsonschema::validator_for(&schema).unwrap();
+    let values = [
+        json!({}),
+        json!({ "n": 3, "u": "xx", "e": "a" }),
+        json!({ "u": { "t": { "t": { "t": {} } } } }),
+        json!({ "l": [] }),
+        json!({ "l": [{ "c": 3, "d": { "any": 1 } }, {}] }),
+        json!({ "e": 1 }),
+        json!({ "e": true }),
+    ];
+    for value in values {
+        assert!(ours.is_valid(&value), "{value}");
+        for to in TOOLS {
+            let theirs = jsonschema::validator_for(&sent(&schema, *to)).unwrap();
+            assert!(theirs.is_valid(&value), "{to:?}: {value}");
+        }
+    }
+}
+
+#[test]
 fn a_name_that_is_refused_is_told() {
     let schema = json!({ "type": "object",
         "properties": { "$filter": { "type": "string" }, "b": { "type": "string" } },

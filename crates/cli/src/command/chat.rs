@@ -1,0 +1,399 @@
+//! `toolgate chat`: a conversation with the agent, through the same gate.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::event::{CallRefused, Event, Stage};
+use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
+
+use super::run::{self, Cast, Watched};
+use crate::console::{self, hint, say, visible};
+use crate::environment::Flags;
+use crate::exit::Exit;
+use crate::live::{Detail, Live};
+use crate::project::{Opened, Place, block_on, bounded};
+use crate::reading;
+use crate::screen::{Screen, Shows};
+use crate::stop::Stop;
+use crate::typing::{Typed, Typing};
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  toolgate chat --model ollama:qwen3\n  toolgate chat --last\n  \
+                  toolgate chat --image cover.png \"What is on it?\"\n\nOn a line: /help says what \
+                  can be typed. A backslash at its end, or \"\"\" around several, goes on to the next."
+)]
+pub(crate) struct Options {
+    /// What to say first; asked for when left out.
+    message: Option<String>,
+    #[command(flatten)]
+    settings: Flags,
+    /// Go on with this conversation.
+    #[arg(long, value_name = "SESSION", conflicts_with = "last")]
+    session: Option<String>,
+    /// Go on with the newest conversation.
+    #[arg(long)]
+    last: bool,
+    /// A picture shown with the first words; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
+    /// Show arguments and results of every call.
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
+    /// Print one committed event per line as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be typed besides words.
+pub(crate) const COMMANDS: &[(&str, &str)] = &[
+    ("/help", "what can be typed"),
+    ("/phase", "the phase; with a name, move there"),
+    ("/tools", "the tools of this phase"),
+    ("/why", "why the last call was refused"),
+    ("/image", "a picture for your next words: /image FILE"),
+    ("/retry", "ask again after a failure"),
+    ("/history", "what was said so far"),
+    ("/new", "begin another conversation"),
+    ("/quit", "leave; Ctrl-D does the same"),
+];
+
+pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    let Cast { crew, ready, .. } = run::cast(place, &options.settings)?;
+    let opened = place.open()?;
+    // A reserved folder, which no tool reaches.
+    let history = place.folder.join(".toolgate").join("chat.history");
+    block_on(async {
+        let typing = Typing::begin(Some(history))?;
+        let session = session(&opened, options).await?;
+        let mut talk = Talk {
+            opened: &opened,
+            crew,
+            session,
+            driver: None,
+            pictures: pictures(&options.image)?,
+            detail: if options.verbose { Detail::Full } else { Detail::Lines },
+            shows: if options.json { Shows::Json } else { Shows::Lines },
+            ready,
+        };
+        let exit = talk.on(&typing, options.message.as_deref()).await;
+        typing.end();
+        exit
+    })
+}
+
+/// The conversation to go on with.
+async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>> {
+    let store = opened.store.as_ref();
+    let id = match &options.session {
+        Some(id) => SessionId::parse(id)?,
+        None if options.last => {
+            let project = reading::project(store).await?;
+            let chats = project.sessions.iter().filter(|id| id.as_str().starts_with("chat-"));
+            chats.max().cloned().context("there is no conversation yet")?
+        }
+        None => return Ok(None),
+    };
+    let session = reading::session(store, &id).await?;
+    if !session.chat {
+        bail!("{id} is a run; go on with: toolgate sessions resume {id}");
+    }
+    Ok(Some(id))
+}
+
+fn pictures(files: &[PathBuf]) -> Result<Vec<Picture>> {
+    files.iter().map(|file| picture(file)).collect()
+}
+
+/// A picture from a file.
+pub(crate) fn picture(file: &std::path::Path) -> Result<Picture> {
+    let bytes = bounded(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    Picture::read(bytes).with_context(|| format!("{} cannot be shown", file.display()))
+}
+
+/// A conversation that goes on.
+struct Talk<'a> {
+    opened: &'a Opened,
+    crew: Crew,
+    session: Option<SessionId>,
+    driver: Option<Driver>,
+    pictures: Vec<Picture>,
+    detail: Detail,
+    shows: Shows,
+    ready: crate::person::Ready,
+}
+
+fn stage_word(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Parse => "parsed",
+        Stage::Resolve => "resolved",
+        Stage::Validate => "validated",
+        Stage::Judge => "judged",
+        Stage::Answer => "answered",
+    }
+}
+
+/// What a line asks for.
+enum Asked {
+    /// The next line.
+    Next,
+    /// The model, with words or once more with the last ones.
+    Model(Option<String>),
+    /// The end.
+    Quit,
+}
+
+impl Talk<'_> {
+    async fn on(&mut self, typing: &Typing, first: Option<&str>) -> Result<Exit> {
+        if self.shows == Shows::Lines && typing.attended() {
+            self.greet();
+        }
+        let mut first = first.map(str::to_owned);
+        // One message, asked for and answered, is a command like any other.
+        let once = first.is_some() && !typing.attended();
+        loop {
+            let text = match first.take() {
+                Some(text) => text,
+                None => match typing.next("> ").await? {
+                    Typed::Said(text) => text,
+                    Typed::Nothing => {
+                        hint("Ctrl-D ends the conversation; /help says what can be typed.");
+                        continue;
+                    }
+                    Typed::Closed => return Ok(Exit::Done),
+                },
+            };
+            let exit = match self.take(&text).await? {
+                Asked::Next => continue,
+                Asked::Quit => return Ok(Exit::Done),
+                Asked::Model(words) => self.ask(words).await?,
+            };
+            if once || (exit != Exit::Done && !typing.attended()) {
+                return Ok(exit);
+            }
+        }
+    }
+
+    fn greet(&self) {
+        let model = self.crew.provider.as_ref().map_or("no model", |provider| provider.name());
+        say(&console::dim(&console::fit(&format!(
+            "Talking to {model}. /help for help, Ctrl-D to leave."
+        ))));
+        if let Some(id) = &self.session {
+            say(&console::dim(&format!("Going on with {id}.")));
+        }
+    }
+
+    /// What a line means.
+    async fn take(&mut self, line: &str) -> Result<Asked> {
+        let line = line.trim();
+        if !line.starts_with('/') {
+            let words = Some(line.to_owned()).filter(|line| !line.is_empty());
+            return Ok(words.map_or(Asked::Next, |words| Asked::Model(Some(words))));
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let done = match word {
+            "/help" => {
+                for (word, about) in COMMANDS {
+                    say(&format!("  {word:<9} {about}"));
+                }
+                Ok(())
+            }
+            "/phase" => self.phase(rest.trim()).await,
+            "/tools" => self.tools().await,
+            "/why" => self.why().await,
+            "/history" => self.history().await,
+            "/image" => picture(std::path::Path::new(rest.trim())).map(|picture| {
+                self.pictures.push(picture);
+                say("  It goes with your next words.");
+            }),
+            "/new" => {
+                (self.session, self.driver) = (None, None);
+                say("  The next words begin another conversation.");
+                Ok(())
+            }
+            "/retry" => return Ok(Asked::Model(None)),
+            "/quit" | "/exit" => return Ok(Asked::Quit),
+            other => {
+                let words = COMMANDS.iter().map(|(word, _)| *word);
+                let near = toolgate_kernel::names::nearest(other, words);
+                let near = near.map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
+                say(&format!("  There is no {}.{near} /help lists what there is.", visible(other)));
+                Ok(())
+            }
+        };
+        // What was typed wrongly does not end the conversation.
+        if let Err(error) = done {
+            hint(&format!("{error:#}"));
+        }
+        Ok(Asked::Next)
+    }
+
+    /// The driver of the conversation, when it has begun.
+    async fn driver(&mut self) -> Result<Option<&mut Driver>> {
+        if self.driver.is_none()
+            && let Some(id) = &self.session
+        {
+            let runtime = Arc::clone(&self.opened.runtime);
+            self.driver = Some(Driver::resume(runtime, self.crew.clone(), id.clone()).await?);
+        }
+        Ok(self.driver.as_mut())
+    }
+
+    async fn ask(&mut self, words: Option<String>) -> Result<Exit> {
+        let begun = self.driver().await?.is_some();
+        let pictures = std::mem::take(&mut self.pictures);
+        match (words, begun) {
+            (Some(title), false) => {
+                let (id, actor) = (run::new_id("chat")?, Actor::Client("cli".into()));
+                let start = Start { title, pictures, chat: true };
+                let runtime = Arc::clone(&self.opened.runtime);
+                let crew = self.crew.clone();
+                let driver = Driver::open_with(runtime, crew, id.clone(), &actor, start).await?;
+                (self.session, self.driver) = (Some(id), Some(driver));
+            }
+            (Some(text), true) => {
+                let Some(id) = &self.session else { bail!("there is no conversation yet") };
+                let actor = Actor::Client("cli".into());
+                self.opened.runtime.show(id, &actor, text, pictures).await?;
+            }
+            (None, true) => {}
+            (None, false) => {
+                say("  Nothing was said yet.");
+                return Ok(Exit::Done);
+            }
+        }
+        self.listen().await
+    }
+
+    /// Lets the model answer, and shows it.
+    async fn listen(&mut self) -> Result<Exit> {
+        let Some(mut driver) = self.driver.take() else { return Ok(Exit::Done) };
+        let settings = driver.agent().settings.clone();
+        let live = Live::talk(self.detail, settings, &driver.session());
+        let screen = Arc::new(Screen::new(&self.opened.runtime, live, self.shows));
+        let before = Arc::clone(&screen);
+        drop(self.ready.set(Box::new(move || before.clear())));
+        let mut stop = Stop::listen()?;
+        let watched = run::watch(&mut driver, &screen, &mut stop).await?;
+        match watched {
+            Watched::Halted(Halt::Listening(why)) => {
+                if !why.is_empty() {
+                    hint(&format!("It stopped here: {why}. Say something and it goes on."));
+                }
+                self.driver = Some(driver);
+                Ok(Exit::Done)
+            }
+            Watched::Halted(Halt::ModelFailed(reason)) => {
+                hint(&format!("The model failed: {reason}"));
+                hint("Your words are kept: /retry asks again.");
+                self.driver = Some(driver);
+                Ok(Exit::Failed)
+            }
+            Watched::Halted(Halt::Waiting(note)) => {
+                hint(&note);
+                Ok(Exit::Waiting)
+            }
+            Watched::Halted(Halt::Ended(ending, note)) => {
+                hint(&format!("The conversation is over: {}. {note}", console::ending(ending)));
+                self.session = None;
+                Ok(Exit::Failed)
+            }
+            // What was under way is settled when the conversation goes on.
+            Watched::Parked(exit) => {
+                hint("Stopped.");
+                Ok(exit)
+            }
+        }
+    }
+
+    async fn phase(&mut self, name: &str) -> Result<()> {
+        let agent = Arc::clone(&self.crew.agent);
+        let first = agent.first_phase().map(|phase| phase.name.clone());
+        let Some(driver) = self.driver().await? else {
+            let now = first.map(|name| name.to_string()).unwrap_or_default();
+            if name.is_empty() {
+                say(&format!("  {now}"));
+            } else {
+                say("  Say something first; the conversation begins in its first phase.");
+            }
+            return Ok(());
+        };
+        if !name.is_empty() {
+            let phase = PhaseName::parse(name)?;
+            let actor = Actor::Client("cli".into());
+            driver.move_to(&actor, &phase, "asked for in the conversation").await?;
+        }
+        let now = driver.session().phase.clone();
+        for phase in agent.phases() {
+            let here = Some(&phase.name) == now.as_ref();
+            say(&format!("  {} {}", if here { '●' } else { '○' }, phase.name));
+        }
+        Ok(())
+    }
+
+    async fn tools(&mut self) -> Result<()> {
+        let agent = Arc::clone(&self.crew.agent);
+        let first = agent.first_phase().map(|phase| phase.name.clone());
+        let now = match self.driver().await? {
+            Some(driver) => driver.session().phase.clone(),
+            None => first,
+        };
+        let Some(phase) = now else { return Ok(()) };
+        let mut none = true;
+        for entry in agent.visible(&phase) {
+            none = false;
+            say(&console::fit(&format!("  {:<24} {}", entry.spec.name.as_str(), entry.spec.about)));
+        }
+        if none {
+            say(&format!("  {phase} grants no tools."));
+        }
+        Ok(())
+    }
+
+    /// Why the last refused call was refused, from the log.
+    async fn why(&mut self) -> Result<()> {
+        let Some(id) = self.session.clone() else {
+            say("  Nothing was called yet.");
+            return Ok(());
+        };
+        let read = reading::records(self.opened.store.as_ref(), &id).await?;
+        let refused = read.records.iter().rev().find_map(|record| {
+            if let Event::CallRefused(refused) = &record.event { Some(refused) } else { None }
+        });
+        let Some(CallRefused { call, stage, denial, envelope }) = refused else {
+            say("  No call was refused.");
+            return Ok(());
+        };
+        let policy = denial.as_ref().map(|denial| format!(" by {}", denial.policy));
+        say(&format!(
+            "  {call} {} was refused when it was {}{}.",
+            visible(&envelope.tool),
+            stage_word(*stage),
+            policy.unwrap_or_default()
+        ));
+        for trouble in &envelope.errors {
+            console::paragraph(&format!("{}: {}", trouble.code, trouble.message));
+            if let Some(allowed) = trouble.allowed.as_ref().filter(|allowed| !allowed.is_empty()) {
+                console::paragraph(&format!("allowed: {}", allowed.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn history(&mut self) -> Result<()> {
+        let Some(id) = self.session.clone() else {
+            say("  Nothing was said yet.");
+            return Ok(());
+        };
+        let read = reading::records(self.opened.store.as_ref(), &id).await?;
+        let live = Live::of_log(self.detail);
+        read.records.iter().for_each(|record| live.event(record));
+        live.done();
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Decides how a person types: lines with a history, several of them when one is not enough.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Config, Context, Editor, Helper};
+
+/// Lines that the history keeps.
+const HISTORY_LINES: usize = 1_000;
+
+/// Bytes of one message.
+const MESSAGE_BYTES_MAX: usize = 100_000;
+
+/// What came of asking for words.
+pub(crate) enum Typed {
+    /// Words.
+    Said(String),
+    /// Ctrl-C on the line: it is thrown away.
+    Nothing,
+    /// The input is closed.
+    Closed,
+}
+
+/// Where words come from.
+pub(crate) enum Typing {
+    /// A person at a terminal.
+    Terminal(Arc<Mutex<Editor<Several, FileHistory>>>, Option<PathBuf>),
+    /// A program, line by line.
+    Pipe,
+}
+
+impl Typing {
+    /// Asks whoever is there. The history is kept in the file, for this user alone.
+    pub(crate) fn begin(history: Option<PathBuf>) -> Result<Self> {
+        if !std::io::stdin().is_terminal() {
+            return Ok(Self::Pipe);
+        }
+        let config = Config::builder().max_history_size(HISTORY_LINES)?.auto_add_history(true);
+        let mut editor = Editor::with_config(config.build())?;
+        editor.set_helper(Some(Several));
+        // A history that cannot be read is no reason not to talk.
+        if let Some(path) = &history {
+            drop(editor.load_history(path));
+        }
+        Ok(Self::Terminal(Arc::new(Mutex::new(editor)), history))
+    }
+
+    /// Whether a person is there.
+    pub(crate) fn attended(&self) -> bool {
+        matches!(self, Self::Terminal(..))
+    }
+
+    /// The next words. Waiting for them keeps nothing else from going on.
+    pub(crate) async fn next(&self, prompt: &str) -> Result<Typed> {
+        let prompt = prompt.to_owned();
+        let typed = match self {
+            Self::Pipe => tokio::task::spawn_blocking(piped).await?,
+            Self::Terminal(editor, _) => {
+                let editor = Arc::clone(editor);
+                let read = move || {
+                    let mut editor = editor.lock().unwrap_or_else(PoisonError::into_inner);
+                    editor.readline(&prompt)
+                };
+                match tokio::task::spawn_blocking(read).await? {
+                    Ok(line) => Typed::Said(joined(&line)),
+                    Err(ReadlineError::Interrupted) => Typed::Nothing,
+                    Err(ReadlineError::Eof) => Typed::Closed,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        if let Typed::Said(text) = &typed {
+            let bytes = text.len();
+            anyhow::ensure!(
+                bytes <= MESSAGE_BYTES_MAX,
+                "this has {bytes} bytes; a message has at most {MESSAGE_BYTES_MAX}"
+            );
+        }
+        Ok(typed)
+    }
+
+    /// Keeps the history.
+    pub(crate) fn end(&self) {
+        let Self::Terminal(editor, Some(path)) = self else { return };
+        let mut editor = editor.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(editor.save_history(path));
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            drop(std::fs::set_permissions(path, mode));
+        }
+    }
+}
+
+fn piped() -> Typed {
+    let mut line = String::new();
+    let most = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(2);
+    let mut source = std::io::Read::take(std::io::stdin().lock(), most);
+    match source.read_line(&mut line) {
+        Ok(read) if read > 0 => Typed::Said(line.trim().to_owned()),
+        Ok(_) | Err(_) => Typed::Closed,
+    }
+}
+
+/// Lines that belong together: each but the last ends with a backslash, or three quotes stand
+/// around them.
+pub(crate) struct Several;
+
+fn is_open(text: &str) -> bool {
+    text.ends_with('\\') || text.matches("\"\"\"").count() % 2 == 1
+}
+
+/// The words without the marks that held them together.
+fn joined(text: &str) -> String {
+    let text = text.trim();
+    let quoted = text.strip_prefix("\"\"\"").and_then(|text| text.strip_suffix("\"\"\""));
+    match quoted {
+        Some(inside) => inside.trim().to_owned(),
+        None => text.replace("\\\n", "\n"),
+    }
+}
+
+impl Validator for Several {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let open = is_open(context.input());
+        Ok(if open { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+/// The commands, completed with the tab key.
+impl Completer for Several {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let start = line.get(..at).unwrap_or_default();
+        let fits = |word: &&&str| start.starts_with('/') && word.starts_with(start);
+        let words = super::command::chat::COMMANDS.iter().map(|(word, _)| word);
+        Ok((0, words.filter(fits).map(|word| (*word).to_owned()).collect()))
+    }
+}
+
+impl Hinter for Several {
+    type Hint = String;
+}
+
+impl Highlighter for Several {}
+
+impl Helper for Several {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_lines_are_one_message() {
+        for (text, open) in [
+            ("one", false),
+            ("one \\", true),
+            ("\"\"\"one\ntwo", true),
+            ("\"\"\"one\ntwo\"\"\"", false),
+        ] {
+            assert_eq!(is_open(text), open, "{text}");
+        }
+        assert_eq!(joined("one \\\ntwo"), "one \ntwo");
+        assert_eq!(joined("\"\"\"\none\ntwo\n\"\"\""), "one\ntwo");
+    }
+}

@@ -1,0 +1,93 @@
+//! Decides that calls are told apart, whatever a compatible server does with its stream.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate_kernel::event::{FaultKind, Finish};
+use toolgate_wire::dialect::Dialect;
+
+use crate::play::streamed;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stream {
+    about: String,
+    /// Pieces of calls, each in an event of its own: index, id, name, arguments.
+    #[serde(default)]
+    pieces: Vec<(Option<u64>, Option<String>, Option<String>, Option<Value>)>,
+    /// Whole events, after the pieces.
+    #[serde(default)]
+    events: Vec<Value>,
+    /// Why it stops; by itself, for its calls.
+    #[serde(default = "calls")]
+    finish: Option<String>,
+    /// Each call as `id name arguments`.
+    #[serde(default)]
+    calls: Vec<String>,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    ends: Option<Finish>,
+    #[serde(default)]
+    fault: Option<FaultKind>,
+}
+
+fn calls() -> Option<String> {
+    Some("tool_calls".to_owned())
+}
+
+impl Stream {
+    fn bytes(&self) -> String {
+        let mut events = Vec::new();
+        for (index, id, name, args) in &self.pieces {
+            let mut call = json!({ "function": {} });
+            let put = |map: &mut Value, key: &str, value: Option<Value>| {
+                if let Some(value) = value {
+                    map[key] = value;
+                }
+            };
+            put(&mut call, "index", index.map(Value::from));
+            put(&mut call, "id", id.clone().map(Value::from));
+            put(&mut call["function"], "name", name.clone().map(Value::from));
+            put(&mut call["function"], "arguments", args.clone());
+            events.push(json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [call] } }] }));
+        }
+        events.extend(self.events.iter().cloned());
+        if let Some(reason) = &self.finish {
+            let end = json!({ "index": 0, "delta": {}, "finish_reason": reason });
+            events.push(json!({ "choices": [end] }));
+        }
+        let mut bytes: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        bytes.push_str("data: [DONE]\n\n");
+        bytes
+    }
+}
+
+#[test]
+fn calls_are_told_apart() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams/chat.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let streams: Vec<Stream> = serde_saphyr::from_str(&text).unwrap();
+    assert!(streams.len() > 20);
+    for stream in streams {
+        let about = &stream.about;
+        let told = streamed(Dialect::Chat, stream.bytes().as_bytes());
+        match (stream.fault, told) {
+            (Some(kind), told) => assert_eq!(told.unwrap_err().kind, kind, "{about}"),
+            (None, told) => {
+                let reply = told.unwrap_or_else(|fault| panic!("{about}: {fault}"));
+                let calls: Vec<String> = reply
+                    .calls
+                    .iter()
+                    .map(|call| {
+                        let id = call.alias.as_deref().unwrap_or("-");
+                        format!("{id} {} {}", call.name, call.args).trim().to_owned()
+                    })
+                    .collect();
+                assert_eq!(calls, stream.calls, "{about}");
+                assert_eq!(reply.text, stream.text, "{about}");
+                let natural = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+                assert_eq!(reply.finish, stream.ends.unwrap_or(natural), "{about}");
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Decides that every dialect says and hears the same: plain, streamed, and cut off anywhere.
+
+#![cfg(test)]
+
+mod case;
+mod chat_streams;
+mod conformance;
+mod listed;
+mod play;
+mod streams;
