@@ -55,6 +55,8 @@ enum Command {
     Check(command::check::Options),
     /// Lists the tools and the phases that grant them.
     Tools(command::tools::Options),
+    /// Says whether each model can be used, and what to do when it cannot.
+    Doctor(command::doctor::Options),
     /// Makes one tool call through the whole gate.
     Call(command::call::Options),
     /// Says what the gate would decide on a call; nothing runs.
@@ -78,6 +80,7 @@ impl Command {
             Self::Call(options) => options.json,
             Self::Sessions(options) => options.json(),
             Self::Verify(options) => options.json,
+            Self::Doctor(options) => options.json,
             Self::Explain(options) => options.json,
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
@@ -99,6 +102,7 @@ fn main() -> std::process::ExitCode {
         Command::Call(options) => command::call::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Doctor(options) => command::doctor::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),
         Command::Completions(options) => command::completions::run(&options),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolgate_kernel::event::{Event, FileChange, IterationClosed, Outcome, Record};
+use toolgate_kernel::event::{Event, FileChange, IterationClosed, Outcome, Record, Usage};
 
 use crate::console::{bold, fit, grouped, say, visible};
 
@@ -16,8 +16,36 @@ pub(crate) struct Summary {
     pub(crate) phases: IndexMap<String, Figures>,
     /// One row per iteration.
     pub(crate) iterations: Vec<IterationClosed>,
+    /// One row per request that was answered.
+    pub(crate) requests: Vec<RequestRow>,
+    /// What each change of phase cost: the first request after it.
+    pub(crate) transitions: Vec<TransitionRow>,
     /// Files that calls wrote and that are still there, in order.
     pub(crate) files: Vec<String>,
+}
+
+/// What one request cost.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct RequestRow {
+    turn: u64,
+    phase: String,
+    input_tokens: u64,
+    /// Of these, read from the provider's cache.
+    cached_tokens: u64,
+    output_tokens: u64,
+}
+
+/// What a change of phase cost.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TransitionRow {
+    from: String,
+    to: String,
+    /// The request that followed.
+    turn: u64,
+    input_tokens: u64,
+    cached_tokens: u64,
+    /// Tokens the provider had to read anew.
+    fresh_tokens: u64,
 }
 
 /// The figures of one phase.
@@ -28,27 +56,40 @@ pub(crate) struct Figures {
     refused: u64,
     failed: u64,
     tokens: u64,
+    cached_tokens: u64,
     took_ms: u64,
+}
+
+/// Where the reading of a log has come to.
+#[derive(Default)]
+struct Course {
+    phase: String,
+    /// The phase before, until a request shows what the change cost.
+    from: Option<String>,
+    files: BTreeMap<String, bool>,
 }
 
 impl Summary {
     /// The figures of a session's records.
     pub(crate) fn of(records: &[Record<Event>]) -> Self {
-        let (mut summary, mut files, mut phase) = (Self::default(), BTreeMap::new(), String::new());
-        records.iter().for_each(|record| summary.take(record, &mut phase, &mut files));
-        summary.files = files.into_iter().filter(|(_, there)| *there).map(|file| file.0).collect();
+        let (mut summary, mut course) = (Self::default(), Course::default());
+        records.iter().for_each(|record| summary.take(record, &mut course));
+        let there = course.files.into_iter().filter(|(_, there)| *there);
+        summary.files = there.map(|file| file.0).collect();
         summary
     }
 
-    fn take(
-        &mut self,
-        record: &Record<Event>,
-        phase: &mut String,
-        files: &mut BTreeMap<String, bool>,
-    ) {
+    fn take(&mut self, record: &Record<Event>, course: &mut Course) {
+        let Course { phase, from, files } = course;
         match &record.event {
             Event::ConfigBound { phase: bound, .. } => *phase = bound.to_string(),
-            Event::PhaseEntered { phase: entered, .. } => *phase = entered.to_string(),
+            Event::PhaseEntered { phase: entered, .. } => {
+                from.get_or_insert_with(|| phase.clone());
+                *phase = entered.to_string();
+            }
+            Event::ModelReplied { turn, usage, .. } => {
+                self.request(*turn, phase, from.take(), usage);
+            }
             Event::CallRefused(_) => {
                 let figures = self.figures(phase);
                 (figures.calls, figures.refused) = (figures.calls + 1, figures.refused + 1);
@@ -73,7 +114,6 @@ impl Summary {
             Event::Opened { .. }
             | Event::IterationOpened { .. }
             | Event::PlanSent { .. }
-            | Event::ModelReplied { .. }
             | Event::ModelFailed { .. }
             | Event::CallReceived { .. }
             | Event::CallAdmitted(_)
@@ -85,6 +125,21 @@ impl Summary {
             | Event::Heard { .. }
             | Event::Ended { .. } => {}
         }
+    }
+
+    fn request(&mut self, turn: u64, phase: &str, from: Option<String>, usage: &Usage) {
+        let (input_tokens, cached_tokens) = (usage.input_tokens, usage.cached_tokens);
+        let figures = self.figures(phase);
+        figures.cached_tokens = figures.cached_tokens.saturating_add(cached_tokens);
+        let (phase, output_tokens) = (phase.to_owned(), usage.output_tokens);
+        if let Some(from) = from {
+            let fresh_tokens = input_tokens.saturating_sub(cached_tokens);
+            let to = phase.clone();
+            let row = TransitionRow { from, to, turn, input_tokens, cached_tokens, fresh_tokens };
+            self.transitions.push(row);
+        }
+        let row = RequestRow { turn, phase, input_tokens, cached_tokens, output_tokens };
+        self.requests.push(row);
     }
 
     fn figures(&mut self, phase: &str) -> &mut Figures {
@@ -112,6 +167,18 @@ impl Summary {
         say("");
         say(&bold(&line(&head.map(str::to_owned))));
         rows.iter().for_each(|row| say(&line(row)));
+        let total = self.total();
+        if total.cached_tokens > 0 {
+            let (cached, tokens) = (grouped(total.cached_tokens), grouped(total.tokens));
+            say(&fit(&format!("  {cached} of {tokens} tokens came from the provider's cache")));
+        }
+        let fresh: u64 = self.transitions.iter().map(|row| row.fresh_tokens).sum();
+        if fresh > 0 {
+            let changes = self.transitions.len();
+            let s = if changes == 1 { "" } else { "s" };
+            let fresh = grouped(fresh);
+            say(&fit(&format!("  {changes} phase change{s} cost {fresh} tokens read anew")));
+        }
         for path in &self.files {
             let words = words.filter(|_| path == "manuscript.md");
             let note = words.map(|words| format!(" ({words} words)")).unwrap_or_default();
@@ -127,6 +194,7 @@ impl Summary {
             total.refused += figures.refused;
             total.failed += figures.failed;
             total.tokens = total.tokens.saturating_add(figures.tokens);
+            total.cached_tokens = total.cached_tokens.saturating_add(figures.cached_tokens);
             total.took_ms = total.took_ms.saturating_add(figures.took_ms);
         }
         total

@@ -33,3 +33,4 @@ pub mod seeded;
 pub mod settings;
 pub mod time;
 pub mod tool;
+pub mod trace;

@@ -54,6 +54,32 @@ pub struct Plan {
     pub fingerprint: Digest,
 }
 
+impl Plan {
+    /// A request of its own, outside every session.
+    pub fn alone(system: &str, input: &str, tools: Vec<Arc<ToolSpec>>) -> Self {
+        Self {
+            turn: 1,
+            iteration: 1,
+            title: input.into(),
+            system: system.into(),
+            input: input.into(),
+            images: Vector::new(),
+            turns: Vector::new(),
+            feedback: Vec::new(),
+            feedback_images: Vec::new(),
+            notes: Vec::new(),
+            every: tools.as_slice().into(),
+            tools,
+            choice: Choice::Auto,
+            result_format: ResultFormat::default(),
+            shape: None,
+            pictures: BTreeMap::new(),
+            tokens_estimated: 0,
+            fingerprint: Digest::of(input.as_bytes()),
+        }
+    }
+}
+
 /// Which tool a request asks for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Choice {

@@ -12,6 +12,7 @@ use toolgate_kernel::event::{Ending, Event, Record, StreamId, Usage};
 use toolgate_kernel::fold::{Session, Stay};
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::trace::{Bodies, events, trace};
 use toolgate_runtime::port::Store;
 
 use super::run::{self, How};
@@ -67,6 +68,17 @@ enum What {
         /// Print one record per line as JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Prints what each request cost and what came of it, one JSON object per line.
+    Trace {
+        /// The session.
+        session: String,
+        /// Print events in the order they happened, in place of one object per request.
+        #[arg(long)]
+        events: bool,
+        /// Print arguments and results too.
+        #[arg(long, conflicts_with = "events")]
+        bodies: bool,
     },
     /// Prints a session's whole log and state as JSON.
     Export {
@@ -149,7 +161,7 @@ impl Options {
         match &self.what {
             What::List { json } | What::Show { json, .. } | What::Replay { json, .. } => *json,
             What::Resume { how, .. } => how.json,
-            What::Export { .. } => true,
+            What::Export { .. } | What::Trace { .. } => true,
         }
     }
 }
@@ -166,9 +178,22 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             What::Show { session, verbose, json } => show(store, session, *verbose, *json).await,
             What::Replay { session, delay, json } => replay(&log, session, *delay, *json).await,
             What::Export { session } => export(store, session).await,
+            What::Trace { session, events, bodies } => {
+                let bodies = if *bodies { Bodies::Shown } else { Bodies::Left };
+                print_trace(store, session, *events, bodies).await
+            }
             What::Resume { .. } => Ok(Exit::Usage),
         }
     })
+}
+
+async fn print_trace(store: &dyn Store, id: &str, as_events: bool, bodies: Bodies) -> Result<Exit> {
+    let read = reading::records(store, &SessionId::parse(id)?).await?;
+    match as_events {
+        true => events(&read.records).iter().for_each(console::json),
+        false => trace(&read.records, bodies).iter().for_each(console::json),
+    }
+    Ok(Exit::Done)
 }
 
 fn glance(session: &Session) -> Glance {

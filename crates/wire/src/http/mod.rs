@@ -148,7 +148,8 @@ impl Server {
 impl Asking<'_> {
     fn request(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
-        *request.method_mut() = Method::POST;
+        // Nothing to say is a question.
+        *request.method_mut() = if self.body.is_empty() { Method::GET } else { Method::POST };
         *request.uri_mut() = self.uri.clone();
         *request.version_mut() = Version::HTTP_11;
         *request.headers_mut() = self.headers.clone();

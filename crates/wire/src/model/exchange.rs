@@ -40,7 +40,7 @@ impl Exchange {
         Ok(Model { seats, turn_ms_max: spec.turn_ms_max, digest })
     }
 
-    fn seat(&self, spec: &ModelSpec) -> Result<Seat, ModelRefusal> {
+    pub(super) fn seat(&self, spec: &ModelSpec) -> Result<Seat, ModelRefusal> {
         spec.patience.check()?;
         if spec.retries.attempts_max == 0 {
             return Err(ModelRefusal::Zero("attempts_max"));

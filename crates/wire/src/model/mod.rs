@@ -3,6 +3,7 @@
 
 mod endpoint;
 mod exchange;
+mod listing;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,0 +1,357 @@
+//! `toolgate doctor`: whether each model can be used, and what to do when it cannot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+use toolgate_kernel::config::{AgentText, Chosen, ChosenModel, PROVIDERS, ProviderName};
+use toolgate_kernel::event::FaultKind;
+use toolgate_kernel::plan::Plan;
+use toolgate_kernel::tool::{SpecDraft, ToolSpec};
+use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply};
+use toolgate_wire::dialect::Dialect;
+use toolgate_wire::http::Patience;
+use toolgate_wire::model::{Exchange, ModelSpec};
+
+use crate::console::{self, hint, paragraph, say, visible};
+use crate::environment::Flags;
+use crate::exit::Exit;
+use crate::model;
+use crate::project::{Place, block_on};
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  toolgate doctor\n  toolgate doctor --model ollama:qwen3 --probe 10"
+)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    settings: Flags,
+    /// Make this many tool calls with each model, and say whether it can be relied on.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    probe: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Probes at most.
+const PROBES_MAX: u32 = 100;
+
+/// Of a hundred calls so many must be right for a model to be relied on.
+const RELIABLE_PERCENT: u32 = 95;
+
+/// Milliseconds a server on this machine gets to say that it is there.
+const LOCAL_MS: u64 = 2_000;
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Report {
+    /// Every model that is configured.
+    models: Vec<Finding>,
+    /// Every known server on this machine.
+    servers: Vec<Server>,
+}
+
+/// What was found of a model.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Finding {
+    /// Its name in the configuration.
+    model: String,
+    /// Whether it answers and calls tools.
+    ok: bool,
+    /// What went wrong, as one word.
+    fault: Option<FaultKind>,
+    /// What was seen, in a sentence.
+    says: String,
+    /// What to do, in a sentence.
+    fix: Option<String>,
+    /// Milliseconds of the first answer.
+    took_ms: u64,
+    /// Calls that were made, and how many were right.
+    probes: u32,
+    right: u32,
+    /// Whether it can be relied on, when enough calls were made to tell.
+    tool_calling_reliable: Option<bool>,
+}
+
+/// A server on this machine.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Server {
+    name: String,
+    address: String,
+    /// The models it has; absent when it is not running.
+    models: Option<Vec<String>>,
+}
+
+pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    ensure!(
+        (1..=PROBES_MAX).contains(&options.probe),
+        "--probe takes a number from 1 to {PROBES_MAX}"
+    );
+    let (_, text) = place.crew_with(&options.settings)?;
+    let exchange = model::exchange()?;
+    let report = block_on(async {
+        let mut models = Vec::new();
+        for name in names(&text) {
+            if !options.json {
+                hint(&format!("Asking {} …", visible(&name)));
+            }
+            models.push(examine(place, &text, &exchange, &name, options.probe).await);
+        }
+        Ok(Report { models, servers: servers(&exchange).await })
+    })?;
+    if options.json {
+        console::json(&report);
+    } else {
+        report.print(options.probe);
+    }
+    let ok = report.models.iter().all(|finding| finding.ok);
+    Ok(if ok { Exit::Done } else { Exit::Failed })
+}
+
+/// The models to look at: those that are declared, and the one of a run.
+fn names(text: &AgentText) -> Vec<String> {
+    let mut names: Vec<String> = text.models.keys().cloned().collect();
+    names.extend(text.settings.model.clone().filter(|name| !text.models.contains_key(name)));
+    names
+}
+
+async fn examine(
+    place: &Place,
+    text: &AgentText,
+    exchange: &Exchange,
+    name: &str,
+    probes: u32,
+) -> Finding {
+    let mut finding = Finding {
+        model: name.to_owned(),
+        ok: false,
+        fault: None,
+        says: String::new(),
+        fix: None,
+        took_ms: 0,
+        probes: 0,
+        right: 0,
+        tool_calling_reliable: None,
+    };
+    let chosen = match text.chosen_by_name(name) {
+        Ok(Chosen::Model(chosen)) => chosen,
+        Ok(Chosen::Script(_) | Chosen::None) => {
+            finding.ok = true;
+            finding.says = "a script plays it; there is nothing to ask".to_owned();
+            return finding;
+        }
+        Err(refusal) => return Finding { says: refusal.to_string(), ..finding },
+    };
+    let built = model::spec(&place.folder, text, &chosen);
+    let built = built.and_then(|spec| Ok(exchange.model(&ModelSpec { fallback: vec![], ..spec })?));
+    let provider = match built {
+        Ok(provider) => provider,
+        Err(error) => return Finding { says: format!("{error:#}"), ..finding },
+    };
+    probe(&provider, &chosen, probes, &mut finding).await;
+    finding
+}
+
+/// Has a model call the probe as often as wanted; a model that cannot be used is asked once.
+async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, finding: &mut Finding) {
+    let Some(tool) = probe_tool() else { return };
+    for at in 0..probes {
+        let (a, b) = (at + 2, at * 7 % 10 + 3);
+        let plan = plan(&tool, a, b);
+        let began = Instant::now();
+        let reply = provider.reply(&plan, &mut Desk::default(), &|_| {}).await;
+        finding.probes += 1;
+        if at == 0 {
+            let took = began.elapsed().as_millis();
+            finding.took_ms = u64::try_from(took).unwrap_or(u64::MAX);
+        }
+        match reply.map(|reply| wrong(&reply, a, b)) {
+            Ok(None) => finding.right += 1,
+            Ok(Some((says, fix))) => {
+                finding.says = says;
+                finding.fix = Some(fix);
+            }
+            Err(fault) => {
+                finding.fault = Some(fault.kind);
+                finding.fix = remedy(&fault, chosen);
+                finding.says = fault.reason;
+                if !fault.kind.passing() || at == 0 {
+                    break;
+                }
+            }
+        }
+    }
+    finding.ok = finding.right > 0 && finding.fault.is_none_or(FaultKind::passing);
+    if finding.right == finding.probes {
+        finding.says = "answers, and calls tools".to_owned();
+    }
+    if probes >= 5 && finding.probes == probes {
+        let reliable = finding.right * 100 >= probes * RELIABLE_PERCENT;
+        finding.tool_calling_reliable = Some(reliable);
+    }
+}
+
+/// The arguments of the probe.
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+fn probe_tool() -> Option<Arc<ToolSpec>> {
+    let draft = SpecDraft::new("add", "Adds two whole numbers.").params::<Add>();
+    draft.build().ok().map(Arc::new)
+}
+
+fn plan(tool: &Arc<ToolSpec>, a: u32, b: u32) -> Plan {
+    let input = format!("What is {a} + {b}? Call the tool `add` with a={a} and b={b}.");
+    Plan::alone("You call tools when you are asked to.", &input, vec![Arc::clone(tool)])
+}
+
+/// What is wrong with a reply to the probe, and what to do about it.
+fn wrong(reply: &Reply, a: u32, b: u32) -> Option<(String, String)> {
+    let Some(call) = reply.calls.first() else {
+        let text: String = visible(&reply.text).chars().take(80).collect();
+        let says = format!("it answers, but calls no tool; it said: {text:?}");
+        let fix = "If it prints calls as text, write `presets: [printed_tool_calls]` for it. If \
+                   its server has a switch for tool calls, turn it on (llama.cpp: --jinja).";
+        return Some((says, fix.to_owned()));
+    };
+    let args: Option<Value> = serde_json::from_str(&call.args).ok();
+    let number = |key: &str| {
+        let value = args.as_ref()?.get(key)?;
+        value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+    };
+    if call.name == "add" && number("a") == Some(u64::from(a)) && number("b") == Some(u64::from(b))
+    {
+        return None;
+    }
+    let shown: String = visible(&call.args).chars().take(80).collect();
+    let says =
+        format!("it called {} with {shown}, which is not what was asked", visible(&call.name));
+    Some((says, "Try the preset `openai_compatible_reliability`, or a larger model.".to_owned()))
+}
+
+/// What to do about a fault, in a sentence.
+fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
+    let known = chosen.provider.known();
+    let address = chosen.text.base_url.as_deref().unwrap_or(known.base_url);
+    let key = known.key_variable.unwrap_or("its key");
+    Some(match fault.kind {
+        FaultKind::Unreachable => {
+            let start = match chosen.provider {
+                ProviderName::Ollama => " Start it with: ollama serve",
+                ProviderName::Lmstudio => " Turn its server on in the developer tab.",
+                ProviderName::Llamacpp => " Start it with: llama-server --jinja -m MODEL.gguf",
+                _ => "",
+            };
+            format!("Nothing answers at {address}. Is the server running, and the address right?{start}")
+        }
+        FaultKind::Unauthorized => format!("The key is not accepted. Look at {key}, or at `api_key`."),
+        FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),
+        FaultKind::NotFound => {
+            format!("The server does not know {:?}. Look at `model`, `base_url` and `api_prefix`.", chosen.text.model)
+        }
+        FaultKind::BadRequest => "The server does not take the request. If it knows no tools, write \
+                                  `capabilities: {tools: false}` for the model."
+            .to_owned(),
+        FaultKind::RateLimited | FaultKind::Overloaded => "Try again later.".to_owned(),
+        FaultKind::TimedOut => "It may still be loading the model. Try again, or raise `reply_ms_max`.".to_owned(),
+        FaultKind::Tls => "The server's certificate is not trusted. Set TOOLGATE_CA_FILE for an authority of your own.".to_owned(),
+        FaultKind::Redirected => "Write the address it sends to as `base_url`.".to_owned(),
+        FaultKind::CutOff | FaultKind::Unreadable | FaultKind::UnknownFinish => {
+            "This is not what the dialect says. Is `provider` right? Try `stream: false`.".to_owned()
+        }
+        FaultKind::TooLarge
+        | FaultKind::Truncated
+        | FaultKind::Filtered
+        | FaultKind::MalformedCall
+        | FaultKind::NoCalls
+        | FaultKind::CircuitOpen
+        | FaultKind::Unusable => return None,
+    })
+}
+
+/// The known servers on this machine, and their models.
+async fn servers(exchange: &Exchange) -> Vec<Server> {
+    let mut found = Vec::new();
+    for known in PROVIDERS.iter().filter(|known| known.base_url.starts_with("http://127.")) {
+        let mut spec = ModelSpec::new(known.name, Dialect::Chat, known.base_url, "any");
+        spec.api_prefix = Some(known.api_prefix.to_owned());
+        spec.turn_ms_max = LOCAL_MS;
+        spec.patience = Patience { request_ms_max: Some(LOCAL_MS), ..Patience::default() };
+        let listed = tokio::time::timeout(Duration::from_millis(LOCAL_MS), exchange.listed(&spec));
+        found.push(Server {
+            name: known.name.to_owned(),
+            address: known.base_url.to_owned(),
+            models: listed.await.ok().and_then(Result::ok),
+        });
+    }
+    found
+}
+
+impl Report {
+    fn print(&self, probes: u32) {
+        if self.models.is_empty() {
+            say("No model is configured; a script plays the demo.");
+        }
+        for finding in &self.models {
+            let mark = console::mark(if finding.ok { '✓' } else { '✗' });
+            let took = console::grouped(finding.took_ms);
+            say(&console::fit(&format!("{mark} {} ({took} ms)", visible(&finding.model))));
+            paragraph(&visible(&finding.says));
+            if let Some(fix) = &finding.fix {
+                paragraph(fix);
+            }
+            if probes > 1 {
+                paragraph(&format!(
+                    "{} of {} tool calls were right.",
+                    finding.right, finding.probes
+                ));
+            }
+            match finding.tool_calling_reliable {
+                Some(true) => paragraph("It can be relied on; write: tool_calling_reliable: true"),
+                Some(false) => paragraph(&format!(
+                    "It cannot be relied on, which takes {RELIABLE_PERCENT} of 100; leave \
+                     tool_calling_reliable out"
+                )),
+                None => {}
+            }
+        }
+        say("");
+        say("On this machine:");
+        for server in &self.servers {
+            let (mark, line) = match &server.models {
+                None => ('·', "not running".to_owned()),
+                Some(models) if models.is_empty() => ('✓', "running, without a model".to_owned()),
+                Some(models) => {
+                    ('✓', models.iter().take(5).map(|m| visible(m)).collect::<Vec<_>>().join(", "))
+                }
+            };
+            say(&console::fit(&format!(
+                "  {} {:<9} {:<23} {line}",
+                console::mark(mark),
+                server.name,
+                server.address
+            )));
+        }
+        let first = self.servers.iter().find_map(|server| {
+            server
+                .models
+                .as_ref()?
+                .first()
+                .map(|model| format!("{}:{}", server.name, visible(model)))
+        });
+        if let Some(model) = first {
+            say("");
+            say(&format!("Use one of them: toolgate run --model {model} \"…\""));
+        }
+    }
+}

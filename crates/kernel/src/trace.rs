@@ -1,0 +1,361 @@
+//! Decides what a trace tells of a session: each request with figures and codes, and no bodies
+//! unless they are asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::envelope::{Code, Envelope};
+use crate::event::{Asked, Attempt, Event, FaultKind, Finish, NoteKind, RawCall, Record, Usage};
+use crate::names::CallId;
+use crate::time::Timestamp;
+
+/// Characters of a reply's words that a trace shows when its calls are what counts.
+const SAMPLE_CHARS: usize = 200;
+
+/// What is left out of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bodies {
+    /// Arguments and results.
+    Left,
+    /// Nothing.
+    Shown,
+}
+
+/// One request and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Entry {
+    /// The turn.
+    pub turn: u64,
+    /// What was asked.
+    pub request: Request,
+    /// What came back; absent when nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_summary: Option<Response>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// Tries that failed before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// The calls of the reply.
+    pub tool_calls: Vec<Call>,
+    /// What became of them.
+    pub tool_results: Vec<Told>,
+    /// Milliseconds from the request to the reply.
+    pub elapsed_ms: u64,
+    #[serde(skip)]
+    sent_at: Timestamp,
+}
+
+/// A request in figures.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Request {
+    /// The model.
+    pub model: String,
+    /// Messages in it, the system prompt too.
+    pub messages_count: u64,
+    /// Tools in it.
+    pub tools_count: usize,
+    /// How tools were asked for, and the transforms in force.
+    #[serde(flatten)]
+    pub asked: Option<Arc<Asked>>,
+}
+
+/// A reply in figures.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Response {
+    /// Whether it wants calls made.
+    pub has_tool_calls: bool,
+    /// How many.
+    pub tool_calls_count: usize,
+    /// How many were answered and not run, because there were too many.
+    pub ignored_tool_calls_count: usize,
+    /// Why it stopped.
+    pub finish_reason: Finish,
+    /// What it cost.
+    pub usage: Usage,
+    /// Bytes of its words.
+    pub assistant_content_bytes: usize,
+    /// The beginning of its words, when it also made calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assistant_content_sample: Option<String>,
+    /// What was mended in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<String>,
+}
+
+/// Why there is no reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Failure {
+    /// The kind.
+    pub fault: FaultKind,
+    /// In words.
+    pub message: String,
+}
+
+/// A call in figures.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// The tool, as it was named.
+    pub name: String,
+    /// Bytes of its arguments.
+    pub arguments_bytes: usize,
+    /// The arguments, when they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+}
+
+/// A result in figures.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Told {
+    /// The call.
+    pub id: CallId,
+    /// The tool.
+    pub name: String,
+    /// Whether it worked.
+    pub ok: bool,
+    /// What went wrong.
+    pub error_codes: Vec<Code>,
+    /// Bytes the model was told.
+    pub output_bytes: usize,
+    /// The result, when it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Arc<Envelope>>,
+}
+
+/// The trace of a session's records.
+pub fn trace(records: &[Record<Event>], bodies: Bodies) -> Vec<Entry> {
+    let mut tracing = Tracing { entries: Vec::new(), asked: None, owners: BTreeMap::new(), bodies };
+    records.iter().for_each(|record| tracing.take(record));
+    tracing.entries
+}
+
+struct Tracing {
+    entries: Vec<Entry>,
+    asked: Option<Arc<Asked>>,
+    /// The entry of each call of a model.
+    owners: BTreeMap<CallId, usize>,
+    bodies: Bodies,
+}
+
+impl Tracing {
+    fn take(&mut self, record: &Record<Event>) {
+        if let Event::PlanSent { turn, model, tools, messages, asked, .. } = &record.event {
+            if asked.is_some() {
+                self.asked.clone_from(asked);
+            }
+            let request = Request {
+                model: model.clone(),
+                messages_count: *messages,
+                tools_count: tools.len(),
+                asked: self.asked.clone(),
+            };
+            self.entries.push(Entry {
+                turn: *turn,
+                request,
+                response_summary: None,
+                error: None,
+                attempts: Vec::new(),
+                tool_calls: Vec::new(),
+                tool_results: Vec::new(),
+                elapsed_ms: 0,
+                sent_at: record.at,
+            });
+        } else if let Event::CallRefused(refused) = &record.event {
+            self.told(refused.call, &refused.envelope);
+        } else if let Event::CallSettled(settled) = &record.event {
+            self.told(settled.call, &settled.envelope);
+        } else {
+            self.replied(record);
+        }
+    }
+
+    fn replied(&mut self, record: &Record<Event>) {
+        let at = self.entries.len().saturating_sub(1);
+        let Some(entry) = self.entries.last_mut() else { return };
+        if let Event::ModelFailed { reason, fault, attempts, .. } = &record.event {
+            entry.elapsed_ms = record.at.ms_since(entry.sent_at);
+            entry.error = Some(Failure { fault: *fault, message: reason.clone() });
+            entry.attempts.clone_from(attempts);
+        } else if let Event::ModelReplied {
+            text, calls, finish, usage, repairs, attempts, ..
+        } = &record.event
+        {
+            entry.elapsed_ms = record.at.ms_since(entry.sent_at);
+            entry.attempts.clone_from(attempts);
+            let beside = !calls.is_empty() && !text.trim().is_empty();
+            entry.response_summary = Some(Response {
+                has_tool_calls: !calls.is_empty(),
+                tool_calls_count: calls.len(),
+                ignored_tool_calls_count: 0,
+                finish_reason: *finish,
+                usage: *usage,
+                assistant_content_bytes: text.len(),
+                assistant_content_sample: beside
+                    .then(|| text.trim().chars().take(SAMPLE_CHARS).collect()),
+                repairs: repairs.clone(),
+            });
+            let bodies = self.bodies;
+            entry.tool_calls = calls.iter().map(|call| Call::of(call, bodies)).collect();
+            self.owners.extend(calls.iter().map(|call| (call.id, at)));
+        }
+    }
+
+    fn told(&mut self, call: CallId, envelope: &Arc<Envelope>) {
+        let owner = self.owners.get(&call).and_then(|at| self.entries.get_mut(*at));
+        let Some(entry) = owner else { return };
+        if envelope.code() == Some(&Code::CALLS_OVER_LIMIT)
+            && let Some(response) = &mut entry.response_summary
+        {
+            response.ignored_tool_calls_count += 1;
+        }
+        entry.tool_results.push(Told {
+            id: call,
+            name: envelope.tool.clone(),
+            ok: envelope.ok,
+            error_codes: envelope.errors.iter().map(|trouble| trouble.code.clone()).collect(),
+            output_bytes: envelope.to_json().len(),
+            result: (self.bodies == Bodies::Shown).then(|| Arc::clone(envelope)),
+        });
+    }
+}
+
+impl Call {
+    fn of(call: &RawCall, bodies: Bodies) -> Self {
+        Self {
+            id: call.id,
+            name: call.name.chars().take(80).collect(),
+            arguments_bytes: call.args.len(),
+            arguments: (bodies == Bodies::Shown).then(|| call.args.clone()),
+        }
+    }
+}
+
+/// The same as a list of events in the order in which they happened: `llm_request_start`,
+/// `llm_request_retry`, `llm_request_error`, `llm_request_end`, `tool_call_start`, `tool_call_end`,
+/// `fix_empty_final` and `final`.
+pub fn events(records: &[Record<Event>]) -> Vec<Value> {
+    let entries = trace(records, Bodies::Left);
+    let mut telling = Telling {
+        entries: entries.iter().map(|entry| (entry.turn, entry)).collect(),
+        open: BTreeMap::new(),
+        told: Vec::new(),
+        called: false,
+        succeeded: false,
+    };
+    records.iter().for_each(|record| telling.take(record));
+    telling.told
+}
+
+struct Telling<'a> {
+    entries: BTreeMap<u64, &'a Entry>,
+    /// Calls that have begun, with when.
+    open: BTreeMap<CallId, Timestamp>,
+    told: Vec<Value>,
+    called: bool,
+    succeeded: bool,
+}
+
+impl Telling<'_> {
+    fn take(&mut self, record: &Record<Event>) {
+        match &record.event {
+            Event::PlanSent { turn, notes, tools, .. } => {
+                if notes.iter().any(|note| note.about == NoteKind::Finish) {
+                    self.told.push(json!({ "event": "fix_empty_final", "turn": turn }));
+                }
+                let request = self.entries.get(turn).map(|entry| &entry.request);
+                self.told.push(json!({
+                    "event": "llm_request_start", "turn": turn, "tools_enabled": !tools.is_empty(),
+                    "request": request,
+                }));
+            }
+            Event::ModelFailed { turn, reason, fault, attempts, .. } => {
+                retries(*turn, attempts, &mut self.told);
+                let elapsed = self.entries.get(turn).map(|entry| entry.elapsed_ms);
+                self.told.push(json!({
+                    "event": "llm_request_error", "turn": turn, "error_class": fault,
+                    "message": reason, "elapsed_ms": elapsed,
+                }));
+            }
+            Event::ModelReplied { turn, calls, attempts, .. } => {
+                retries(*turn, attempts, &mut self.told);
+                let entry = self.entries.get(turn);
+                self.told.push(json!({
+                    "event": "llm_request_end", "turn": turn,
+                    "elapsed_ms": entry.map(|entry| entry.elapsed_ms),
+                    "response": entry.and_then(|entry| entry.response_summary.as_ref()),
+                    "tool_calls": entry.map(|entry| &entry.tool_calls),
+                }));
+                calls.iter().for_each(|call| self.began(call, record.at));
+            }
+            Event::CallRefused(refused) => self.ended(refused.call, record.at, &refused.envelope),
+            Event::CallSettled(settled) => self.ended(settled.call, record.at, &settled.envelope),
+            Event::Ended { ending, .. } => self.told.push(json!({
+                "event": "final", "ending": ending, "any_tool_calls_seen": self.called,
+                "any_tool_success_seen": self.succeeded,
+            })),
+            Event::Opened { .. }
+            | Event::ConfigBound { .. }
+            | Event::IterationOpened { .. }
+            | Event::IterationClosed(_)
+            | Event::CallReceived { .. }
+            | Event::CallAdmitted(_)
+            | Event::CallAsked { .. }
+            | Event::CallStarted { .. }
+            | Event::FileConflicted { .. }
+            | Event::StateChanged { .. }
+            | Event::PhaseEntered { .. }
+            | Event::Answered { .. }
+            | Event::Heard { .. } => {}
+        }
+    }
+
+    fn began(&mut self, call: &RawCall, at: Timestamp) {
+        self.called = true;
+        self.open.insert(call.id, at);
+        self.told.push(json!({
+            "event": "tool_call_start", "tool_call_id": call.id,
+            "name": call.name.chars().take(80).collect::<String>(),
+            "arguments_bytes": call.args.len(), "parse_status": parse_status(&call.args),
+        }));
+    }
+
+    fn ended(&mut self, call: CallId, at: Timestamp, envelope: &Envelope) {
+        // A call of somebody else is no part of the loop.
+        let Some(began) = self.open.remove(&call) else { return };
+        self.succeeded |= envelope.ok;
+        let codes: Vec<&Code> = envelope.errors.iter().map(|trouble| &trouble.code).collect();
+        self.told.push(json!({
+            "event": "tool_call_end", "tool_call_id": call, "name": envelope.tool,
+            "ok": envelope.ok, "elapsed_ms": at.ms_since(began),
+            "output_bytes": envelope.to_json().len(),
+            "output_replaced": envelope.code() == Some(&Code::TOOL_OUTPUT_TOO_LARGE),
+            "error_codes": codes,
+        }));
+    }
+}
+
+fn retries(turn: u64, attempts: &[Attempt], told: &mut Vec<Value>) {
+    for attempt in attempts {
+        told.push(json!({
+            "event": "llm_request_retry", "turn": turn, "error_class": attempt.fault,
+            "status": attempt.status, "message": attempt.reason, "waited_ms": attempt.waited_ms,
+        }));
+    }
+}
+
+/// Whether the arguments are one JSON object as they stand.
+fn parse_status(args: &str) -> &'static str {
+    match serde_json::from_str::<Value>(args) {
+        _ if args.trim().is_empty() => "blank",
+        Ok(Value::Object(_)) => "ok",
+        Ok(_) => "not_object",
+        Err(_) => "invalid_json",
+    }
+}
