@@ -171,16 +171,23 @@ fn look_up(place: &Path, secret: &Secret) -> Result<String> {
 
 fn options(model: &ChosenModel) -> Result<Options> {
     let text = &model.text;
+    let mut request_overrides = model.calling.request_overrides.clone();
+    // It is sent only beside tools, and only where the provider knows it.
+    let parallel_tool_calls =
+        request_overrides.get("parallel_tool_calls").and_then(serde_json::Value::as_bool);
+    if parallel_tool_calls.is_some() {
+        request_overrides.shift_remove("parallel_tool_calls");
+    }
     let can = text.capabilities.or(model.provider.capabilities(&text.model));
     let yes = |flag: Option<bool>| flag.unwrap_or(false);
     Ok(Options {
         model: text.model.clone(),
         sampling: text.options.clone(),
-        request_overrides: model.calling.request_overrides.clone(),
+        request_overrides,
         stream: text.stream.unwrap_or(true),
         output_tokens_max: text.max_output_tokens,
         preserve_cache: text.cache == Some(CacheText::Preserve),
-        parallel_tool_calls: None,
+        parallel_tool_calls,
         capabilities: Capabilities {
             tools: yes(can.tools),
             images: yes(can.images),

@@ -360,20 +360,9 @@ impl Seat {
 
     /// What an answer says, mended, if it can be used.
     fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
-        let (transforms, tools) = (&self.options.transforms, turning.plan.tools.as_slice());
-        let mut repairs = Vec::new();
-        if self.dialect == Dialect::Chat
-            && let Some(message) = body.pointer_mut("/choices/0/message")
-            && let Some(message) = message.as_object_mut()
-        {
-            repairs = transforms.response(message, tools);
-        }
-        let mut reply = self.dialect.decode(&body).map_err(|fault| self.wire(fault, ""))?;
-        if self.dialect != Dialect::Chat {
-            transforms.reply(&mut reply, tools);
-        }
-        repairs.extend(transforms.calls(&mut reply.calls, tools));
-        reply.repairs.extend(repairs);
+        let (transforms, tools) = (&self.options.transforms, &turning.plan.tools);
+        let reply = transforms.read(self.dialect, &mut body, tools);
+        let reply = reply.map_err(|fault| self.wire(fault, ""))?;
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";

@@ -50,6 +50,11 @@ impl<'a> From<&'a Vec<Arc<ToolSpec>>> for Granted<'a> {
 }
 
 impl Granted<'_> {
+    /// Whether no tool is granted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
     /// Whether a name or a declared alias is written exactly so.
     pub(super) fn has_exactly(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.is(name))

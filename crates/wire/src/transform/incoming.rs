@@ -77,13 +77,14 @@ fn arguments_to_text(message: &mut Map<String, Value>) -> Option<&'static str> {
     mended.then_some("arguments that came as JSON were written as text")
 }
 
-/// Takes calls out of the words, unless there are calls already.
+/// Takes calls out of the words, unless there are calls already or no tool is granted.
 fn take_printed(
     transform: Transform,
     message: &mut Map<String, Value>,
     granted: &Granted<'_>,
 ) -> Vec<String> {
-    if has_entries(message.get("tool_calls")) || legacy_name(message).is_some() {
+    let has_calls = has_entries(message.get("tool_calls")) || legacy_name(message).is_some();
+    if has_calls || granted.is_empty() {
         return Vec::new();
     }
     let salvaged = message.get("content").and_then(Value::as_str);

@@ -19,6 +19,8 @@ use toolgate_kernel::config::{Reach, ToolCallingText, Transform, TransformKind, 
 use toolgate_kernel::event::Finish;
 use toolgate_runtime::port::{Reply, ReplyCall};
 
+use crate::dialect::{Dialect, WireFault};
+
 pub use granted::Granted;
 
 /// The transforms of a model, each kind in its order.
@@ -106,6 +108,35 @@ impl Transforms {
         self.tool.iter().for_each(|transform| outgoing::tools(*transform, tools));
     }
 
+    /// What a whole answer says, mended before it is read and after.
+    pub fn read<'a>(
+        &self,
+        dialect: Dialect,
+        body: &mut Value,
+        granted: impl Into<Granted<'a>>,
+    ) -> Result<Reply, WireFault> {
+        let granted = granted.into();
+        let mut repairs = Vec::new();
+        let chat = dialect == Dialect::Chat;
+        if let Some(choice) = body.pointer_mut("/choices/0").filter(|_| chat) {
+            // What was cut off may be a call that is not whole, so its words stay words.
+            let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+            let cut = matches!(reason, "length" | "max_tokens" | "model_length");
+            let message = choice.get_mut("message").and_then(Value::as_object_mut);
+            if let Some(message) = message.filter(|_| !cut) {
+                repairs = self.response(message, granted.clone());
+            }
+        }
+        let mut reply = dialect.decode(body)?;
+        reply.repairs.extend(repairs);
+        if !chat {
+            self.reply(&mut reply, granted.clone());
+        }
+        let repairs = self.calls(&mut reply.calls, granted);
+        reply.repairs.extend(repairs);
+        Ok(reply)
+    }
+
     /// Mends a message of OpenAI chat completions (`choices[0].message`) before it is read, and
     /// says in words what was mended.
     pub fn response<'a>(
@@ -122,13 +153,17 @@ impl Transforms {
     }
 
     /// Takes calls that were printed as text out of a reply of any other dialect. A reply with
-    /// calls of its own, or one that was cut off, stays as it is.
+    /// calls of its own, or one that was cut off, stays as it is; so does one where no tool is
+    /// granted.
     pub fn reply<'a>(&self, reply: &mut Reply, granted: impl Into<Granted<'a>>) {
         let whole = matches!(reply.finish, Finish::Stop | Finish::Calls);
         if self.response.is_empty() || !whole || !reply.calls.is_empty() {
             return;
         }
         let granted = granted.into();
+        if granted.is_empty() {
+            return;
+        }
         for transform in &self.response {
             let Some(salvaged) = printed::salvage(*transform, &reply.text, &granted) else {
                 continue;

@@ -106,7 +106,7 @@ fn all_forms() -> Transforms {
 #[test]
 fn calls_of_their_own_and_cut_replies_leave_the_words_alone() {
     let text = "<tool_call>{\"name\":\"a\",\"arguments\":{}}</tool_call>";
-    let names: Vec<ToolName> = Vec::new();
+    let names = vec![ToolName::parse("a").unwrap()];
     let own =
         json!([{"id": "x", "type": "function", "function": {"name": "b", "arguments": "{}"}}]);
     for (key, value) in [
@@ -267,4 +267,36 @@ proptest! {
             printed::salvage(form, &text, &Granted::default());
         }
     }
+}
+
+/// From the whole answer to the reply, in a dialect that is mended before it is read and in one
+/// that is mended after.
+#[test]
+fn a_whole_answer_is_mended_and_read() {
+    use crate::dialect::Dialect;
+    let text = "Now.\n<tool_call>{\"name\":\"Read-File\",\"arguments\":{}}</tool_call>";
+    let names = [
+        (TransformKind::Response, Transform::PrintedHermes.name()),
+        (TransformKind::Call, Transform::NormalizeNames.name()),
+    ];
+    let transforms = Transforms::parse(names).unwrap();
+    let granted = vec![ToolName::parse("read_file").unwrap()];
+    let chat = |reason: &str| {
+        let message = json!({"role": "assistant", "content": text});
+        json!({"choices": [{"index": 0, "message": message, "finish_reason": reason}]})
+    };
+    let anthropic = json!({"type": "message", "role": "assistant", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": text}], "usage": {}});
+    for (dialect, body) in [(Dialect::Chat, chat("stop")), (Dialect::Anthropic, anthropic)] {
+        let reply = transforms.read(dialect, &mut body.clone(), &granted).unwrap();
+        assert_eq!((&*reply.text, reply.finish), ("Now.", Finish::Calls), "{dialect:?}");
+        assert_eq!(reply.calls[0].name, "read_file", "{dialect:?}");
+        assert_eq!(reply.repairs.len(), 2, "{dialect:?}: {:?}", reply.repairs);
+        // Where no tool is granted, words are words.
+        let none: Vec<ToolName> = Vec::new();
+        let reply = transforms.read(dialect, &mut body.clone(), &none).unwrap();
+        assert_eq!((&*reply.text, reply.calls.len()), (text, 0), "{dialect:?}");
+    }
+    let reply = transforms.read(Dialect::Chat, &mut chat("length"), &granted).unwrap();
+    assert_eq!((&*reply.text, reply.finish), (text, Finish::Length));
 }
