@@ -47,7 +47,8 @@ pub(crate) fn provider(
         Chosen::Script(file) => {
             let own: Arc<dyn Provider> = Arc::new(script(&file)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
-            let directing = Directing::new(Arc::clone(&own), own, directives.build()?);
+            let directing =
+                Directing::new(Arc::clone(&own), own, directives.build()?, Arc::new(SystemClock));
             Ok((Arc::new(directing), Played::AsAsked))
         }
         Chosen::Model(model) => {
@@ -56,7 +57,7 @@ pub(crate) fn provider(
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
             spec.options.request_overrides.extend(directives.request_overrides.clone());
             let formed = Arc::new(exchange.model(&spec)?);
-            let directing = Directing::new(own, formed, directives.build()?);
+            let directing = Directing::new(own, formed, directives.build()?, Arc::new(SystemClock));
             Ok((Arc::new(directing), Played::AsAsked))
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use tokio::time::Instant;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
     Ask, Directed, Directives, Envelope, Ladder, Means, Mode, Next, Outcome, parse, patch_ops,
@@ -14,7 +13,7 @@ use toolgate_kernel::directive::{
 use toolgate_kernel::event::{FaultKind, Finish, Note, NoteKind, Usage};
 use toolgate_kernel::plan::Plan;
 
-use crate::port::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
+use crate::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 
 /// The tool through which changes of the draft reach state, past the gate like every call.
 const PATCH_TOOL: &str = "state_patch";
@@ -26,6 +25,7 @@ pub struct Directing {
     /// Answers in a form.
     formed: Arc<dyn Provider>,
     directives: Arc<Directives>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Directing {
@@ -35,8 +35,9 @@ impl Directing {
         inner: Arc<dyn Provider>,
         formed: Arc<dyn Provider>,
         directives: Directives,
+        clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { inner, formed, directives: Arc::new(directives) }
+        Self { inner, formed, directives: Arc::new(directives), clock }
     }
 
     async fn turn(
@@ -102,9 +103,9 @@ impl Directing {
                 }
             };
             let asked = shaped(plan, *ask);
-            let began = Instant::now();
+            let began = self.clock.now();
             let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
-            let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let elapsed_ms = self.clock.now().ms_since(began);
             let outcome = match &reply {
                 Ok(reply) => {
                     usage = usage.plus(&reply.usage);

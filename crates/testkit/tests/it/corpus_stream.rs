@@ -154,9 +154,9 @@ async fn played(case: &Case, bench: &Bench, staged: &Staged, session: &str) -> (
 }
 
 fn outcome(case: &Case, bench: &Bench, halt: &Halt, effects: usize) -> Outcome {
-    let failed = bench.events().into_iter().find_map(|event| match event {
-        Event::ModelFailed { fault, reason, .. } => Some((fault, reason)),
-        _ => None,
+    let failed = bench.events().into_iter().find_map(|event| {
+        let Event::ModelFailed { fault, reason, .. } = event else { return None };
+        Some((fault, reason))
     });
     if let Some((kind, reason)) = failed {
         assert_eq!(effects, 0, "nothing of a failed turn runs");
