@@ -28,10 +28,10 @@ fuzz_target!(|data: &[u8]| {
     let names: Vec<&str> = AGENT.toolset.entries().iter().map(|e| e.spec.name.as_str()).collect();
     let tool = names[usize::from(*choice) % names.len()];
     let Some(first) = gate(tool, text) else { return };
-    let written = Value::Object(first.0.args().clone()).to_string();
+    let written = Value::Object(first.0.args_tree().clone()).to_string();
     // What came out of the gate goes through it again, and nothing is left to change.
     let second = gate(tool, &written).unwrap_or_else(|| panic!("refused its own form: {written}"));
-    assert_eq!(first.0.args(), second.0.args(), "{written}");
+    assert_eq!(first.0.args_tree(), second.0.args_tree(), "{written}");
     assert_eq!(first.0.args_hash(), second.0.args_hash(), "{written}");
     assert_eq!(first.0.keys(), second.0.keys(), "{written}");
     assert!(second.0.warnings().is_empty(), "{written}: {:?}", second.0.warnings());
@@ -100,7 +100,8 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
         program: "fuzz".to_owned(),
         phase: PhaseName::parse("main").unwrap(),
     };
-    session.apply(&record(1, Event::Opened { session: id, title: String::new() }));
+    let (title, images) = (String::new(), Vec::new());
+    session.apply(&record(1, Event::Opened { session: id, title, images, chat: false }));
     session.apply(&record(2, bound));
     session
 });
@@ -181,7 +182,7 @@ fn paths() -> SpecDraft {
         .argument_alias("from", "path")
         .touches(|args| {
             let key = |name: &str| {
-                let path = args.get(name).and_then(Value::as_str);
+                let path = args.text(name);
                 path.map(|path| Key::parse(&format!("file:{path}"))).transpose()
             };
             let from = key("from")?.map(|key| (Access::Read, key));

@@ -147,7 +147,7 @@ pub(crate) fn crew(rules: u32) -> Result<Crew> {
                 .effect(Effect::Staged)
                 .path_argument("path", None)
                 .touches(|args| {
-                    let path = args.get("path").and_then(|path| path.as_str()).unwrap_or_default();
+                    let path = args.text("path").unwrap_or_default();
                     Ok(vec![(Access::Write, Key::parse(&format!("doc:{path}"))?)])
                 }),
             |_, p: Apply| Ok(Output::message(p.edits.len().to_string())),
@@ -155,14 +155,14 @@ pub(crate) fn crew(rules: u32) -> Result<Crew> {
     ];
     let pack = Pack::new(Section::new(SectionName::parse("bench")?), tools);
     let mut draft = AgentDraft::new("bench", vec![pack.section.clone()]);
-    draft.policies = policies(rules)?;
+    draft.policies = policies(&["add", "apply"], rules)?;
     Ok(Crew::new(Arc::new(Agent::build(draft)?), Toolbox::of(&[pack])))
 }
 
 /// The three built-in policies, and as many CEL rules as asked for.
-fn policies(rules: u32) -> Result<Vec<Arc<dyn Policy>>> {
+pub(crate) fn policies(names: &[&str], rules: u32) -> Result<Vec<Arc<dyn Policy>>> {
     let tools = || -> Result<BTreeSet<ToolName>> {
-        Ok(BTreeSet::from([ToolName::parse("add")?, ToolName::parse("apply")?]))
+        Ok(names.iter().map(|name| ToolName::parse(name)).collect::<Result<_, _>>()?)
     };
     let sequential = PolicyName::parse("sequential_dependency")?;
     let read = PolicyName::parse("read_before_write")?;

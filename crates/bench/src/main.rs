@@ -4,8 +4,10 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 mod dispatch;
+mod loops;
 mod manuscript;
 mod meter;
+mod park;
 mod snapshot;
 mod store;
 
@@ -25,6 +27,10 @@ struct Options {
 enum What {
     /// One governed call: JSON text in; parsed, judged, run, chained, signed; result out.
     Dispatch(dispatch::Options),
+    /// Whole runs against the model server at `PERF_URL`, as `bench/` asks for them.
+    Loop,
+    /// Runs that wait for their model: memory of each.
+    Park(park::Options),
     /// A novel of 300,000 words on disk: reading, searching, replacing, starting.
     Manuscript(manuscript::Options),
     /// One snapshot of session and project, at growing sizes.
@@ -36,6 +42,8 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match Options::parse().what {
         What::Dispatch(options) => dispatch::run(&options),
+        What::Loop => loops::run(),
+        What::Park(options) => park::run(&options),
         What::Manuscript(options) => manuscript::run(&options),
         What::Snapshot => snapshot::run(),
         What::Store(options) => store::run(&options),

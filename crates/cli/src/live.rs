@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     CallRefused, Closing, Event, IterationClosed, Outcome, ProjectEvent, RawCall, Record, Said,
@@ -156,7 +157,7 @@ impl Live {
                 }
             }
             Event::IterationClosed(closed) => state.closed(closed),
-            Event::ModelReplied { text, calls, usage, .. } => {
+            Event::ModelReplied { text, calls, usage, directed, repairs, .. } => {
                 state.tokens = state.tokens.saturating_add(usage.input_tokens);
                 state.tokens = state.tokens.saturating_add(usage.output_tokens);
                 if !state.streamed && !text.is_empty() {
@@ -165,6 +166,8 @@ impl Live {
                 state.streamed = false;
                 state.written.clear();
                 state.newline();
+                repairs.iter().for_each(|mended| state.mended(mended));
+                directed.iter().for_each(|directed| state.directed(directed));
                 state.written.extend(calls.iter().map(|call| (call.id, call.as_ref().clone())));
             }
             Event::ModelFailed { reason, .. } => {
@@ -312,6 +315,27 @@ impl State {
         let rest = columns().saturating_sub(width(&title) + width(&iteration) + 4);
         say("");
         say(&fit(&format!("{}{} {iteration} ━━", bold(&title), "━".repeat(rest))));
+    }
+
+    /// What was mended in a reply.
+    fn mended(&mut self, mended: &str) {
+        self.line(&fit(&dim(&format!("  ~ {}", visible(mended)))));
+    }
+
+    /// The directives of a reply, and what was dropped.
+    fn directed(&mut self, directed: &Directed) {
+        for Directive { kind, payload } in &directed.directives {
+            let payload = Value::Object(payload.clone()).to_string();
+            self.line(&fit(&format!("  ◆ {} {}", visible(kind), visible(&payload))));
+        }
+        for warning in &directed.warnings {
+            self.line(&fit(&dim(&format!("  ~ {}: {}", warning.code, visible(&warning.message)))));
+        }
+        if !directed.ok {
+            let code = directed.tried.last().and_then(|tried| tried.code.as_deref());
+            let code = code.unwrap_or("no form was possible");
+            self.line(&fit(&dim(&format!("  ~ no directives could be read ({code})"))));
+        }
     }
 
     fn closed(&mut self, closed: &IterationClosed) {

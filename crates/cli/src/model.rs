@@ -9,6 +9,7 @@ use toolgate_kernel::config::{
     AgentText, CacheText, Chosen, ChosenModel, Known, Secret, SecretPart, Speech,
 };
 use toolgate_kernel::limits::Limits;
+use toolgate_runtime::Directing;
 use toolgate_runtime::port::Provider;
 use toolgate_wire::dialect::{Capabilities, Dialect, Options};
 use toolgate_wire::http::{Patience, Plain};
@@ -43,10 +44,21 @@ pub(crate) fn provider(
 ) -> Result<(Arc<dyn Provider>, Played)> {
     match text.chosen()? {
         Chosen::None => Ok((Arc::new(demo(agent)?), Played::ByTheDemo)),
-        Chosen::Script(file) => Ok((Arc::new(script(&file)?), Played::AsAsked)),
+        Chosen::Script(file) => {
+            let own: Arc<dyn Provider> = Arc::new(script(&file)?);
+            let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
+            let directing =
+                Directing::new(Arc::clone(&own), own, directives.build()?, Arc::new(SystemClock));
+            Ok((Arc::new(directing), Played::AsAsked))
+        }
         Chosen::Model(model) => {
-            let spec = spec(place, text, &model)?;
-            Ok((Arc::new(exchange()?.model(&spec)?), Played::AsAsked))
+            let (exchange, mut spec) = (exchange()?, spec(place, text, &model)?);
+            let own: Arc<dyn Provider> = Arc::new(exchange.model(&spec)?);
+            let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
+            spec.options.request_overrides.extend(directives.request_overrides.clone());
+            let formed = Arc::new(exchange.model(&spec)?);
+            let directing = Directing::new(own, formed, directives.build()?, Arc::new(SystemClock));
+            Ok((Arc::new(directing), Played::AsAsked))
         }
     }
 }

@@ -28,6 +28,9 @@ const RESERVED: &[&str] = &["toolgate.yaml", "toolgate.yml", ".toolgate"];
 /// With a mount point an absolute path must lie under it, component by component; without one a
 /// leading slash means the project folder itself.
 pub fn project_path(given: &str, mount: Option<&str>) -> Result<String, PathRefusal> {
+    if is_plain(given) {
+        return Ok(given.to_owned());
+    }
     if let Some(bad) = given.chars().find(|c| deceptive(*c)) {
         return Err(PathRefusal::Deceptive(u32::from(bad)));
     }
@@ -59,6 +62,17 @@ pub fn project_path(given: &str, mount: Option<&str>) -> Result<String, PathRefu
     Ok(path)
 }
 
+/// Whether a path is in its one form at a glance: common characters, and nothing to resolve.
+pub(crate) fn is_plain(given: &str) -> bool {
+    let common = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let named = |part: &[u8]| part.iter().any(|byte| *byte != b'.') && part.iter().all(common);
+    let reserved =
+        |name: &&str| given.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    given.len() <= PATH_BYTES_MAX
+        && given.as_bytes().split(|byte| *byte == b'/').all(named)
+        && !RESERVED.iter().any(reserved)
+}
+
 /// Characters that make a name look like another one.
 fn deceptive(c: char) -> bool {
     c.is_control()
@@ -70,6 +84,19 @@ fn deceptive(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_plain_is_the_form_itself() {
+        for path in ["a", "src/main.rs", "notes/.a/b-c_d.md", "..a", "toolgate"] {
+            assert!(is_plain(path), "{path}");
+        }
+        for path in
+            ["", "/a", "a/", "a//b", ".", "a/..", "a\\b", "c:d", "é", "a b", "ToolGate.yaml/x"]
+        {
+            assert!(!is_plain(path), "{path}");
+        }
+        assert!(!is_plain(&"a".repeat(401)));
+    }
 
     #[test]
     fn one_file_has_one_path() {

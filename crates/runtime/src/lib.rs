@@ -34,6 +34,7 @@
 
 mod checkpoint;
 pub mod crash;
+mod directing;
 pub mod drive;
 mod execute;
 mod explain;
@@ -47,6 +48,7 @@ pub mod transaction;
 pub mod verify;
 mod versions;
 
+pub use directing::Directing;
 pub use drive::{Crew, DriveFault, Driver, Halt, OpenFault, Start};
 pub use execute::Cancel;
 pub use memory::MemoryStore;

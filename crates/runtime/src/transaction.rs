@@ -145,13 +145,15 @@ impl Transaction {
 
     /// The arguments as the tool's own type.
     pub fn params<P: DeserializeOwned>(&self) -> Result<P, Fault> {
-        P::deserialize(self.call.args())
+        // The tree takes whatever is rare, and says what is wrong.
+        P::deserialize(self.call.args().root())
+            .or_else(|_| P::deserialize(self.call.args_tree()))
             .map_err(|error| Fault::invalid(format!("Tool validation failed: {error}")))
     }
 
     /// The arguments as JSON.
     pub fn args(&self) -> &Map<String, Value> {
-        self.call.args()
+        self.call.args_tree()
     }
 
     /// The session as it was when the call began.

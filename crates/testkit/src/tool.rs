@@ -184,6 +184,7 @@ impl ToolText {
         }
         let (reads, writes) = (self.reads.clone(), self.writes.clone());
         draft.touches(move |args| {
+            let args = &args.to_map();
             let reads = reads.iter().map(|key| (Access::Read, key));
             let writes = writes.iter().map(|key| (Access::Write, key));
             reads

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolgate_kernel::fold::Turn;
 use toolgate_kernel::plan::{Choice, OutputShape, Plan};
 use toolgate_kernel::tool::ToolSpec;
 
+use crate::dialect::rules::{Rule, Transcript};
 use crate::dialect::{Dialect, Frame, Options};
 
 /// A request that is ready to be sent.
@@ -35,6 +36,9 @@ struct Written {
     system: Arc<str>,
     input: Arc<str>,
     bytes: Vec<u8>,
+    /// What the rules have seen of it, and the first one that it breaks.
+    transcript: Transcript,
+    broken: Option<&'static Rule>,
     /// How many turns are in it, and the last of them.
     turns: usize,
     last: Option<Arc<Turn>>,
@@ -48,56 +52,74 @@ struct Framed {
     choice: Choice,
     shape: Option<Arc<OutputShape>>,
     path: Arc<str>,
+    body: Map<String, Value>,
     /// The body up to its first message: `{"model":"m",…,"messages":[`.
     head: Vec<u8>,
 }
 
 impl Page {
-    /// The request for a plan. The page belongs to one dialect with one set of options.
-    pub(crate) fn request(&mut self, dialect: Dialect, plan: &Plan, options: &Options) -> Prepared {
-        if !self.framed.as_ref().is_some_and(|framed| framed.fits(plan)) {
-            self.framed = Some(Framed::new(dialect.frame(plan, options), plan));
-        }
-        self.write(dialect, plan, options);
-        let (Some(framed), Some(written)) = (&self.framed, &self.written) else {
-            return Prepared { path: "".into(), body: Bytes::new() };
+    /// The request for a plan, or the rule of its dialect that it breaks. The page belongs to one
+    /// dialect with one set of options.
+    pub(crate) fn request(
+        &mut self,
+        dialect: Dialect,
+        plan: &Plan,
+        options: &Options,
+    ) -> Result<Prepared, &'static Rule> {
+        let framed = match self.framed.take().filter(|framed| framed.fits(plan)) {
+            Some(framed) => framed,
+            None => Framed::new(dialect.frame(plan, options), plan),
         };
+        let mut written = match self.written.take().filter(|written| written.grows_to(plan)) {
+            Some(written) => written,
+            None => Written::new(dialect, plan, options),
+        };
+        written.grow(dialect, plan, options);
         let closing = dialect.closing(plan, options);
-        let room = framed.head.len() + written.bytes.len() + 1024;
-        let mut body = Vec::with_capacity(room);
+        let broken = written.broken.or_else(|| written.transcript.end(&closing, &framed.body));
+        let mut body = Vec::with_capacity(framed.head.len() + written.bytes.len() + 1024);
         body.extend_from_slice(&framed.head);
         body.extend_from_slice(&written.bytes);
         append(&mut body, &closing, written.bytes.is_empty());
         body.extend_from_slice(b"]}");
-        Prepared { path: Arc::clone(&framed.path), body: body.into() }
-    }
-
-    /// Writes what is new of the transcript.
-    fn write(&mut self, dialect: Dialect, plan: &Plan, options: &Options) {
-        if !self.written.as_ref().is_some_and(|written| written.grows_to(plan)) {
-            let mut bytes = Vec::new();
-            append(&mut bytes, &dialect.opening(plan, options), true);
-            self.written = Some(Written {
-                iteration: plan.iteration,
-                system: Arc::clone(&plan.system),
-                input: Arc::clone(&plan.input),
-                bytes,
-                turns: 0,
-                last: None,
-            });
-        }
-        let Some(written) = &mut self.written else { return };
-        for turn in plan.turns.iter().skip(written.turns) {
-            let messages = dialect.turn(written.last.as_deref(), turn, plan, options);
-            let first = written.bytes.is_empty();
-            append(&mut written.bytes, &messages, first);
-            written.turns += 1;
-            written.last = Some(Arc::clone(turn));
+        let path = Arc::clone(&framed.path);
+        (self.framed, self.written) = (Some(framed), Some(written));
+        match broken {
+            Some(rule) => Err(rule),
+            None => Ok(Prepared { path, body: body.into() }),
         }
     }
 }
 
 impl Written {
+    fn new(dialect: Dialect, plan: &Plan, options: &Options) -> Self {
+        let (mut bytes, mut transcript) = (Vec::new(), Transcript::new(dialect));
+        let opening = dialect.opening(plan, options);
+        append(&mut bytes, &opening, true);
+        Self {
+            iteration: plan.iteration,
+            system: Arc::clone(&plan.system),
+            input: Arc::clone(&plan.input),
+            bytes,
+            broken: transcript.add(&opening),
+            transcript,
+            turns: 0,
+            last: None,
+        }
+    }
+
+    /// Writes the turns that are new.
+    fn grow(&mut self, dialect: Dialect, plan: &Plan, options: &Options) {
+        for turn in plan.turns.iter().skip(self.turns) {
+            let messages = dialect.turn(self.last.as_deref(), turn, plan, options);
+            let first = self.bytes.is_empty();
+            append(&mut self.bytes, &messages, first);
+            self.broken = self.broken.or_else(|| self.transcript.add(&messages));
+            self.turns += 1;
+            self.last = Some(Arc::clone(turn));
+        }
+    }
+
     /// Whether a plan begins with what is written. A turn that was sent never changes, so looking
     /// at the last one is enough.
     fn grows_to(&self, plan: &Plan) -> bool {
@@ -133,6 +155,7 @@ impl Framed {
             choice: plan.choice.clone(),
             shape: plan.shape.clone(),
             path: path.into(),
+            body,
             head,
         }
     }
@@ -165,5 +188,118 @@ fn append(bytes: &mut Vec<u8>, messages: &[Value], mut first: bool) {
         }
         first = false;
         let _ = serde_json::to_writer(&mut *bytes, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_kernel::event::{Finish, Note, NoteKind, Usage};
+    use toolgate_runtime::port::{Reply, ReplyCall};
+
+    use super::*;
+    use crate::dialect::sample;
+
+    /// A plan that grows turn by turn: words, one call, two calls, a call that fails, words again.
+    fn growing() -> Vec<Plan> {
+        let call = |name: &str, args: &str, id: &str| ReplyCall {
+            alias: Some(id.to_owned()),
+            name: name.to_owned(),
+            args: args.to_owned(),
+        };
+        let replies = [
+            (
+                "Let me see.",
+                vec![call("read_file", r#"{"path":"a.md"}"#, "call_1")],
+                &["Go on."][..],
+            ),
+            (
+                "",
+                vec![
+                    call("read_file", r#"{"path":"ä \"b\""}"#, "call_2"),
+                    call("3d_view", r#"{"path":"c"}"#, "call_3"),
+                ],
+                &[],
+            ),
+            ("Hm.", vec![call("nobody", "{broken", "call_4")], &["One.", "Two."]),
+        ];
+        let mut plan = sample::plan();
+        sample::with_picture(&mut plan);
+        let mut plans = vec![plan.clone()];
+        for (text, calls, notes) in replies {
+            let finish = Finish::Calls;
+            let reply = Reply::new(text, calls, finish, Usage::default());
+            sample::answered(&mut plan, reply, notes);
+            plans.push(plan.clone());
+        }
+        // The last request says something of its own, and shows one tool less.
+        plan.feedback = vec!["And now?".into()];
+        plan.notes = vec![Note { about: NoteKind::Phase, text: "Another phase.".into() }];
+        plan.tools.pop();
+        plans.push(plan);
+        plans
+    }
+
+    #[test]
+    fn what_is_put_together_is_what_encoding_gives() {
+        for dialect in Dialect::ALL {
+            for stream in [false, true] {
+                let options = Options { stream, ..sample::options("m") };
+                let mut page = Page::default();
+                for plan in growing() {
+                    let whole = dialect.encode(&plan, &options);
+                    let wanted = serde_json::to_string(&whole.body).unwrap();
+                    let kept = page.written.as_ref().map_or(0, |written| written.turns);
+                    let request = page.request(dialect, &plan, &options).unwrap();
+                    assert_eq!(std::str::from_utf8(&request.body).unwrap(), wanted, "{dialect:?}");
+                    assert_eq!(*request.path, *whole.path);
+                    // And the same from nothing.
+                    let fresh = Page::default().request(dialect, &plan, &options).unwrap();
+                    assert_eq!(fresh, request);
+                    assert!(kept == 0 || kept + 1 >= plan.turns.len(), "what was written is kept");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_iteration_another_system_and_other_turns_begin_anew() {
+        let options = sample::options("m");
+        for dialect in Dialect::ALL {
+            let mut page = Page::default();
+            let plans = growing();
+            page.request(dialect, &plans[3], &options).unwrap();
+            let mut other = plans[3].clone();
+            other.iteration += 1;
+            other.input = "Go on.".into();
+            let mut system = plans[3].clone();
+            system.system = "Be long.".into();
+            let mut shorter = plans[3].clone();
+            shorter.turns.pop_back();
+            let mut replaced = plans[3].clone();
+            let last = replaced.turns.pop_back().unwrap();
+            replaced
+                .turns
+                .push_back(Arc::new(Turn { text: "Otherwise.".into(), ..(*last).clone() }));
+            for plan in [other, system, shorter, replaced] {
+                let request = page.request(dialect, &plan, &options).unwrap();
+                let wanted = serde_json::to_vec(&dialect.encode(&plan, &options).body).unwrap();
+                assert_eq!(request.body, wanted, "{dialect:?}");
+                page.request(dialect, &plans[3], &options).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_rule_is_told_and_stays_broken() {
+        let options = sample::options("m");
+        let mut plan = growing().remove(2);
+        let last = plan.turns.pop_back().unwrap();
+        plan.turns.push_back(Arc::new(Turn { told: Default::default(), ..(*last).clone() }));
+        for dialect in Dialect::ALL {
+            let mut page = Page::default();
+            for _ in 0..2 {
+                assert!(page.request(dialect, &plan, &options).is_err(), "{dialect:?}");
+            }
+        }
     }
 }

@@ -35,14 +35,11 @@ impl Refused {
 /// The status says what kind of fault it is, and the body where the status is too general.
 fn kind(status: u16, told: FaultKind) -> FaultKind {
     let by_status = by_status(status);
-    match told {
-        // Providers send these with many a status.
-        FaultKind::Billing | FaultKind::TooLarge => told,
-        // An error that says nothing is taken for trouble, but here the status says otherwise.
-        FaultKind::Overloaded => by_status,
-        _ if by_status == FaultKind::BadRequest => told,
-        _ => by_status,
-    }
+    // Providers send these with many a status.
+    let always = [FaultKind::Billing, FaultKind::TooLarge].contains(&told);
+    // An error that says nothing is taken for trouble, and a bad request is none.
+    let closer = by_status == FaultKind::BadRequest && told != FaultKind::Overloaded;
+    if always || closer { told } else { by_status }
 }
 
 fn by_status(status: u16) -> FaultKind {

@@ -371,10 +371,10 @@ impl Talk<'_> {
         };
         let policy = denial.as_ref().map(|denial| format!(" by {}", denial.policy));
         say(&format!(
-            "  {call} {} was refused when it was {}{}.",
+            "  {call} {} was refused{}, when it was {}.",
             visible(&envelope.tool),
-            stage_word(*stage),
-            policy.unwrap_or_default()
+            policy.unwrap_or_default(),
+            stage_word(*stage)
         ));
         for trouble in &envelope.errors {
             console::paragraph(&format!("{}: {}", trouble.code, trouble.message));

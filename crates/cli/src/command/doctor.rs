@@ -250,7 +250,15 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
                 ProviderName::Ollama => " Start it with: ollama serve",
                 ProviderName::Lmstudio => " Turn its server on in the developer tab.",
                 ProviderName::Llamacpp => " Start it with: llama-server --jinja -m MODEL.gguf",
-                _ => "",
+                ProviderName::Openai
+                | ProviderName::OpenaiResponses
+                | ProviderName::Anthropic
+                | ProviderName::Gemini
+                | ProviderName::Openrouter
+                | ProviderName::Deepseek
+                | ProviderName::Mistral
+                | ProviderName::Groq
+                | ProviderName::Vllm => "",
             };
             format!("Nothing answers at {address}. Is the server running, and the address right?{start}")
         }

@@ -273,10 +273,7 @@ impl AgentText {
 
     /// What is written, checked and not active yet, by its path of keys.
     pub fn inactive(&self) -> Vec<Vec<&'static str>> {
-        let blocks = [
-            ("mcp_servers", !self.mcp_servers.is_empty()),
-            ("directives", self.directives.is_some()),
-        ];
+        let blocks = [("mcp_servers", !self.mcp_servers.is_empty())];
         blocks.iter().filter(|(_, given)| *given).map(|(key, _)| vec![*key]).collect()
     }
 }

@@ -38,7 +38,7 @@ impl fmt::Display for Mode {
 }
 
 /// What a model's provider can see to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Means {
     /// A JSON Schema.
     pub json_schema: bool,
@@ -83,7 +83,7 @@ pub enum Outcome {
 }
 
 /// One step that was tried or left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tried {
     /// The mode.
     pub mode: Mode,

@@ -30,13 +30,31 @@ pub const REPLY_BYTES_MAX: usize = 200_000;
 const SHAPE_NAME: &str = "toolgate_directives";
 
 /// One directive, checked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Directive {
     /// Its type, as it was declared.
     #[serde(rename = "type")]
     pub kind: String,
     /// What it carries.
     pub payload: Map<String, Value>,
+}
+
+/// What came of asking for directives.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Directed {
+    /// Whether they could be read.
+    pub ok: bool,
+    /// The mode that did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// The directives that are good, in their order.
+    pub directives: Vec<Directive>,
+    /// What was dropped, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+    /// Every step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
 }
 
 /// A type of directive.

@@ -18,7 +18,7 @@ pub struct Envelope {
 }
 
 /// A directive that was dropped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Warning {
     /// Why, as a code.
     pub code: String,

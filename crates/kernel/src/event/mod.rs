@@ -23,6 +23,7 @@ pub use reply::{Attempt, FaultKind, Finish, Image, Native, Usage};
 pub use write::Written;
 
 use crate::digest::Digest;
+use crate::directive::Directed;
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 
 /// What can happen in a session. Packs add state keys, never variants.
@@ -106,6 +107,9 @@ pub enum Event {
         /// What was mended in it, in words.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<String>,
+        /// Its directives, where they were asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        directed: Option<Arc<Directed>>,
         /// The tries that failed before it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attempts: Vec<Attempt>,

@@ -108,7 +108,7 @@ impl Explanation {
             warnings => warnings.join("; "),
         };
         self.say("validate", Ruling::Pass, why);
-        self.args = Some(Value::Object(call.args().clone()));
+        self.args = Some(Value::Object(call.args_tree().clone()));
         let found = look_up(call.keys()).map_err(|reason| Refusal::unreachable(&reason));
         self.touches = found.map_err(at("footprint"))?;
         self.say("footprint", Ruling::Pass, footprint(&self.touches));

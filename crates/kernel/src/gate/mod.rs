@@ -25,7 +25,7 @@ mod refusal;
 mod resolve;
 mod validate;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -38,6 +38,7 @@ use crate::agent::Agent;
 use crate::digest::Digest;
 use crate::event::{CallAdmitted, RawCall};
 use crate::fold::{OpenCall, Session, World};
+use crate::json::Document;
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName};
 use crate::tool::ToolSpec;
@@ -48,7 +49,9 @@ pub struct Call {
     id: CallId,
     spec: Arc<ToolSpec>,
     place: usize,
-    args: Map<String, Value>,
+    args: Document,
+    /// The same as a tree, for whoever asks.
+    tree: OnceLock<Map<String, Value>>,
     args_hash: Digest,
     /// Whether aliases, coercions or repairs made the arguments differ from what was written.
     rewritten: bool,
@@ -76,8 +79,13 @@ impl Call {
     }
 
     /// The arguments, as policies and the tool both see them.
-    pub fn args(&self) -> &Map<String, Value> {
+    pub fn args(&self) -> &Document {
         &self.args
+    }
+
+    /// The same as a tree. It is grown when somebody asks for the first time.
+    pub fn args_tree(&self) -> &Map<String, Value> {
+        self.tree.get_or_init(|| self.args.to_map())
     }
 
     /// Hash of the arguments in canonical form.
@@ -159,7 +167,7 @@ impl Admitted {
             tool: call.spec.name.clone(),
             version: call.spec.version.into(),
             effect: call.spec.effect,
-            args: call.rewritten.then(|| Value::Object(call.args.clone())),
+            args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
             args_hash: call.args_hash,
             approved: self.approved,
             touches: self.touched.clone(),

@@ -1,17 +1,17 @@
 //! Decides whether the text of the arguments is one JSON object of bearable size.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::refusal::Refusal;
 use crate::envelope::{Code, Trouble};
 use crate::event::{RawCall, Stage};
-use crate::json::parse_strict;
+use crate::json::{Document, parse_strict};
 use crate::limits::Limits;
 use crate::tool::Effect;
 
 /// Arguments as JSON, with what was repaired to get there.
 pub(super) struct Parsed {
-    pub(super) args: Map<String, Value>,
+    pub(super) args: Document,
     pub(super) repaired: Option<&'static str>,
 }
 
@@ -27,11 +27,16 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
         return Err(Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_TOO_LARGE, message)));
     }
     if text.trim().is_empty() {
-        return Ok(Parsed { args: Map::new(), repaired: None });
+        return Ok(Parsed { args: Document::default(), repaired: None });
+    }
+    if let Some(args) = Document::read(text, limits) {
+        return Ok(Parsed { args, repaired: None });
     }
     let strict = parse_strict(text, limits);
     let refused = match strict {
-        Ok(Value::Object(args)) => return Ok(Parsed { args, repaired: None }),
+        Ok(Value::Object(args)) => {
+            return Ok(Parsed { args: Document::from(&args), repaired: None });
+        }
         Ok(other) => repair_encoded(&other, limits).ok_or_else(|| "it is no object".to_owned()),
         Err(refusal) => repair_fenced(text, limits).ok_or_else(|| refusal.to_string()),
     };
@@ -66,7 +71,9 @@ fn repair_fenced(text: &str, limits: &Limits) -> Option<Parsed> {
 
 fn object(value: Value, repaired: &'static str) -> Option<Parsed> {
     match value {
-        Value::Object(args) => Some(Parsed { args, repaired: Some(repaired) }),
+        Value::Object(args) => {
+            Some(Parsed { args: Document::from(&args), repaired: Some(repaired) })
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             None
         }

@@ -1,6 +1,7 @@
 //! Decides whether the arguments have the declared types, and what the call touches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
@@ -12,8 +13,9 @@ use crate::digest::Digest;
 use crate::envelope::{Code, Trouble};
 use crate::event::Stage;
 use crate::fold::OpenCall;
+use crate::json::Document;
 use crate::key::{Access, Key};
-use crate::path::project_path;
+use crate::path::{is_plain, project_path};
 use crate::section::Toolset;
 use crate::tool::{Fit, Misfit, ToolSpec};
 
@@ -27,30 +29,22 @@ pub(super) fn validate(
         return Err(invalid("Tool does not accept any arguments. Send {}."));
     }
     let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
-    let mut args = Value::Object(parsed.args);
-    let misfitting = |misfits: Vec<Misfit>| Refusal {
-        stage: Stage::Validate,
-        denial: None,
-        errors: misfits.into_iter().map(Trouble::from).collect(),
-    };
-    let fit = spec.input_shape.fit(&mut args, &mut warnings).map_err(misfitting)?;
-    let mut moved = Fit::AsWritten;
-    if let Value::Object(args) = &mut args {
-        moved = normalise_paths(&spec, args)?;
+    let (mut args, mut tree, mut fit) = (parsed.args, OnceLock::new(), Fit::AsWritten);
+    if !spec.input_shape.fits(&args) || !paths_are_normal(&spec, &args) {
+        let changed;
+        (changed, fit) = fitted(&spec, args.to_map(), &mut warnings)?;
+        args = Document::from(&changed);
+        tree = OnceLock::from(changed);
     }
-    if moved == Fit::Changed {
-        // The tool gets the path in its one form, so it is that form which must fit the type.
-        spec.input_shape.fit(&mut args, &mut warnings).map_err(misfitting)?;
-    }
-    let args_hash = Digest::of_json(&args);
-    let Value::Object(args) = args else { return Err(invalid("Send one JSON object.")) };
+    let args_hash = Digest::of(&args.canonical());
     let keys = footprint(&spec, &args)?;
     Ok(Call {
         id: open.raw.id,
         place,
         args,
+        tree,
         args_hash,
-        rewritten: parsed.repaired.is_some() || fit == Fit::Changed || moved == Fit::Changed,
+        rewritten: parsed.repaired.is_some() || fit == Fit::Changed,
         keys,
         warnings,
         actor: open.actor.clone(),
@@ -60,8 +54,44 @@ pub(super) fn validate(
     })
 }
 
+/// The arguments made to fit, with every path in its one form.
+fn fitted(
+    spec: &ToolSpec,
+    args: Map<String, Value>,
+    warnings: &mut Vec<String>,
+) -> Result<(Map<String, Value>, Fit), Refusal> {
+    let mut args = Value::Object(args);
+    let misfitting = |misfits: Vec<Misfit>| Refusal {
+        stage: Stage::Validate,
+        denial: None,
+        errors: misfits.into_iter().map(Trouble::from).collect(),
+    };
+    let mut fit = spec.input_shape.fit(&mut args, warnings).map_err(misfitting)?;
+    let mut moved = Fit::AsWritten;
+    if let Value::Object(args) = &mut args {
+        moved = normalise_paths(spec, args)?;
+    }
+    if moved == Fit::Changed {
+        // The tool gets the path in its one form, so it is that form which must fit the type.
+        spec.input_shape.fit(&mut args, warnings).map_err(misfitting)?;
+        fit = moved;
+    }
+    let Value::Object(args) = args else { return Err(invalid("Send one JSON object.")) };
+    Ok((args, fit))
+}
+
 fn invalid(message: &str) -> Refusal {
     Refusal::new(Stage::Validate, Trouble::new(Code::ARGUMENTS_INVALID, message))
+}
+
+/// Whether every path is in its one form already.
+fn paths_are_normal(spec: &ToolSpec, args: &Document) -> bool {
+    spec.paths.iter().all(|argument| {
+        args.text(&argument.field).is_none_or(|given| {
+            let path = || project_path(given, argument.mount.as_deref());
+            is_plain(given) || path().is_ok_and(|path| path == given)
+        })
+    })
 }
 
 /// Brings every path into its one form, so that policy and tool cannot see different files.
@@ -82,7 +112,7 @@ fn normalise_paths(spec: &ToolSpec, args: &mut Map<String, Value>) -> Result<Fit
 }
 
 /// What the call touches, reads first. A tool that cannot say is not run.
-fn footprint(spec: &ToolSpec, args: &Map<String, Value>) -> Result<Vec<(Access, Key)>, Refusal> {
+fn footprint(spec: &ToolSpec, args: &Document) -> Result<Vec<(Access, Key)>, Refusal> {
     let Some(touches) = &spec.touches else { return Ok(Vec::new()) };
     let keys = catch_unwind(AssertUnwindSafe(|| touches(args)))
         .map_err(|_| invalid("What this call would touch cannot be told; it is not run."))?;

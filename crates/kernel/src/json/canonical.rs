@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::document::{Document, Node, Span, Whole};
 use super::write::write_text;
 
 /// The value with the keys of every object sorted by their bytes, and no spaces.
@@ -50,6 +51,86 @@ pub fn write_canonical(value: &Value, out: &mut Vec<u8>) {
             let written = serde_json::to_writer(out, value);
             debug_assert!(written.is_ok());
         }
+    }
+}
+
+impl Document {
+    /// The same form of a document.
+    pub fn canonical(&self) -> Vec<u8> {
+        let out = Vec::with_capacity(self.text.len());
+        let mut writer = Writer { document: self, out, sorted: Vec::with_capacity(32) };
+        writer.object(0, self.count);
+        writer.out
+    }
+}
+
+/// A document that is being written.
+struct Writer<'a> {
+    document: &'a Document,
+    out: Vec<u8>,
+    /// Members in their order with the places of their names, of all objects that are open.
+    sorted: Vec<(&'a str, usize)>,
+}
+
+impl<'a> Writer<'a> {
+    fn value(&mut self, at: usize) {
+        match self.document.nodes.get(at) {
+            None | Some(Node::Null) => self.out.extend_from_slice(b"null"),
+            Some(Node::Bool(true)) => self.out.extend_from_slice(b"true"),
+            Some(Node::Bool(false)) => self.out.extend_from_slice(b"false"),
+            Some(Node::Unsigned(number)) => self.number(*number),
+            Some(Node::Signed(number)) => self.number(*number),
+            Some(Node::Float(number)) => write_canonical(&Value::from(*number), &mut self.out),
+            Some(Node::Plain(Span { start, end })) => {
+                // It stands in the text as it is written, quotes and all.
+                let quoted = self.document.text.as_bytes().get(start - 1..=*end);
+                self.out.extend_from_slice(quoted.unwrap_or_default());
+            }
+            Some(Node::Text(span)) => write_text(self.document.span(*span), &mut self.out),
+            Some(Node::List(whole)) => self.list(at + 1, *whole),
+            Some(Node::Object(whole)) => self.object(at + 1, whole.count),
+        }
+    }
+
+    fn number(&mut self, number: impl itoa::Integer) {
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn list(&mut self, first: usize, whole: Whole) {
+        let mut at = first;
+        self.out.push(b'[');
+        for item in 0..whole.count {
+            if item > 0 {
+                self.out.push(b',');
+            }
+            self.value(at);
+            at = self.document.after(at);
+        }
+        self.out.push(b']');
+    }
+
+    fn object(&mut self, first: usize, count: usize) {
+        let (base, document) = (self.sorted.len(), self.document);
+        let mut at = first;
+        for _ in 0..count {
+            self.sorted.push((document.name(at), at));
+            at = document.after(at + 1);
+        }
+        if let Some(members) = self.sorted.get_mut(base..) {
+            members.sort_unstable_by_key(|(name, _)| *name);
+        }
+        self.out.push(b'{');
+        for member in base..base + count {
+            if member > base {
+                self.out.push(b',');
+            }
+            let Some((_, at)) = self.sorted.get(member).copied() else { break };
+            self.value(at);
+            self.out.push(b':');
+            self.value(at + 1);
+        }
+        self.out.push(b'}');
+        self.sorted.truncate(base);
     }
 }
 

@@ -1,11 +1,15 @@
 //! Decides what JSON is accepted from outside and how it is written for hashing.
 
 mod canonical;
+mod deserialize;
+mod document;
+mod read;
 mod strict;
 mod weigh;
 mod write;
 
 pub use canonical::{canonical, write_canonical};
+pub use document::{Document, Items, Members, Part};
 pub use strict::{JsonRefusal, parse_strict};
 pub use weigh::{Room, TooLarge, weigh};
 pub(crate) use write::{write_inner, write_text};

@@ -12,24 +12,14 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
 
 /// Appends what stands between the quotes.
 pub(crate) fn write_inner(text: &str, out: &mut Vec<u8>) {
-    let mut rest = text.as_bytes();
-    if is_plain(rest) {
-        out.extend_from_slice(rest);
+    let bytes = text.as_bytes();
+    if is_plain(bytes) {
+        out.extend_from_slice(bytes);
         return;
     }
-    out.reserve(text.len() + text.len() / 4);
-    while let Some((block, after)) = rest.split_first_chunk() {
-        let plain = plain_bytes(block);
-        // Copying all eight and taking some back is cheaper than copying some.
-        out.extend_from_slice(block);
-        let Some(byte) = block.get(plain) else {
-            rest = after;
-            continue;
-        };
-        out.truncate(out.len() - (block.len() - plain));
-        write_byte(*byte, out);
-        rest = rest.get(plain + 1..).unwrap_or_default();
-    }
+    out.reserve(bytes.len() + bytes.len() / 4 + 2 * BLOCK);
+    let (blocks, rest) = bytes.as_chunks();
+    blocks.iter().for_each(|block| write_block(block, out));
     rest.iter().for_each(|byte| write_byte(*byte, out));
 }
 
@@ -39,22 +29,70 @@ fn is_plain(bytes: &[u8]) -> bool {
         return !bytes.iter().any(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\');
     };
     let (blocks, _) = bytes.as_chunks();
-    blocks.iter().all(|block| plain_bytes(block) == 8) && plain_bytes(last) == 8
+    blocks.iter().all(|block| plain_bytes(block) == BLOCK) && plain_bytes(last) == BLOCK
 }
 
+/// Bytes that are looked at in one go.
+const BLOCK: usize = 8;
+
+/// One in each byte of a word.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
 /// How many of eight bytes come before the first that needs an escape.
-///
-/// All are looked at in one go: a byte that is below a bound, or becomes zero, borrows from its
-/// own highest bit, and only what comes after it can be mistaken for another.
-fn plain_bytes(block: &[u8; 8]) -> usize {
-    const EACH: u64 = 0x0101_0101_0101_0101;
+pub(super) fn plain_bytes(block: &[u8; BLOCK]) -> usize {
     let word = u64::from_le_bytes(*block);
-    let (quote, slash) = (word ^ (EACH * 0x22), word ^ (EACH * 0x5c));
-    let control = word.wrapping_sub(EACH * 0x20) & !word;
-    let quote = quote.wrapping_sub(EACH) & !quote;
-    let slash = slash.wrapping_sub(EACH) & !slash;
-    let found = (control | quote | slash) & (EACH * 0x80);
+    place(quoted(word) | control(word))
+}
+
+/// The highest bit of each byte that is a quote or a backslash.
+fn quoted(word: u64) -> u64 {
+    let zero = |word: u64| !(((word & (EACH * 0x7f)) + EACH * 0x7f) | word);
+    (zero(word ^ (EACH * 0x22)) | zero(word ^ (EACH * 0x5c))) & (EACH * 0x80)
+}
+
+/// The highest bit of each byte that is a control character.
+fn control(word: u64) -> u64 {
+    !(((word & (EACH * 0x7f)) + EACH * 0x60) | word) & (EACH * 0x80)
+}
+
+/// The first byte whose highest bit is found; eight when there is none.
+fn place(found: u64) -> usize {
     usize::try_from(found.trailing_zeros() / 8).unwrap_or(0)
+}
+
+/// Appends eight bytes. Before each quote a backslash is put and the rest is written once more
+/// behind it: that is cheaper than copying what lies between.
+fn write_block(block: &[u8; BLOCK], out: &mut Vec<u8>) {
+    let mut rest = u64::from_le_bytes(*block);
+    if control(rest) != 0 {
+        return block.iter().for_each(|byte| write_byte(*byte, out));
+    }
+    let mut found = quoted(rest);
+    if found == 0 {
+        return out.extend_from_slice(block);
+    }
+    let (mut wide, mut at, mut escapes) = ([0; 3 * BLOCK], 0, 0);
+    put(&mut wide, at, rest);
+    while found != 0 {
+        let plain = place(found);
+        (rest, found) = (rest >> (8 * plain), found >> (8 * plain));
+        // This one is done; it is the lowest that was found.
+        found &= found - 1;
+        at += plain + 1;
+        escapes += 1;
+        if let Some(before) = wide.get_mut(at - 1) {
+            *before = b'\\';
+        }
+        put(&mut wide, at, rest);
+    }
+    out.extend_from_slice(&wide);
+    out.truncate(out.len() + BLOCK + escapes - wide.len());
+}
+
+fn put(wide: &mut [u8; 3 * BLOCK], at: usize, word: u64) {
+    if let Some(place) = wide.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = word.to_le_bytes();
+    }
 }
 
 fn write_byte(byte: u8, out: &mut Vec<u8>) {

@@ -9,6 +9,7 @@ use super::expression::{EvaluationFault, Expression, Lookup, Scope, Sequence, Vi
 use super::rule::RuleExample;
 use crate::fold::{Shelf, Slot, State, World};
 use crate::gate::Call;
+use crate::json::Part;
 use crate::key::Touched;
 use crate::section::{Home, Toolset};
 
@@ -89,7 +90,7 @@ impl<'a> CallScope<'a> {
 impl Scope for CallScope<'_> {
     fn get(&self, name: &str) -> Option<View<'_>> {
         Some(match name {
-            "args" => View::Object(self.call.args()),
+            "args" => View::Object(self.call),
             "tool" => View::Text(self.call.spec().name.as_str()),
             "actor" => View::Text(&self.actor),
             "touches" => View::List(&self.touches),
@@ -115,6 +116,29 @@ impl Scope for ExampleScope<'_> {
             "now" => View::Int(0),
             _ => return None,
         })
+    }
+}
+
+/// The arguments of a call. What has no parts is read in place; the rest is seen as a tree.
+impl Lookup for Call {
+    fn field(&self, name: &str) -> Option<View<'_>> {
+        Some(match self.args().get(name)? {
+            Part::Null => View::Null,
+            Part::Bool(truth) => View::Bool(truth),
+            Part::Unsigned(number) => i64::try_from(number).map_or(View::Uint(number), View::Int),
+            Part::Signed(number) => View::Int(number),
+            Part::Float(number) => View::Float(number),
+            Part::Text(text) => View::Text(text),
+            Part::List(_) | Part::Object(_) => View::Json(self.args_tree().get(name)?),
+        })
+    }
+
+    fn size(&self) -> usize {
+        self.args().members().len()
+    }
+
+    fn keys(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.args().members().map(|(name, _)| name))
     }
 }
 

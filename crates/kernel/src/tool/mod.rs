@@ -1,5 +1,6 @@
 //! Decides what a tool is: its name, its types, its effect, and what it touches.
 
+mod fits;
 mod misfit;
 mod pattern;
 mod schema;

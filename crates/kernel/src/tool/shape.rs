@@ -75,7 +75,7 @@ const MISFITS_MAX: usize = 10;
 /// Allowed values listed in one message.
 const ALLOWED_MAX: usize = 50;
 /// Steps of one walk. Kinds that look alike at every depth would take two to the power of it.
-const STEPS_MAX: u32 = 1_000_000;
+pub(super) const STEPS_MAX: u32 = 1_000_000;
 
 impl Shape {
     /// Compiles a schema; a keyword that could not be enforced is refused, not ignored.

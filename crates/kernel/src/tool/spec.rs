@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::misfit::Misfit;
 use super::schema::SchemaRefusal;
 use super::shape::{Fit, Shape};
 use crate::digest::Digest;
+use crate::json::Document;
 use crate::key::{Access, Key, KeyRefusal};
 use crate::names::{GroupName, NameRefusal, ToolName};
 
@@ -60,8 +61,7 @@ pub struct Example {
 }
 
 /// Says purely which keys a call touches. It sees validated arguments.
-pub type Touches =
-    Arc<dyn Fn(&Map<String, Value>) -> Result<Vec<(Access, Key)>, KeyRefusal> + Send + Sync>;
+pub type Touches = Arc<dyn Fn(&Document) -> Result<Vec<(Access, Key)>, KeyRefusal> + Send + Sync>;
 
 /// A registered tool: everything the gate needs to know of it. The handler lives in the runtime.
 pub struct ToolSpec {
@@ -259,7 +259,7 @@ impl SpecDraft {
     /// Which keys a call touches.
     pub fn touches<F>(mut self, touches: F) -> Self
     where
-        F: Fn(&Map<String, Value>) -> Result<Vec<(Access, Key)>, KeyRefusal>,
+        F: Fn(&Document) -> Result<Vec<(Access, Key)>, KeyRefusal>,
         F: Send + Sync + 'static,
     {
         self.touches = Some(Arc::new(touches));

@@ -160,6 +160,7 @@ fn usage_beyond_all_bounds_stays_at_the_bound() {
             usage,
             native: None,
             repairs: Vec::new(),
+            directed: None,
             attempts: Vec::new(),
         };
         session.apply(&Record { actor: Actor::Model("m".into()), ..record(seq, event) });

@@ -695,11 +695,11 @@ fn aliases_and_paths_are_settled_before_anybody_looks() {
     };
     let call = prepare(json!({"file": "notes/./a.md", "steps": [{"label": "x"}]})).unwrap();
     assert_eq!(
-        Value::Object(call.args().clone()),
+        Value::Object(call.args_tree().clone()),
         json!({"steps": [{"name": "x"}], "path": "notes/a.md"})
     );
     let both = prepare(json!({"path": "notes/a.md", "file": "notes/b.md"})).unwrap();
-    assert_eq!(both.args()["path"], "notes/a.md");
+    assert_eq!(both.args_tree()["path"], "notes/a.md");
     assert_eq!(both.warnings(), ["file was ignored: path was also given"]);
     // The type is the type of what the tool gets, not of what was written.
     for path in

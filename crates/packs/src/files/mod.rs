@@ -4,7 +4,7 @@ mod read;
 mod search;
 mod write;
 
-use serde_json::{Map, Value};
+use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::names::{NameRefusal, SectionName};
 use toolgate_kernel::section::Section;
@@ -42,8 +42,8 @@ pub fn files() -> Result<Pack, SpecRefusal> {
 }
 
 /// The file that the argument `path` names.
-fn touch(args: &Map<String, Value>, access: Access) -> Vec<(Access, Key)> {
-    let path = args.get("path").and_then(Value::as_str).unwrap_or_default();
+fn touch(args: &Document, access: Access) -> Vec<(Access, Key)> {
+    let path = args.text("path").unwrap_or_default();
     Key::parse(&format!("file:{path}")).ok().map(|key| (access, key)).into_iter().collect()
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use toolgate_kernel::json::Document;
 use toolgate_kernel::key::Access;
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
@@ -162,8 +163,8 @@ fn writing(name: &str, about: &str) -> SpecDraft {
 }
 
 /// The section of a beat.
-fn touch(args: &Map<String, Value>, access: Access) -> Vec<(Access, toolgate_kernel::key::Key)> {
-    let part = |field: &str| args.get(field).and_then(Value::as_str).unwrap_or_default().trim();
+fn touch(args: &Document, access: Access) -> Vec<(Access, toolgate_kernel::key::Key)> {
+    let part = |field: &str| args.text(field).unwrap_or_default().trim();
     let name = [part("storyline"), part("chapter"), part("beat")].join("/");
     Name::Section(name).key().ok().map(|key| (access, key)).into_iter().collect()
 }

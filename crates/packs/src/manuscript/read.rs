@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, KeyRefusal};
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
@@ -232,11 +233,11 @@ pub(super) fn no_key(refusal: KeyRefusal) -> Fault {
 /// The section that an argument names. One that cannot be is refused by the handler, in words that
 /// help.
 pub(super) fn section_touch(
-    args: &Map<String, Value>,
+    args: &Document,
     field: &str,
     access: Access,
 ) -> Vec<(Access, toolgate_kernel::key::Key)> {
-    let name = args.get(field).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    let name = args.text(field).unwrap_or_default().trim().to_owned();
     Name::Section(name).key().ok().map(|key| (access, key)).into_iter().collect()
 }
 

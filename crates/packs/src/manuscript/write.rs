@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
 use toolgate_kernel::section::Shown;
@@ -136,9 +136,7 @@ fn draft(name: &str, about: &str) -> SpecDraft {
         .argument_alias("name", "section_name")
         .argument_alias("name", "section")
         .argument_alias("name", "title")
-        .touches(|args: &Map<String, Value>| {
-            Ok([section_touch(args, "name", Access::Write), whole()?].concat())
-        })
+        .touches(|args| Ok([section_touch(args, "name", Access::Write), whole()?].concat()))
 }
 
 /// What every call that writes touches: the file and its fingerprint.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolgate_kernel::fold::Slot;
+use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::names::Family;
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
@@ -135,8 +136,8 @@ fn delete(tx: &mut Transaction, params: NoteKey) -> Result<Output, Fault> {
 
 /// What the three with a key have in common.
 fn draft(name: &str, about: &str, effect: Effect, access: Access) -> SpecDraft {
-    let touches = move |args: &Map<String, Value>| {
-        let key = args.get("key").and_then(Value::as_str).unwrap_or_default();
+    let touches = move |args: &Document| {
+        let key = args.text("key").unwrap_or_default();
         // A key that cannot be is refused by the handler, in words that help.
         let key = Family::parse(FAMILY).ok().and_then(|family| Key::new(family, key).ok());
         Ok(key.map(|key| (access, key)).into_iter().collect())

@@ -28,7 +28,7 @@ impl Driver {
         let question = Question {
             call: id,
             tool: call.spec().name.clone(),
-            args: call.args().clone(),
+            args: call.args_tree().clone(),
             policy: policy.clone(),
             reason: reason.to_string(),
         };

@@ -306,6 +306,7 @@ impl Driver {
             usage: reply.usage,
             native: reply.native.map(Arc::new),
             repairs: reply.repairs,
+            directed: reply.directed.map(Arc::new),
             attempts: reply.attempts,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::directive::{Directed, Means};
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Native, Usage};
 use toolgate_kernel::plan::Plan;
 
@@ -38,6 +39,8 @@ pub struct Reply {
     pub attempts: Vec<Attempt>,
     /// What was mended in it, in words.
     pub repairs: Vec<String>,
+    /// Its directives, where they were asked for.
+    pub directed: Option<Directed>,
 }
 
 impl Reply {
@@ -57,6 +60,7 @@ impl Reply {
             model: None,
             attempts: Vec::new(),
             repairs: Vec::new(),
+            directed: None,
         }
     }
 }
@@ -113,6 +117,11 @@ pub trait Provider: Send + Sync {
     /// Milliseconds it may take for one reply with all its tries; as the limits say when absent.
     fn turn_ms_max(&self) -> Option<u64> {
         None
+    }
+
+    /// Which forms of a reply its provider can see to.
+    fn means(&self) -> Means {
+        Means::default()
     }
 
     /// The transforms in force, by kind.

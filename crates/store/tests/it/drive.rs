@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::event::StreamId;
@@ -46,7 +46,7 @@ fn crew() -> Crew {
     };
     let draft =
         SpecDraft::new("jot", "Keeps a note.").effect(Effect::Staged).touches(move |args| {
-            let name = args.get("name").and_then(Value::as_str).unwrap_or_default();
+            let name = args.text("name").unwrap_or_default();
             Ok(keys(name).map(|key| (Access::Write, key)).to_vec())
         });
     let jot = tool(draft, move |tx, jot: Jot| {

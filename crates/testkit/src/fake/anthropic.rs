@@ -16,7 +16,7 @@ pub(super) const TONGUE: Tongue = Tongue {
     error,
     error_event: |code, words| event("error", &error(529, code, words)),
     input,
-    word,
+    words: WORDS,
 };
 
 const KEYS: &[&str] = &[
@@ -160,18 +160,19 @@ fn input(body: &Value) -> String {
     part.map_or(text(user, "content"), |part| text(part, "text")).to_owned()
 }
 
-fn word(bend: Bend) -> Option<&'static str> {
-    match bend {
-        Bend::StopWithCalls => Some("end_turn"),
-        Bend::NoCalls => Some("tool_use"),
-        Bend::Truncated => Some("max_tokens"),
-        Bend::ContextExceeded => Some("model_context_window_exceeded"),
-        Bend::Filtered | Bend::FilteredHalfWay | Bend::Refused | Bend::Blocked => Some("refusal"),
-        Bend::Paused => Some("pause_turn"),
-        Bend::UnknownFinish => Some("banana"),
-        _ => None,
-    }
-}
+/// How the reasons to stop are written.
+const WORDS: &[(Bend, &str)] = &[
+    (Bend::StopWithCalls, "end_turn"),
+    (Bend::NoCalls, "tool_use"),
+    (Bend::Truncated, "max_tokens"),
+    (Bend::ContextExceeded, "model_context_window_exceeded"),
+    (Bend::Filtered, "refusal"),
+    (Bend::FilteredHalfWay, "refusal"),
+    (Bend::Refused, "refusal"),
+    (Bend::Blocked, "refusal"),
+    (Bend::Paused, "pause_turn"),
+    (Bend::UnknownFinish, "banana"),
+];
 
 fn reason(said: &Said) -> &str {
     let natural = match said.finish {

@@ -16,7 +16,7 @@ pub(super) const TONGUE: Tongue = Tongue {
     error,
     error_event: |code, words| event("", &json!({"error": {"message": words, "type": code}})),
     input,
-    word,
+    words: WORDS,
 };
 
 fn check(_: &Asked, body: &Value) -> Result<(), String> {
@@ -101,16 +101,18 @@ fn input(body: &Value) -> String {
     user.map(|message| text(message, "content").to_owned()).unwrap_or_default()
 }
 
-fn word(bend: Bend) -> Option<&'static str> {
-    match bend {
-        Bend::StopWithCalls => Some("stop"),
-        Bend::NoCalls => Some("tool_calls"),
-        Bend::Truncated | Bend::ContextExceeded => Some("length"),
-        Bend::Filtered | Bend::FilteredHalfWay | Bend::Blocked => Some("content_filter"),
-        Bend::UnknownFinish => Some("banana"),
-        _ => None,
-    }
-}
+/// How the reasons to stop are written.
+const WORDS: &[(Bend, &str)] = &[
+    (Bend::StopWithCalls, "stop"),
+    (Bend::Refused, "stop"),
+    (Bend::NoCalls, "tool_calls"),
+    (Bend::Truncated, "length"),
+    (Bend::ContextExceeded, "length"),
+    (Bend::Filtered, "content_filter"),
+    (Bend::FilteredHalfWay, "content_filter"),
+    (Bend::Blocked, "content_filter"),
+    (Bend::UnknownFinish, "banana"),
+];
 
 fn reason(said: &Said) -> &str {
     let natural = match said.finish {
@@ -195,8 +197,13 @@ fn events(said: &Said) -> Vec<String> {
         events.clear();
     }
     if said.is_bent(Bend::DoubleFinish) {
-        call_events(said, &mut events);
-        events.push(chunk(said, &json!({}), &json!(reason(said))));
+        // The end once more, with every call in one piece.
+        let whole = |(at, call): (usize, &super::said::SaidCall)| {
+            json!({"index": at, "id": call.id, "type": "function",
+                   "function": {"name": call.name, "arguments": call.args}})
+        };
+        let calls: Vec<Value> = said.calls.iter().enumerate().map(whole).collect();
+        events.push(chunk(said, &json!({"tool_calls": calls}), &json!(reason(said))));
     }
     events.push(event(
         "",

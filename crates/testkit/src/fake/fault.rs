@@ -175,14 +175,11 @@ impl Fault {
     }
 
     /// The same with a header.
-    pub fn with(self, name: &str, value: &str) -> Self {
-        match self {
-            Self::Status { status, mut headers, code, words } => {
-                headers.push((name.to_owned(), value.to_owned()));
-                Self::Status { status, headers, code, words }
-            }
-            other => other,
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        if let Self::Status { headers, .. } = &mut self {
+            headers.push((name.to_owned(), value.to_owned()));
         }
+        self
     }
 
     /// Any page at all.
@@ -194,7 +191,7 @@ impl Fault {
     pub fn named(name: &str) -> Option<Self> {
         let limited = || Self::status(429, "rate_limit_error");
         let html = "<html><body><h1>nginx CANARY</h1></body></html>";
-        let error = r#"{"error":{"message":"something CANARY"}}"#;
+        let error = r#"{"error":{"message":"something"}}"#;
         Some(match name {
             "none" => Self::None,
             "rate_limited" => limited().with("retry-after", "0"),
@@ -231,6 +228,22 @@ impl Fault {
 }
 
 impl Bend {
+    /// Whether a client may take a reply that is bent so.
+    pub(super) fn is_usable(self) -> bool {
+        ![
+            Self::NoCalls,
+            Self::Truncated,
+            Self::ContextExceeded,
+            Self::MalformedCall,
+            Self::UnexpectedCall,
+            Self::Blocked,
+            Self::UnknownFinish,
+            Self::EmptyChoices,
+            Self::SplitName,
+        ]
+        .contains(&self)
+    }
+
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "no_calls" => Self::NoCalls,

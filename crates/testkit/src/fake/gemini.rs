@@ -16,7 +16,7 @@ pub(super) const TONGUE: Tongue = Tongue {
     error,
     error_event: |code, words| event("", &error(503, code, words)),
     input,
-    word,
+    words: WORDS,
 };
 
 const KEYS: &[&str] = &[
@@ -161,16 +161,17 @@ fn input(body: &Value) -> String {
     words.map(|part| text(part, "text").to_owned()).unwrap_or_default()
 }
 
-fn word(bend: Bend) -> Option<&'static str> {
-    match bend {
-        Bend::Truncated | Bend::ContextExceeded => Some("MAX_TOKENS"),
-        Bend::MalformedCall => Some("MALFORMED_FUNCTION_CALL"),
-        Bend::UnexpectedCall => Some("UNEXPECTED_TOOL_CALL"),
-        Bend::Filtered | Bend::FilteredHalfWay | Bend::Refused => Some("SAFETY"),
-        Bend::UnknownFinish => Some("BANANA"),
-        _ => None,
-    }
-}
+/// How the reasons to stop are written.
+const WORDS: &[(Bend, &str)] = &[
+    (Bend::Truncated, "MAX_TOKENS"),
+    (Bend::ContextExceeded, "MAX_TOKENS"),
+    (Bend::MalformedCall, "MALFORMED_FUNCTION_CALL"),
+    (Bend::UnexpectedCall, "UNEXPECTED_TOOL_CALL"),
+    (Bend::Filtered, "SAFETY"),
+    (Bend::FilteredHalfWay, "SAFETY"),
+    (Bend::Refused, "SAFETY"),
+    (Bend::UnknownFinish, "BANANA"),
+];
 
 fn reason(said: &Said) -> &str {
     let natural = match said.finish {

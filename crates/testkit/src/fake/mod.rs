@@ -68,6 +68,8 @@ struct State {
     /// Replies that were given.
     given: AtomicUsize,
     connections: AtomicUsize,
+    /// An answer that is being cut, so that every cut is of the same one.
+    whole: Mutex<Option<String>>,
     /// The last body, so that the part that is the same again counts as cached.
     last: Mutex<Vec<u8>>,
 }
@@ -86,8 +88,8 @@ struct Tongue {
     error_event: fn(&str, &str) -> String,
     /// What the person said first.
     input: fn(&Value) -> String,
-    /// How a reason to stop is written.
-    word: fn(Bend) -> Option<&'static str>,
+    /// How the reasons to stop are written.
+    words: &'static [(Bend, &'static str)],
 }
 
 fn tongue(path: &str) -> Option<&'static Tongue> {
@@ -122,6 +124,7 @@ impl Fake {
             seen: Mutex::default(),
             given: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
+            whole: Mutex::default(),
             last: Mutex::default(),
         });
         let serving = tokio::spawn(serve(listener, Arc::clone(&state)));
@@ -206,7 +209,9 @@ impl State {
         if let Some((status, code, words)) = refusal {
             return line.json(status, &(tongue.error)(status, code, &words)).await;
         }
-        tokio::time::sleep(Duration::from_millis(self.play.delay_ms)).await;
+        if self.play.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(self.play.delay_ms)).await;
+        }
         let streams = check::streams(asked, &body);
         match fault {
             Fault::None => self.reply(line, tongue, asked, &body, None).await,
@@ -221,11 +226,14 @@ impl State {
             }
             Fault::Bent(bend) => self.reply(line, tongue, asked, &body, Some(*bend)).await,
             Fault::CutAt(offset) | Fault::EndAt(offset) => {
-                let said = self.said(tongue, asked, &body);
-                let whole = match streams {
-                    true => (tongue.events)(&said).concat(),
-                    false => (tongue.plain)(&said).to_string(),
+                let rendered = || {
+                    let said = self.said(tongue, asked, &body);
+                    match streams {
+                        true => (tongue.events)(&said).concat(),
+                        false => (tongue.plain)(&said).to_string(),
+                    }
                 };
+                let whole = lock(&self.whole).get_or_insert_with(rendered).clone();
                 let part = whole.as_bytes().get(..*offset).unwrap_or(whole.as_bytes());
                 line.part(part, streams, matches!(fault, Fault::EndAt(_))).await
             }
@@ -289,12 +297,16 @@ impl State {
         bend: Option<Bend>,
     ) -> io::Result<()> {
         let mut said = self.said(tongue, asked, body);
-        self.given.fetch_add(1, Ordering::SeqCst);
+        // A reply that nobody can use is asked for again.
+        if bend.is_none_or(Bend::is_usable) {
+            self.given.fetch_add(1, Ordering::SeqCst);
+        }
         if let Some(reason) = said.fails.take() {
             return line.json(500, &(tongue.error)(500, "server_error", &reason)).await;
         }
         if let Some(bend) = bend {
-            said.bend(bend, (tongue.word)(bend));
+            let word = tongue.words.iter().find(|(of, _)| *of == bend);
+            said.bend(bend, word.map(|(_, word)| *word));
         }
         match check::streams(asked, body) {
             true => line.stream(&(tongue.events)(&said), self.play.token_ms).await,

@@ -18,7 +18,7 @@ pub(super) const TONGUE: Tongue = Tongue {
         event("error", &json!({"type": "error", "code": code, "message": words, "param": null}))
     },
     input,
-    word,
+    words: WORDS,
 };
 
 /// Parameters of the older dialect that this one refuses.
@@ -95,14 +95,15 @@ fn input(body: &Value) -> String {
     part.unwrap_or_else(|| text(user, "content")).to_owned()
 }
 
-fn word(bend: Bend) -> Option<&'static str> {
-    match bend {
-        Bend::Truncated | Bend::ContextExceeded => Some("max_output_tokens"),
-        Bend::Filtered | Bend::FilteredHalfWay | Bend::Blocked => Some("content_filter"),
-        Bend::UnknownFinish => Some("banana"),
-        _ => None,
-    }
-}
+/// How the reasons to stop are written.
+const WORDS: &[(Bend, &str)] = &[
+    (Bend::Truncated, "max_output_tokens"),
+    (Bend::ContextExceeded, "max_output_tokens"),
+    (Bend::Filtered, "content_filter"),
+    (Bend::FilteredHalfWay, "content_filter"),
+    (Bend::Blocked, "content_filter"),
+    (Bend::UnknownFinish, "banana"),
+];
 
 /// Why the response is incomplete; nothing when it is complete.
 fn incomplete(said: &Said) -> Option<&str> {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use toolgate_testkit::corpus::{Case, Corpus, Outcome, Recipe};
 
 use crate::corpus_bench::Bench;
-use crate::{corpus_args, corpus_names, corpus_rules};
+use crate::{corpus_args, corpus_names, corpus_rules, corpus_stream};
 
 /// Plays one case and tells what came of it.
 type Adapter = fn(&Case, &Bench) -> Outcome;
@@ -16,6 +16,7 @@ const ADAPTERS: &[(&str, usize, Adapter)] = &[
     ("tool.args", 26, corpus_args::play),
     ("tool.name", 17, corpus_names::play),
     ("policy.rule", 8, corpus_rules::play),
+    ("provider.stream", 31, corpus_stream::play),
 ];
 
 /// Where the design decides otherwise than the corpus, with its reason. `fail_turn` reads as

@@ -13,6 +13,7 @@ use toolgate_kernel::envelope::{Code, Envelope};
 use toolgate_kernel::event::{Answer, CallRefused, Denial, DenialKind, Ending, Event};
 use toolgate_kernel::fold::World;
 use toolgate_kernel::gate::Call;
+use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal, Touched};
 use toolgate_kernel::names::{PhaseName, PolicyName};
 use toolgate_kernel::policy::expression::{Expression, Scope, View};
@@ -133,7 +134,7 @@ impl Policy for Witness {
     }
 
     fn judge(&self, call: &Call, _: &[Touched], _: &World<'_>) -> Verdict {
-        self.1.lock().unwrap().push(call.args().clone());
+        self.1.lock().unwrap().push(call.args_tree().clone());
         Verdict::Allow
     }
 
@@ -184,9 +185,9 @@ fn serializer_marker(bench: &Bench, text: &str) -> Outcome {
 
 type Footprint = Result<Vec<(Access, Key)>, KeyRefusal>;
 
-fn file(access: Access) -> impl Fn(&Map<String, Value>) -> Footprint + Send + Sync + 'static {
+fn file(access: Access) -> impl Fn(&Document) -> Footprint + Send + Sync + 'static {
     move |args| {
-        let path = args.get("path").and_then(Value::as_str).unwrap_or_default();
+        let path = args.text("path").unwrap_or_default();
         Ok(vec![(access, Key::parse(&format!("file:{path}"))?)])
     }
 }

@@ -12,9 +12,13 @@ mod corpus_found;
 mod corpus_names;
 mod corpus_phases;
 mod corpus_rules;
+mod corpus_stream;
 mod docs;
 mod driver;
 mod failures;
+mod provider;
+mod provider_cut;
+mod provider_faults;
 mod scenarios;
 mod tampering;
 

@@ -93,22 +93,13 @@ impl WireFault {
     pub fn told(body: &Value) -> Option<Self> {
         // Gemini answers a list with one error in it when it was asked to stream.
         let body = body.as_array().and_then(|items| items.first()).unwrap_or(body);
-        match body.get("error")? {
-            Value::Null => None,
-            error => Some(Self::of(error)),
-        }
+        body.get("error").filter(|error| !error.is_null()).map(Self::of)
     }
 
     /// What an error means, by its code, its type, its status and its sentence.
     pub fn of(error: &Value) -> Self {
-        let message = match error {
-            Value::String(message) => message.as_str(),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => error.get("message").and_then(Value::as_str).unwrap_or_default(),
-        };
+        let sentence = error.as_str().or_else(|| error.get("message").and_then(Value::as_str));
+        let message = sentence.unwrap_or_default();
         let marks: Vec<String> = ["code", "type", "status"]
             .iter()
             .filter_map(|key| error.get(key).and_then(Value::as_str).map(str::to_lowercase))

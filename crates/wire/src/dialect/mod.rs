@@ -15,7 +15,7 @@ mod picture;
 mod responses;
 pub mod rules;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod schema;
 mod shared;
 

@@ -18,14 +18,14 @@ use toolgate_runtime::port::Reply;
 use super::{Dialect, Options, Request, WireFault};
 use crate::sse::Reader;
 
-pub(super) fn tool(name: &str) -> Arc<ToolSpec> {
+pub(crate) fn tool(name: &str) -> Arc<ToolSpec> {
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } },
         "required": ["path"] });
     Arc::new(SpecDraft::new(name, "A tool.").params_schema(schema).build().unwrap())
 }
 
 /// A plan that shows two tools, says one thing, and has no turns.
-pub(super) fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let tools = vec![tool("read_file"), tool("3d_view")];
     Plan {
         turn: 1,
@@ -50,7 +50,7 @@ pub(super) fn plan() -> Plan {
 }
 
 /// Adds a reply as a turn. Calls of `read_file` are answered, others fail.
-pub(super) fn answered(plan: &mut Plan, reply: Reply, notes: &[&str]) {
+pub(crate) fn answered(plan: &mut Plan, reply: Reply, notes: &[&str]) {
     let first: usize = plan.turns.iter().map(|turn| turn.calls.len()).sum();
     let id = |at: usize| CallId(u64::try_from(first + at + 1).unwrap());
     let calls: Vec<Arc<RawCall>> = reply
@@ -86,32 +86,32 @@ pub(super) fn answered(plan: &mut Plan, reply: Reply, notes: &[&str]) {
 }
 
 /// Puts a picture beside the input.
-pub(super) fn with_picture(plan: &mut Plan) {
+pub(crate) fn with_picture(plan: &mut Plan) {
     let bytes: Arc<[u8]> = Arc::from(&b"foobar"[..]);
     let hash = Digest::of(&bytes);
     plan.images.push_back(Arc::new(Image { media_type: "image/png".into(), hash }));
     plan.pictures.insert(hash, bytes);
 }
 
-pub(super) fn options(model: &str) -> Options {
+pub(crate) fn options(model: &str) -> Options {
     Options { model: model.into(), ..Options::default() }
 }
 
 /// The whole request, which breaks no rule of its dialect.
-pub(super) fn encoded(dialect: Dialect, plan: &Plan, options: &Options) -> Request {
+pub(crate) fn encoded(dialect: Dialect, plan: &Plan, options: &Options) -> Request {
     let request = dialect.encode(plan, options);
     assert_eq!(super::rules::broken(dialect, &request.body), None, "{:?}", request.body);
     request
 }
 
 /// The messages of a request.
-pub(super) fn messages(request: &Request) -> &[Value] {
+pub(crate) fn messages(request: &Request) -> &[Value] {
     let key = if request.body.contains_key("contents") { "contents" } else { "messages" };
     request.body[key].as_array().unwrap()
 }
 
 /// What a stream says, decoded.
-pub(super) fn streamed(dialect: Dialect, stream: &[u8]) -> Result<Reply, WireFault> {
+pub(crate) fn streamed(dialect: Dialect, stream: &[u8]) -> Result<Reply, WireFault> {
     let mut gather = dialect.gather();
     let tap = |_: toolgate_runtime::port::Streamed<'_>| {};
     Reader::default().read(stream, |event| gather.take(event, &tap))?;
@@ -119,7 +119,7 @@ pub(super) fn streamed(dialect: Dialect, stream: &[u8]) -> Result<Reply, WireFau
 }
 
 /// Events as they come over the wire.
-pub(super) fn sse(events: &[Value]) -> Vec<u8> {
+pub(crate) fn sse(events: &[Value]) -> Vec<u8> {
     let event = |event: &Value| match event.get("type").and_then(Value::as_str) {
         Some(name) => format!("event: {name}\ndata: {event}\n\n"),
         None => format!("data: {event}\n\n"),

@@ -174,10 +174,10 @@ impl Answer {
         Ok(self)
     }
 
-    /// Whether the server says that the body is one JSON value.
-    pub(crate) fn is_json(&self) -> bool {
-        let kind = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        kind.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"))
+    /// Whether the server says that the body is of a kind, such as `json`.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        given.is_some_and(|given| given.to_ascii_lowercase().contains(kind))
     }
 
     /// The next bytes; nothing at the end, and then the connection is free for others.

@@ -14,12 +14,14 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::directive::Means;
 use toolgate_kernel::event::{Attempt, FaultKind, Finish};
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
 
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
+use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
 use crate::http::{Answer, Asking, HttpFault, Patience, Plain, after};
 use crate::retry::{Dice, Next, Retries, Tries, is_trouble};
@@ -158,6 +160,11 @@ impl Provider for Model {
         Some(self.turn_ms_max.saturating_add(GRACE_MS))
     }
 
+    fn means(&self) -> Means {
+        let can = self.seats.first().map(|seat| seat.options.capabilities).unwrap_or_default();
+        Means { json_schema: can.json_schema, json_object: can.json_object }
+    }
+
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {
         self.seats.first().map(|seat| seat.options.transforms.names()).unwrap_or_default()
     }
@@ -245,7 +252,8 @@ impl Seat {
     }
 
     async fn tries(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
-        let mut prepared = page.request(self.dialect, turning.plan, &self.options);
+        let prepared = page.request(self.dialect, turning.plan, &self.options);
+        let mut prepared = prepared.map_err(unsendable)?;
         let mut seen: BTreeMap<FaultKind, u32> = BTreeMap::new();
         let mut failed = 0;
         loop {
@@ -266,7 +274,7 @@ impl Seat {
                     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
                     (turning.tap)(Streamed::Again);
                     if kind == FaultKind::Truncated {
-                        prepared = self.larger(turning.plan, failure.tokens);
+                        prepared = self.larger(turning.plan, failure.tokens)?;
                     }
                 }
                 Next::GiveUp => return Err(failure),
@@ -279,18 +287,19 @@ impl Seat {
     }
 
     /// The same request with room for twice as many tokens.
-    fn larger(&self, plan: &Plan, tokens: u64) -> Prepared {
+    fn larger(&self, plan: &Plan, tokens: u64) -> Result<Prepared, Failure> {
         let before = self.options.output_tokens_max.or((tokens > 0).then_some(tokens));
         let output_tokens_max = before.map(|tokens| tokens.saturating_mul(2));
         let options = Options { output_tokens_max, ..self.options.clone() };
-        Page::default().request(self.dialect, plan, &options)
+        Page::default().request(self.dialect, plan, &options).map_err(unsendable)
     }
 
     fn left_alone(&self, open: Open) -> Failure {
         let again = self.clock.now().plus_ms(open.left_ms);
-        let because = match open.because {
-            FaultKind::Billing => "there is no money left, or a spending limit is reached",
-            _ => "it failed too often",
+        let because = if open.because == FaultKind::Billing {
+            "there is no money left, or a spending limit is reached"
+        } else {
+            "it failed too often"
         };
         let reason = format!("{} is left alone until {again}, because {because}", self.name);
         Failure::new(FaultKind::CircuitOpen, reason)
@@ -309,7 +318,7 @@ impl Seat {
         if answer.status >= 400 {
             return Err(self.refused(&mut answer).await);
         }
-        let body = if self.options.streams() && !answer.is_json() {
+        let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
             self.gathered(&mut answer, turning.tap).await?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
@@ -388,10 +397,8 @@ impl Seat {
     }
 
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
-        let status = match fault {
-            HttpFault::Redirected { status } => Some(*status),
-            _ => None,
-        };
+        let status =
+            if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
         let reason = self.endpoint.veil.cover(&fault.to_string());
         Failure { status, partial: words.to_owned(), ..Failure::new(fault.kind(), reason) }
     }
@@ -400,6 +407,15 @@ impl Seat {
         let reason = self.endpoint.veil.cover(&fault.reason);
         Failure { partial: words.to_owned(), ..Failure::new(fault.kind, reason) }
     }
+}
+
+/// A request that its provider would refuse is not sent.
+fn unsendable(rule: &Rule) -> Failure {
+    let reason = format!(
+        "the request breaks the rule {}: {} It was not sent. This is a fault of toolgate",
+        rule.name, rule.sentence
+    );
+    Failure::new(FaultKind::Unusable, reason)
 }
 
 impl Failure {

@@ -173,10 +173,10 @@ impl Before {
         let calls = self.calls.iter().map(|call| ReplyCall {
             alias: call.id.clone(),
             name: call.name.clone(),
-            args: match &call.args {
-                Value::String(text) => text.clone(),
-                Value::Null => String::new(),
-                other => other.to_string(),
+            args: match call.args.as_str() {
+                Some(text) => text.to_owned(),
+                None if call.args.is_null() => String::new(),
+                None => call.args.to_string(),
             },
         });
         let calls: Vec<ReplyCall> = calls.collect();

@@ -7,13 +7,15 @@ use toolgate_wire::dialect::Dialect;
 
 use crate::play::streamed;
 
+type Piece = (Option<u64>, Option<String>, Option<String>, Option<Value>);
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stream {
     about: String,
     /// Pieces of calls, each in an event of its own: index, id, name, arguments.
     #[serde(default)]
-    pieces: Vec<(Option<u64>, Option<String>, Option<String>, Option<Value>)>,
+    pieces: Vec<Piece>,
     /// Whole events, after the pieces.
     #[serde(default)]
     events: Vec<Value>,

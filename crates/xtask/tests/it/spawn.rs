@@ -15,6 +15,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "SQLite blocks; its queue is bounded, and dropping the store waits for the thread",
     ),
     (
+        "crates/cli/src/typing.rs",
+        "a person types as long as they like; one line at a time is waited for, and Ctrl-D ends it",
+    ),
+    (
         "crates/cli/src/person.rs",
         "reading a terminal blocks; one thread for the process, and the waiting has a deadline",
     ),

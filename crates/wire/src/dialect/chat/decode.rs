@@ -118,7 +118,9 @@ fn native(message: &Value, calls: &[&Value]) -> Option<Native> {
     if let Some(parts) = message.get("content").filter(|content| has_thoughts(content)) {
         keep("content", parts);
     }
-    let details = message.get(DETAILS).filter(|found| found.as_array().is_some_and(some));
+    let details = message
+        .get(DETAILS)
+        .filter(|found| found.as_array().is_some_and(|parts| !parts.is_empty()));
     if let Some(details) = details {
         keep(DETAILS, details);
     }
@@ -137,10 +139,6 @@ fn native(message: &Value, calls: &[&Value]) -> Option<Native> {
         }
     }
     (!kept.is_empty()).then(|| Native { dialect: NAME.to_owned(), content: Value::Object(kept) })
-}
-
-fn some(parts: &Vec<Value>) -> bool {
-    !parts.is_empty()
 }
 
 /// Whether a content is a list with something in it that is no words.

@@ -78,50 +78,46 @@ pub static RULES: &[Rule] = &[
         name: "result_of_a_call",
         sentence: "Every result belongs to a call of the reply right before it, and no call has two.",
         dialects: ALL,
-        check: |so_far, mark| match mark {
-            Mark::Result { id, name } => !so_far.open().iter().any(|call| fits(call, *id, *name)),
-            _ => false,
+        check: |so_far, mark| {
+            let Mark::Result { id, name } = mark else { return false };
+            !so_far.open().iter().any(|call| fits(call, *id, *name))
         },
     },
     Rule {
         name: "results_in_order",
         sentence: "The results of a reply come in the order of its calls.",
         dialects: ALL,
-        check: |so_far, mark| match mark {
-            Mark::Result { id, name } => {
-                !so_far.open().first().is_some_and(|call| fits(call, *id, *name))
-            }
-            _ => false,
+        check: |so_far, mark| {
+            let Mark::Result { id, name } = mark else { return false };
+            !so_far.open().first().is_some_and(|call| fits(call, *id, *name))
         },
     },
     Rule {
         name: "id_is_legal",
         sentence: "Every call has an id that is not blank, not too long, and made of signs the provider takes.",
         dialects: WITH_IDS,
-        check: |so_far, mark| match mark {
-            Mark::Call { id, .. } => !id.is_some_and(|id| legal_id(so_far.dialect, id)),
-            _ => false,
+        check: |so_far, mark| {
+            let Mark::Call { id, .. } = mark else { return false };
+            !id.is_some_and(|id| legal_id(so_far.dialect, id))
         },
     },
     Rule {
         name: "id_is_unique",
         sentence: "No two calls of a reply have the same id; with Anthropic, no two calls at all.",
         dialects: WITH_IDS,
-        check: |so_far, mark| match mark {
-            Mark::Call { id: Some(id), .. } => {
-                let open = so_far.open().iter().any(|call| call.id.as_deref() == Some(*id));
-                open || so_far.ids.contains(*id)
-            }
-            _ => false,
+        check: |so_far, mark| {
+            let Mark::Call { id: Some(id), .. } = mark else { return false };
+            let open = so_far.open().iter().any(|call| call.id.as_deref() == Some(*id));
+            open || so_far.ids.contains(*id)
         },
     },
     Rule {
         name: "name_is_legal",
         sentence: "Every call has a name of 1 to 64 letters, digits, `_` and `-`; with Gemini it begins with a letter or `_`.",
         dialects: ALL,
-        check: |so_far, mark| match mark {
-            Mark::Call { name, .. } => !legal_name(so_far.dialect, name),
-            _ => false,
+        check: |so_far, mark| {
+            let Mark::Call { name, .. } = mark else { return false };
+            !legal_name(so_far.dialect, name)
         },
     },
     Rule {
@@ -134,9 +130,9 @@ pub static RULES: &[Rule] = &[
         name: "signature_on_the_first",
         sentence: "Where calls of a reply are signed, the first one is.",
         dialects: &[Dialect::Chat, Dialect::Gemini],
-        check: |so_far, mark| match mark {
-            Mark::Call { signed: true, .. } => so_far.open().first().is_some_and(|c| !c.signed),
-            _ => false,
+        check: |so_far, mark| {
+            let signed = matches!(mark, Mark::Call { signed: true, .. });
+            signed && so_far.open().first().is_some_and(|first| !first.signed)
         },
     },
     Rule {
@@ -185,21 +181,19 @@ pub static RULES: &[Rule] = &[
         name: "tools_or_form",
         sentence: "Tools and a form of the words are never in one request.",
         dialects: &[Dialect::Chat, Dialect::Responses],
-        check: |_, mark| match mark {
-            Mark::End(frame) => frame.contains_key("tools") && has_form(frame),
-            _ => false,
+        check: |_, mark| {
+            let Mark::End(frame) = mark else { return false };
+            frame.contains_key("tools") && has_form(frame)
         },
     },
     Rule {
         name: "calls_have_tools",
         sentence: "A transcript with calls comes with the definitions of tools.",
         dialects: &[Dialect::Anthropic],
-        check: |so_far, mark| match mark {
-            Mark::End(frame) => {
-                let tools = frame.get("tools").and_then(Value::as_array);
-                so_far.called && tools.is_none_or(Vec::is_empty)
-            }
-            _ => false,
+        check: |so_far, mark| {
+            let Mark::End(frame) = mark else { return false };
+            let tools = frame.get("tools").and_then(Value::as_array);
+            so_far.called && tools.is_none_or(Vec::is_empty)
         },
     },
 ];

@@ -85,10 +85,10 @@ fn blocks(dialect: Dialect, words: &[&str]) -> Value {
         _ => json!({ "type": "text", "text": "x" }),
     };
     let parts: Vec<Value> = words.iter().map(block).collect();
-    match dialect {
-        Dialect::Gemini => json!({ "role": if mine { "model" } else { "user" }, "parts": parts }),
-        _ => json!({ "role": if mine { "assistant" } else { "user" }, "content": parts }),
+    if dialect == Dialect::Gemini {
+        return json!({ "role": if mine { "model" } else { "user" }, "parts": parts });
     }
+    json!({ "role": if mine { "assistant" } else { "user" }, "content": parts })
 }
 
 fn name(dialect: Dialect, body: &Map<String, Value>) -> &'static str {

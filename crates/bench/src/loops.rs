@@ -1,0 +1,137 @@
+//! Measures a whole governed run against a model server: the hook `OURS_LOOP` of `bench/`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::{Agent, AgentDraft};
+use toolgate_kernel::event::Ending;
+use toolgate_kernel::names::{SectionName, SessionId};
+use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::section::Section;
+use toolgate_kernel::tool::{Effect, SpecDraft};
+use toolgate_runtime::port::{Output, Provider};
+use toolgate_runtime::{Crew, Driver, Halt, MemoryStore, Pack, Runtime, Toolbox, tool};
+use toolgate_wire::BreakerRules;
+use toolgate_wire::dialect::Dialect;
+use toolgate_wire::http::Roots;
+use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
+
+use crate::dispatch::{SystemClock, policies};
+use crate::meter::cpu;
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+/// What the harness asks for.
+struct Asked {
+    runs: usize,
+    conc: usize,
+    warm: usize,
+}
+
+fn number(name: &str, fallback: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(fallback)
+}
+
+pub(crate) fn run() -> Result<()> {
+    let asked = Asked {
+        runs: number("PERF_RUNS", 1),
+        conc: number("PERF_CONC", 1),
+        warm: number("PERF_WARM", 1),
+    };
+    let url = std::env::var("PERF_URL").context("PERF_URL is not set")?;
+    let provider = provider(&url, number("PERF_STREAM", 0) == 1)?;
+    let crew = crew(Some(provider))?;
+    let mut builder = if asked.conc == 1 {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2);
+        builder
+    };
+    builder.enable_all().build()?.block_on(measure(&asked, crew))
+}
+
+fn provider(url: &str, stream: bool) -> Result<Arc<dyn Provider>> {
+    let rules = BreakerRules::default();
+    let exchange = Exchange::new(Roots::default(), Arc::new(SystemClock), 1, rules);
+    let mut spec = ModelSpec::new("mock:mock", Dialect::Chat, url, "mock");
+    spec.key = Some(Hidden::new("x"));
+    spec.options.stream = stream;
+    Ok(Arc::new(exchange.model(&spec)?))
+}
+
+/// One tool, `add`, under the three built-in policies, and room for long runs.
+pub(crate) fn crew(provider: Option<Arc<dyn Provider>>) -> Result<Crew> {
+    let add = SpecDraft::new("add", "Add two integers.").effect(Effect::Staged);
+    let add = tool(add, |_, p: Add| Ok(Output::message((p.a + p.b).to_string())))?;
+    let pack = Pack::new(Section::new(SectionName::parse("bench")?), vec![add]);
+    let mut draft = AgentDraft::new("bench", vec![pack.section.clone()]);
+    draft.policies = policies(&["add"], 0)?;
+    draft.settings.max_tool_calls_per_iteration = 1_000_000;
+    draft.settings.max_context_tokens = 1_000_000_000;
+    draft.limits.iteration_turns_max = 1_000_000;
+    let mut crew = Crew::new(Arc::new(Agent::build(draft)?), Toolbox::of(&[pack]));
+    crew.provider = provider;
+    Ok(crew)
+}
+
+/// A session of its own, with a log of its own.
+pub(crate) async fn open(crew: &Crew) -> Result<Driver> {
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key);
+    let (id, actor) = (SessionId::parse("bench")?, Actor::Human("bench".into()));
+    Driver::open(Arc::new(runtime), crew.clone(), id, &actor, "go").await.context("open")
+}
+
+async fn one(crew: &Crew) -> Result<()> {
+    match open(crew).await?.run(&|_| {}).await? {
+        Halt::Ended(Ending::Completed, words) if words == "Done." => Ok(()),
+        other => bail!("the run came to {other:?}"),
+    }
+}
+
+async fn measure(asked: &Asked, crew: Crew) -> Result<()> {
+    for _ in 0..asked.warm {
+        one(&crew).await?;
+    }
+    let (wall, before) = (Instant::now(), cpu());
+    if asked.conc == 1 {
+        for _ in 0..asked.runs {
+            one(&crew).await?;
+        }
+    } else {
+        shared(asked, &crew).await?;
+    }
+    let (wall, cpu) = (wall.elapsed().as_secs_f64(), (cpu() - before).as_secs_f64());
+    println!("{{\"wall\":{wall},\"cpu\":{cpu},\"runs\":{}}}", asked.runs);
+    Ok(())
+}
+
+/// The runs shared among tasks; each takes the next one as soon as it is free.
+async fn shared(asked: &Asked, crew: &Crew) -> Result<()> {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = (0..asked.conc)
+        .map(|_| {
+            let (begun, crew, runs) = (Arc::clone(&begun), crew.clone(), asked.runs);
+            tokio::spawn(async move {
+                while begun.fetch_add(1, Ordering::Relaxed) < runs {
+                    one(&crew).await?;
+                }
+                anyhow::Ok(())
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await??;
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Decides how directives are asked of a model: through its own replies where it calls tools, and
+//! by the ladder of forms where it does not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::directive::{
+    Ask, Directed, Directives, Envelope, Ladder, Means, Mode, Next, Outcome, parse, patch_ops,
+};
+use toolgate_kernel::event::{FaultKind, Finish, Note, NoteKind, Usage};
+use toolgate_kernel::plan::Plan;
+
+use crate::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
+
+/// The tool through which changes of the draft reach state, past the gate like every call.
+const PATCH_TOOL: &str = "state_patch";
+
+/// A model whose replies carry directives.
+pub struct Directing {
+    /// Answers where tools may be called.
+    inner: Arc<dyn Provider>,
+    /// Answers in a form.
+    formed: Arc<dyn Provider>,
+    directives: Arc<Directives>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Directing {
+    /// Directives on top of a model; `formed` is the same model with what is put into requests
+    /// for a form.
+    pub fn new(
+        inner: Arc<dyn Provider>,
+        formed: Arc<dyn Provider>,
+        directives: Directives,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { inner, formed, directives: Arc::new(directives), clock }
+    }
+
+    async fn turn(
+        &self,
+        plan: &Plan,
+        desk: &mut Desk,
+        tap: Tap<'_>,
+    ) -> Result<Reply, ProviderFault> {
+        let mut repair = None;
+        if !plan.tools.is_empty() {
+            let mut asked = plan.clone();
+            instruct(&mut asked, &self.directives.instructions(Mode::PromptOnly));
+            let reply = self.inner.reply(&asked, desk, &quiet(tap)).await?;
+            if !reply.calls.is_empty() || !matches!(reply.finish, Finish::Stop) {
+                return Ok(reply);
+            }
+            match self.read(&reply.text) {
+                Some(envelope) => return Ok(self.directed(reply, envelope, Mode::PromptOnly, tap)),
+                None => repair = Some(reply),
+            }
+        }
+        self.climb(plan, repair, tap).await
+    }
+
+    fn read(&self, text: &str) -> Option<Envelope> {
+        self.directives.read(&parse(text).ok()?).ok()
+    }
+
+    /// Asks in one form after another until the directives can be read.
+    async fn climb(
+        &self,
+        plan: &Plan,
+        before: Option<Reply>,
+        tap: Tap<'_>,
+    ) -> Result<Reply, ProviderFault> {
+        let mut ladder = Ladder::new(Arc::clone(&self.directives), self.formed.means());
+        let (mut usage, mut last) = match before {
+            Some(reply) => (reply.usage, Some(Ok(reply))),
+            None => (Usage::default(), None),
+        };
+        let mut next = ladder.start();
+        loop {
+            let ask = match next {
+                Next::Ask(ask) => ask,
+                Next::Done(done) => {
+                    let reply = match last {
+                        Some(Ok(reply)) => Reply { usage, ..reply },
+                        Some(Err(_)) | None => Reply::new("", Vec::new(), Finish::Stop, usage),
+                    };
+                    let mut reply = self.directed(reply, done.envelope, done.mode, tap);
+                    if let Some(directed) = &mut reply.directed {
+                        directed.tried = done.tried;
+                    }
+                    return Ok(reply);
+                }
+                Next::Failed(failed) => {
+                    // Words are all that is left; without any reply the fault stands.
+                    let reply = last.unwrap_or_else(|| Err(nothing()))?;
+                    tap(Streamed::Text(&failed.assistant_text));
+                    let directed = Directed { tried: failed.tried, ..Directed::default() };
+                    let text = failed.assistant_text;
+                    return Ok(Reply { text, usage, directed: Some(directed), ..reply });
+                }
+            };
+            let asked = shaped(plan, *ask);
+            let began = self.clock.now();
+            let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
+            let elapsed_ms = self.clock.now().ms_since(began);
+            let outcome = match &reply {
+                Ok(reply) => {
+                    usage = usage.plus(&reply.usage);
+                    let (text, calls) = (reply.text.clone(), reply.calls.len());
+                    Outcome::Replied { text, calls, elapsed_ms }
+                }
+                Err(fault) => {
+                    let status = matches!(fault.kind, FaultKind::BadRequest).then_some(400);
+                    Outcome::Fault { status, reason: fault.reason.clone(), elapsed_ms }
+                }
+            };
+            last = Some(match (reply, last) {
+                // A fault does not take away what an earlier reply said.
+                (Err(_), Some(Ok(before))) => Ok(before),
+                (reply, _) => reply,
+            });
+            next = ladder.next(outcome, |_| Vec::new());
+        }
+    }
+
+    /// A reply with its directives; changes of the draft become calls, and pass the gate.
+    fn directed(&self, reply: Reply, envelope: Envelope, mode: Mode, tap: Tap<'_>) -> Reply {
+        tap(Streamed::Text(&envelope.assistant_text));
+        let patches = envelope.directives.iter().filter(|directive| {
+            self.directives.types().iter().any(|kind| kind.patch && kind.name == directive.kind)
+        });
+        let ops = patches.filter_map(|directive| {
+            patch_ops(&serde_json::Value::Object(directive.payload.clone())).ok()
+        });
+        let call = |(at, ops)| ReplyCall {
+            alias: Some(format!("directive_{}", at + 1)),
+            name: PATCH_TOOL.to_owned(),
+            args: json!({ "ops": ops }).to_string(),
+        };
+        let calls: Vec<ReplyCall> = ops.enumerate().map(call).collect();
+        let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+        let Envelope { assistant_text, directives, warnings } = envelope;
+        let directed = Directed { ok: true, mode: Some(mode), directives, warnings, tried: vec![] };
+        Reply {
+            text: assistant_text,
+            calls,
+            finish,
+            native: None,
+            directed: Some(directed),
+            ..reply
+        }
+    }
+}
+
+fn nothing() -> ProviderFault {
+    ProviderFault::new(FaultKind::Unusable, "no form of directives can be asked of this model")
+}
+
+/// Words that are not for a person yet are not shown; only that something is tried again.
+fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
+    move |streamed| {
+        if let Streamed::Thought(thought) = streamed {
+            tap(Streamed::Thought(thought));
+        }
+    }
+}
+
+/// A request that says how its reply is written.
+fn instruct(plan: &mut Plan, instructions: &str) {
+    plan.system = format!("{}\n\n{instructions}", plan.system).into();
+}
+
+/// The same request in a form, without tools.
+fn shaped(plan: &Plan, ask: Ask) -> Plan {
+    let mut asked = plan.clone();
+    instruct(&mut asked, &ask.instructions);
+    asked.tools = Vec::new();
+    asked.shape = ask.shape.map(Arc::new);
+    asked.notes.extend(ask.repair.map(|text| Note { about: NoteKind::Finish, text }));
+    asked
+}
+
+impl Provider for Directing {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn options(&self) -> Digest {
+        let instructions = self.directives.instructions(Mode::PromptOnly);
+        Digest::link(self.inner.options(), instructions.as_bytes())
+    }
+
+    fn turn_ms_max(&self) -> Option<u64> {
+        // Each form may take as long as a reply.
+        self.inner.turn_ms_max().map(|ms| ms.saturating_mul(4))
+    }
+
+    fn transforms(&self) -> BTreeMap<String, Vec<String>> {
+        self.inner.transforms()
+    }
+
+    fn means(&self) -> Means {
+        self.formed.means()
+    }
+
+    fn reply<'a>(
+        &'a self,
+        plan: &'a Plan,
+        desk: &'a mut Desk,
+        tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        Box::pin(self.turn(plan, desk, tap))
+    }
+}
