@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate_kernel::actor::Actor;
@@ -93,10 +93,10 @@ pub(crate) async fn open(crew: &Crew) -> Result<Driver> {
 }
 
 async fn one(crew: &Crew) -> Result<()> {
-    match open(crew).await?.run(&|_| {}).await? {
-        Halt::Ended(Ending::Completed, words) if words == "Done." => Ok(()),
-        other => bail!("the run came to {other:?}"),
-    }
+    let halt = open(crew).await?.run(&|_| {}).await?;
+    let done = matches!(&halt, Halt::Ended(Ending::Completed, words) if words == "Done.");
+    ensure!(done, "the run came to {halt:?}");
+    Ok(())
 }
 
 async fn measure(asked: &Asked, crew: Crew) -> Result<()> {
