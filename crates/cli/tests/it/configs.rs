@@ -63,7 +63,7 @@ fn what_is_not_active_is_told_before_work_begins() {
     let yaml = "packs: [planning]\ntool_calling: {tool_choice: auto, tool_denylist: \
                 planning_setup_plan}\nmcp_servers: {web: {url: 'http://localhost/mcp'}}\n";
     desk.write("toolgate.yaml", yaml);
-    let told = "Not active yet, and not used: mcp_servers, tool_calling.tool_choice.\n";
+    let told = "Not active yet, and not used: mcp_servers.\n";
     let ran = desk.run(&["call", "planning_setup_plan", "{\"objective\": \"x\"}", "--json"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, told));
     assert!(ran.out.contains("TOOL_NOT_GRANTED"), "{}", ran.out);

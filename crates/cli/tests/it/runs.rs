@@ -207,7 +207,9 @@ fn what_is_wrong_is_said_in_words_with_its_own_exit_code() {
     let cases: &[(&[&str], i32, &str)] = &[
         (&["verify"], 2, "there is no log"),
         (&["sessions", "list"], 2, "there is no log"),
-        (&["run", "x", "--model", "gpt"], 2, "script:FILE"),
+        (&["run", "x", "--model", "gpt"], 2, "provider:model"),
+        (&["run", "x", "--model", "anthropic:claude"], 2, "ANTHROPIC_API_KEY"),
+        (&["run", "x", "--image", "none.png"], 2, "none.png cannot be read"),
         (&["run", "x", "--model", "script:none.yaml"], 2, "none.yaml cannot be read"),
         (&["call", "list_notes", "--phase", "NOWHERE"], 2, "the phases are CHARACTER_CREATION"),
         (&["call", "list_notes", "--session", "Bad Name"], 2, "is not legal"),

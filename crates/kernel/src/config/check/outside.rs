@@ -106,8 +106,11 @@ impl Desk<'_> {
             self.place(&path)
         };
         let chosen = self.text().chosen().unwrap_or_else(|refusal| {
-            let finding = Finding::error(Mistake::Model, refusal.to_string());
-            found.push(finding.at(place(&["settings", "model"])));
+            // One that comes from elsewhere is told when it is used.
+            if self.key(&[Step::Key("settings"), Step::Key("model")]).is_some() {
+                let finding = Finding::error(Mistake::Model, refusal.to_string());
+                found.push(finding.at(place(&["settings", "model"])));
+            }
             Chosen::None
         });
         let (calling, reliable, name) = match &chosen {
