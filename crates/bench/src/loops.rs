@@ -84,16 +84,22 @@ pub(crate) fn crew(provider: Option<Arc<dyn Provider>>) -> Result<Crew> {
     Ok(crew)
 }
 
-/// A session of its own, with a log of its own.
-pub(crate) async fn open(crew: &Crew) -> Result<Driver> {
+/// A log in memory, and what all sessions on it share.
+pub(crate) fn runtime() -> Arc<Runtime> {
     let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key);
-    let (id, actor) = (SessionId::parse("bench")?, Actor::Human("bench".into()));
-    Driver::open(Arc::new(runtime), crew.clone(), id, &actor, "go").await.context("open")
+    Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key))
+}
+
+/// Opens a session with a number.
+pub(crate) async fn open(runtime: &Arc<Runtime>, crew: &Crew, number: usize) -> Result<Driver> {
+    let id = SessionId::parse(&format!("bench-{number}"))?;
+    let (runtime, actor) = (Arc::clone(runtime), Actor::Human("bench".into()));
+    Driver::open(runtime, crew.clone(), id, &actor, "go").await.context("open")
 }
 
 async fn one(crew: &Crew) -> Result<()> {
-    let halt = open(crew).await?.run(&|_| {}).await?;
+    // A log of its own, which goes when the run is over.
+    let halt = open(&runtime(), crew, 1).await?.run(&|_| {}).await?;
     let done = matches!(&halt, Halt::Ended(Ending::Completed, words) if words == "Done.");
     ensure!(done, "the run came to {halt:?}");
     Ok(())

@@ -9,7 +9,7 @@ use toolgate_kernel::event::{Finish, Usage};
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply, ReplyCall, Tap};
 
-use crate::loops::{crew, open};
+use crate::loops::{crew, open, runtime};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -57,10 +57,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 async fn park(options: &Options) -> Result<()> {
     let (parked, mut waiting) = tokio::sync::mpsc::unbounded_channel();
     let crew = crew(Some(Arc::new(Thinking { turns: options.turns, parked })))?;
-    let before = resident_kib();
+    let (runtime, before) = (runtime(), resident_kib());
     let mut tasks = Vec::with_capacity(options.runs);
-    for _ in 0..options.runs {
-        let mut driver = open(&crew).await?;
+    for number in 0..options.runs {
+        let mut driver = open(&runtime, &crew, number).await?;
         tasks.push(tokio::spawn(async move { driver.run(&|_| {}).await.map(drop) }));
         waiting.recv().await;
     }
