@@ -285,5 +285,7 @@ fn block_events(said: &Said, at: usize, block: &Value, events: &mut Vec<String>)
 }
 
 fn error(_: u16, code: &str, words: &str) -> Value {
+    // A server in trouble has another name here.
+    let code = if code == "server_error" { "api_error" } else { code };
     json!({"type": "error", "error": {"type": code, "message": words}})
 }

@@ -252,5 +252,16 @@ fn events(said: &Said) -> Vec<String> {
 }
 
 fn error(status: u16, code: &str, words: &str) -> Value {
-    json!({"error": {"code": status, "message": words, "status": code.to_uppercase()}})
+    // Here the codes have names of their own.
+    let name = match code {
+        "authentication_error" => "UNAUTHENTICATED",
+        "permission_error" => "PERMISSION_DENIED",
+        "not_found_error" => "NOT_FOUND",
+        "invalid_request_error" => "INVALID_ARGUMENT",
+        "rate_limit_error" => "RESOURCE_EXHAUSTED",
+        "server_error" => "INTERNAL",
+        "overloaded_error" => "UNAVAILABLE",
+        other => &other.to_uppercase(),
+    };
+    json!({"error": {"code": status, "message": words, "status": name}})
 }

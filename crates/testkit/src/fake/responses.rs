@@ -147,7 +147,10 @@ fn response(said: &Said, output: &[Value], status: &str) -> Value {
         true => json!({"input_tokens": -5, "output_tokens": 1e30}),
         false => json!({
             "input_tokens": usage.input_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "input_tokens_details": {
+                "cached_tokens": usage.cached_tokens,
+                "cache_write_tokens": usage.cache_written_tokens,
+            },
             "output_tokens": usage.output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": usage.input_tokens + usage.output_tokens,
@@ -157,7 +160,8 @@ fn response(said: &Said, output: &[Value], status: &str) -> Value {
     json!({
         "id": format!("resp_{}", said.id), "object": "response", "created_at": 1_767_225_600,
         "model": said.model, "status": status, "error": null, "incomplete_details": details,
-        "output": output, "parallel_tool_calls": true, "usage": usage,
+        "output": output, "parallel_tool_calls": true, "tool_choice": "auto", "tools": [],
+        "usage": usage,
     })
 }
 
@@ -213,10 +217,14 @@ fn events(said: &Said) -> Vec<String> {
                 let added =
                     json!({"output_index": at, "item_id": id, "content_index": 0, "part": part});
                 say("response.content_part.added", added);
+                let words = |key: &str, value: &str| {
+                    json!({"output_index": at, "item_id": id, "content_index": 0, key: value,
+                           "logprobs": []})
+                };
                 for piece in said.pieces() {
-                    say("response.output_text.delta", with("delta", piece));
+                    say("response.output_text.delta", words("delta", piece));
                 }
-                say("response.output_text.done", with("text", &said.text));
+                say("response.output_text.done", words("text", &said.text));
             }
             _ => {}
         }
