@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{
-    AgentText, CacheText, Chosen, ChosenModel, Known, Secret, SecretPart, Speech,
+    AgentText, CacheText, Chosen, ChosenModel, Known, ProviderName, Secret, SecretPart, Speech,
 };
 use toolgate_kernel::limits::Limits;
 use toolgate_runtime::Directing;
@@ -144,7 +144,7 @@ fn key(place: &Path, model: &ChosenModel, known: &Known) -> Result<Option<Hidden
         let found = look_up(place, secret);
         return Ok(Some(Hidden::new(found.with_context(|| format!("model {}", model.name))?)));
     }
-    let own = model.text.base_url.as_deref().is_none_or(|url| url.starts_with(known.base_url));
+    let own = at_home(model, known);
     let Some(variable) = known.key_variable.filter(|_| own) else { return Ok(None) };
     match environment::text(variable)? {
         Some(key) => Ok(Some(Hidden::new(key))),
@@ -156,6 +156,22 @@ fn key(place: &Path, model: &ChosenModel, known: &Known) -> Result<Option<Hidden
             model.name
         ),
     }
+}
+
+/// Whether a model is at its provider's own address.
+fn at_home(model: &ChosenModel, known: &Known) -> bool {
+    model.text.base_url.as_deref().is_none_or(|url| origin(url) == origin(known.base_url))
+}
+
+/// The part of an address that says whom it reaches; nothing when it hides that.
+fn origin(url: &str) -> Option<(String, String)> {
+    let (scheme, rest) = url.trim().split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    if host.contains(['@', '\\']) {
+        return None;
+    }
+    let host = host.strip_suffix(":443").unwrap_or(host);
+    Some((scheme.to_ascii_lowercase(), host.to_ascii_lowercase()))
 }
 
 /// A secret, looked up in the environment and in files.
@@ -179,7 +195,13 @@ fn options(model: &ChosenModel) -> Result<Options> {
     if parallel_tool_calls.is_some() {
         request_overrides.shift_remove("parallel_tool_calls");
     }
-    let can = text.capabilities.or(model.provider.capabilities(&text.model));
+    let known = model.provider.known();
+    let mut can = model.provider.capabilities(&text.model);
+    if model.provider == ProviderName::Openai && !at_home(model, known) {
+        // A server nothing is known of promises no schema.
+        (can.json_schema, can.parallel_tool_calls) = (Some(false), Some(false));
+    }
+    let can = text.capabilities.or(can);
     let yes = |flag: Option<bool>| flag.unwrap_or(false);
     Ok(Options {
         model: text.model.clone(),
@@ -210,5 +232,27 @@ fn patience(text: &AgentText, model: &ChosenModel) -> Patience {
         connect_ms_max: model.text.connect_ms_max.unwrap_or(own.connect_ms_max),
         request_ms_max: model.text.reply_ms_max.or(written),
         ..own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_goes_to_its_own_provider_and_to_no_look_alike() {
+        for (url, own) in [
+            ("https://api.openai.com", true),
+            ("https://api.openai.com/v1", true),
+            ("HTTPS://API.openai.com:443/v1", true),
+            ("https://api.openai.com.evil.example/v1", false),
+            ("https://api.openai.com@evil.example/v1", false),
+            ("https://api.openai.com\\@evil.example", false),
+            ("http://api.openai.com/v1", false),
+            ("https://api.openai.com:8443/v1", false),
+            ("api.openai.com", false),
+        ] {
+            assert_eq!(origin(url) == origin("https://api.openai.com"), own, "{url}");
+        }
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::budget::Overspent;
-use crate::calling::FailurePolicy;
+use crate::calling::{FailurePolicy, Finishing};
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
 use crate::fold::{Lap, Progress, Session, Turn, World};
 use crate::names::{CallId, PhaseName};
-use crate::plan::{Plan, fingerprint};
+use crate::plan::{Choice, Plan, fingerprint};
 use crate::prompt::{phase_note, system_prompt};
+use crate::tool::ToolSpec;
 
 /// The next thing a driver has to do.
 #[derive(Debug)]
@@ -87,12 +88,16 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
         None => match over.or_else(|| finished(agent, world)) {
             Some((ending, note)) => Step::Stop(ending, note),
             None if session.awaits => Step::AskToGoOn,
-            None if session.chat && session.iteration > 0 && session.feedback.is_empty() => {
-                Step::Listen(String::new())
-            }
+            None if listens(session) => Step::Listen(String::new()),
             None => Step::OpenIteration(opening(agent, world)),
         },
     }
+}
+
+/// Whether a conversation waits for a person before it begins anew.
+fn listens(session: &Session) -> bool {
+    let failed = session.closed.as_ref().is_some_and(|closed| closed.closing == Closing::Failed);
+    session.chat && session.iteration > 0 && session.feedback.is_empty() && !failed
 }
 
 /// How an open iteration goes on.
@@ -110,6 +115,17 @@ enum Course {
 struct Manner {
     toolless: bool,
     note: Option<Note>,
+}
+
+impl Manner {
+    /// Asks for last words, where they are due.
+    fn finishing(finish: Option<&Finishing>, toolless: bool) -> Self {
+        let text = finish.map(|finish| finish.text.clone());
+        Self {
+            toolless: toolless || finish.is_some_and(|finish| !finish.tools),
+            note: text.map(|text| Note { about: NoteKind::Finish, text }),
+        }
+    }
 }
 
 /// Why the session ends now, whatever its iteration does.
@@ -133,12 +149,15 @@ const PAUSES_MAX: u64 = 8;
 
 /// How the open iteration goes on.
 fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Course {
-    if let Some((_, reason)) = &session.failure {
-        return match (tries_toolless(agent, session), session.chat) {
-            (true, _) => Course::Ask(Manner { toolless: true, note: None }),
-            (false, true) => Course::Ask(Manner::default()),
-            (false, false) => Course::Close(Closing::Failed, reason.to_string()),
-        };
+    if let Some((fault, reason)) = &session.failure {
+        let finish = session.turns.back().and_then(|last| finishing(agent, session, lap, last));
+        let toolless = tries_toolless(agent, session);
+        // A conversation asks again in the same words, unless they are what was turned down.
+        let stuck = fault.about_the_request() && !session.turns.is_empty();
+        if toolless || (session.chat && !stuck) {
+            return Course::Ask(Manner::finishing(finish, toolless));
+        }
+        return Course::Close(Closing::Failed, reason.to_string());
     }
     let stops = agent.settings.stop_after_phase_change && !session.chat;
     if stops && !lap.entered.is_empty() {
@@ -167,16 +186,25 @@ fn silent(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Course {
     if last.finish == Finish::Paused && lap.pauses <= PAUSES_MAX {
         return Course::Ask(Manner::default());
     }
+    match finishing(agent, session, lap, last) {
+        Some(finish) => Course::Ask(Manner::finishing(Some(finish), false)),
+        None if session.chat => Course::Listen(String::new()),
+        None => Course::Close(Closing::Done, String::new()),
+    }
+}
+
+/// Whether the model is asked for its last words: it ended with nothing after calls.
+fn finishing<'a>(
+    agent: &'a Agent,
+    session: &Session,
+    lap: &Lap,
+    last: &Turn,
+) -> Option<&'a Finishing> {
+    let silent = last.calls.is_empty() && session.feedback.is_empty();
     let worked = lap.calls > lap.before_words.0;
     let nothing = last.text.trim().is_empty() && last.finish != Finish::Refused;
-    match &agent.tool_calling.finish {
-        Some(finish) if nothing && worked && !lap.finished => {
-            let note = Note { about: NoteKind::Finish, text: finish.text.clone() };
-            Course::Ask(Manner { toolless: !finish.tools, note: Some(note) })
-        }
-        _ if session.chat => Course::Listen(String::new()),
-        _ => Course::Close(Closing::Done, String::new()),
-    }
+    let due = silent && worked && nothing && !lap.finished;
+    agent.tool_calling.finish.as_ref().filter(|_| due)
 }
 
 /// Whether a request that was turned down is tried again without tools.
@@ -185,6 +213,8 @@ pub fn tries_toolless(agent: &Agent, session: &Session) -> bool {
     let calling = &agent.tool_calling;
     let shown = session.phase.as_ref().is_some_and(|phase| agent.visible(phase).next().is_some());
     let left = calling.enforced.is_none() && lap.toolless < calling.toolless_retries;
+    // A request that showed none for another reason is not helped by showing none.
+    let shown = shown && (lap.toolless > 0 || !session.toolless);
     shown && left && fault.may_be_tools()
 }
 
@@ -305,7 +335,15 @@ fn opening(agent: &Agent, world: &World<'_>) -> Opening {
     let system = system_prompt(agent, world);
     let mut input = session.title.to_string();
     if session.chat && session.iteration > 0 {
-        input = format!("{CUT}\n\nYou said last: {}", session.summary);
+        input = CUT.to_owned();
+        if !session.summary.is_empty() {
+            input.push_str(&format!("\n\nYou said last: {}", session.summary));
+        }
+        // What is still waiting is shown by itself.
+        let mut said = session.turns.iter().rev().flat_map(|turn| turn.notes.iter().rev());
+        if let Some(words) = said.next().filter(|_| session.feedback.is_empty()) {
+            input.push_str(&format!("\n\nThe person said last: {words}"));
+        }
     } else if session.iteration > 0 {
         // A fresh context knows nothing of the work unless it is told.
         let told = |word: &str| agent.prompt.uses(word);
@@ -373,6 +411,7 @@ fn plan(
     manner: Manner,
 ) -> Plan {
     let tools = agent.visible(phase).filter(|_| !manner.toolless);
+    let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
     let mut notes = notes(agent, session, lap, phase);
     notes.extend(manner.note);
     let mut plan = Plan {
@@ -386,9 +425,9 @@ fn plan(
         feedback: session.feedback.iter().cloned().collect(),
         feedback_images: session.feedback_images.iter().cloned().collect(),
         notes,
-        tools: tools.map(|entry| Arc::clone(&entry.spec)).collect(),
+        choice: choice(agent, &tools),
+        tools,
         every: Arc::clone(&agent.every),
-        choice: agent.tool_calling.choice.clone(),
         result_format: agent.tool_calling.result_format,
         shape: None,
         pictures: BTreeMap::new(),
@@ -397,6 +436,14 @@ fn plan(
     };
     plan.fingerprint = fingerprint(session, &plan);
     plan
+}
+
+/// Which tool is asked for; a tool that is not shown cannot be.
+fn choice(agent: &Agent, tools: &[Arc<ToolSpec>]) -> Choice {
+    match &agent.tool_calling.choice {
+        Choice::Tool(name) if !tools.iter().any(|tool| tool.name == *name) => Choice::Auto,
+        choice => choice.clone(),
+    }
 }
 
 /// What toolgate itself has to say in the next request.

@@ -84,7 +84,7 @@ impl Directing {
                 Next::Ask(ask) => ask,
                 Next::Done(done) => {
                     let reply = match last {
-                        Some(Ok(reply)) => Reply { usage, ..reply },
+                        Some(Ok(reply)) => Reply { last_usage: Some(reply.usage), usage, ..reply },
                         Some(Err(_)) | None => Reply::new("", Vec::new(), Finish::Stop, usage),
                     };
                     let mut reply = self.directed(reply, done.envelope, done.mode, tap);
@@ -96,10 +96,18 @@ impl Directing {
                 Next::Failed(failed) => {
                     // Words are all that is left; without any reply the fault stands.
                     let reply = last.unwrap_or_else(|| Err(nothing()))?;
-                    tap(Streamed::Text(&failed.assistant_text));
+                    tap(Streamed::Text(&reply.text));
                     let directed = Directed { tried: failed.tried, ..Directed::default() };
-                    let text = failed.assistant_text;
-                    return Ok(Reply { text, usage, directed: Some(directed), ..reply });
+                    // No tool was shown in these requests, so none may be called.
+                    return Ok(Reply {
+                        calls: Vec::new(),
+                        native: None,
+                        finish: Finish::Stop,
+                        last_usage: Some(reply.usage),
+                        usage,
+                        directed: Some(directed),
+                        ..reply
+                    });
                 }
             };
             let asked = shaped(plan, *ask);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
-use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, StreamId};
+use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, Said, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
@@ -160,14 +160,15 @@ impl Check<'_> {
         seq: u64,
         session: &mut SessionCheck,
     ) -> Result<(), StoreFault> {
-        let Some(kept) = session.kept.take() else { return Ok(()) };
-        match store.blob(kept).await {
-            Ok(Some(_)) => {}
-            Ok(None) => self.problem(stream, seq, "the result that was kept aside is lost"),
-            Err(StoreFault::Damaged(_)) => {
-                self.problem(stream, seq, "the result that was kept aside is another one");
+        for kept in std::mem::take(&mut session.kept) {
+            match store.blob(kept).await {
+                Ok(Some(_)) => {}
+                Ok(None) => self.problem(stream, seq, "what was kept aside is lost"),
+                Err(StoreFault::Damaged(_)) => {
+                    self.problem(stream, seq, "what was kept aside is another one");
+                }
+                Err(fault) => return Err(fault),
             }
-            Err(fault) => return Err(fault),
         }
         Ok(())
     }
@@ -200,12 +201,17 @@ impl Check<'_> {
             self.problem(stream, record.seq, "a driver that was replaced before wrote this record");
         }
         session.epoch = record.epoch;
+        if let Event::Opened { images, .. }
+        | Event::Heard { said: Said::Feedback { images, .. }, .. } = &record.event
+        {
+            session.kept.extend(images.iter().map(|image| image.hash));
+        }
         if let Event::CallAdmitted(admitted) = &record.event {
             let call = (admitted.tool.clone(), admitted.args_hash);
             session.admitted.insert(admitted.call, call);
         }
         if let Event::CallSettled(settled) = &record.event {
-            session.kept = settled.kept.map(|kept| kept.hash);
+            session.kept.extend(settled.kept.map(|kept| kept.hash));
             let admitted = session.admitted.remove(&settled.call);
             if !self.receipt_holds(id, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
@@ -307,5 +313,5 @@ struct SessionCheck {
     admitted: BTreeMap<CallId, (ToolName, Digest)>,
     epoch: u64,
     /// What the record at hand says was kept aside.
-    kept: Option<Digest>,
+    kept: Vec<Digest>,
 }

@@ -89,6 +89,10 @@ impl Breaker {
             return;
         };
         let billing = kind == FaultKind::Billing;
+        if kind == FaultKind::Unusable {
+            // Nothing was sent, so nothing is known of the provider.
+            return;
+        }
         if !billing && !is_trouble(kind) {
             // The provider answered; what it did not like is another matter.
             if probe {
@@ -97,7 +101,9 @@ impl Breaker {
             return;
         }
         state.failures = state.failures.saturating_add(1);
-        if billing || probe || state.failures >= self.rules.failures_max {
+        // Of several that fail at once, one begins the rest.
+        let first = probe || state.open.is_none();
+        if first && (billing || probe || state.failures >= self.rules.failures_max) {
             let doubled = 1_u64.checked_shl(state.rests).unwrap_or(u64::MAX);
             let rest_ms = self.rules.rest_ms.saturating_mul(doubled).min(self.rules.rest_ms_max);
             let rest_ms = if billing { self.rules.billing_ms } else { rest_ms };

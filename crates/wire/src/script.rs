@@ -36,6 +36,9 @@ pub struct ReplyText {
     pub usage: Usage,
     /// The model does not answer, with this as the reason.
     pub fails: Option<String>,
+    /// The kind of that failure; `overloaded` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<FaultKind>,
     /// The model cannot be used, with this as the reason.
     pub fails_for_good: Option<String>,
 }
@@ -128,7 +131,10 @@ impl Provider for Script {
                 return Err(ProviderFault::new(FaultKind::Unusable, reason));
             };
             if let Some(reason) = &reply.fails {
-                return Err(ProviderFault::new(FaultKind::Overloaded, reason.as_str()));
+                return Err(ProviderFault::new(
+                    reply.fault.unwrap_or(FaultKind::Overloaded),
+                    reason.as_str(),
+                ));
             }
             if let Some(reason) = &reply.fails_for_good {
                 return Err(ProviderFault::new(FaultKind::Unusable, reason.as_str()));

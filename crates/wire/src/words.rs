@@ -56,13 +56,22 @@ fn by_status(status: u16) -> FaultKind {
 }
 
 /// Milliseconds a server asks to wait; nothing when it asks for none or in no words we know.
-pub(crate) fn wait_ms(headers: &HeaderMap, body: &[u8], now: Timestamp) -> Option<u64> {
+pub(crate) fn wait_ms(
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: Timestamp,
+) -> Option<u64> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let in_ms = header("retry-after-ms").and_then(whole);
     in_ms
         .or_else(|| header(RETRY_AFTER.as_str()).and_then(|text| retry_after(text, now)))
         .or_else(|| retry_delay(body))
-        .or_else(|| header("x-ratelimit-reset").and_then(|text| reset(text, now)))
+        // Some send it with every answer; it says something only where the rate was the trouble.
+        .or_else(|| {
+            let reset_at = header("x-ratelimit-reset").filter(|_| status == 429);
+            reset_at.and_then(|text| reset(text, now))
+        })
 }
 
 /// Digits and nothing else; `-5` and `1e9` are no numbers of seconds.
@@ -178,9 +187,9 @@ mod tests {
         for (name, value, wanted) in table {
             let mut headers = HeaderMap::new();
             headers.insert(*name, value.parse().unwrap());
-            assert_eq!(wait_ms(&headers, b"", NOW), *wanted, "{name}: {value}");
+            assert_eq!(wait_ms(429, &headers, b"", NOW), *wanted, "{name}: {value}");
         }
         let body = r#"{"error":{"code":429,"details":[{"a":1},{"retryDelay":"1.5s"}]}}"#;
-        assert_eq!(wait_ms(&HeaderMap::new(), body.as_bytes(), NOW), Some(1_500));
+        assert_eq!(wait_ms(429, &HeaderMap::new(), body.as_bytes(), NOW), Some(1_500));
     }
 }

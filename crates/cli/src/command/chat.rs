@@ -158,13 +158,19 @@ impl Talk<'_> {
         loop {
             let text = match first.take() {
                 Some(text) => text,
-                None => match typing.next("> ").await? {
-                    Typed::Said(text) => text,
-                    Typed::Nothing => {
+                None => match typing.next("> ").await {
+                    // What cannot be taken does not end the conversation.
+                    Err(error) if typing.attended() => {
+                        hint(&format!("{error:#}"));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                    Ok(Typed::Said(text)) => text,
+                    Ok(Typed::Nothing) => {
                         hint("Ctrl-D ends the conversation; /help says what can be typed.");
                         continue;
                     }
-                    Typed::Closed => return Ok(Exit::Done),
+                    Ok(Typed::Closed) => return Ok(Exit::Done),
                 },
             };
             let exit = match self.take(&text).await? {
@@ -246,7 +252,10 @@ impl Talk<'_> {
 
     async fn ask(&mut self, words: Option<String>) -> Result<Exit> {
         let begun = self.driver().await?.is_some();
-        let pictures = std::mem::take(&mut self.pictures);
+        let pictures = match &words {
+            Some(_) => std::mem::take(&mut self.pictures),
+            None => Vec::new(),
+        };
         match (words, begun) {
             (Some(title), false) => {
                 let (id, actor) = (run::new_id("chat")?, Actor::Client("cli".into()));

@@ -1,7 +1,7 @@
 //! Decides which model a run uses, from what is written in several places.
 
 use super::provider::{PROVIDERS, ProviderName};
-use super::{AgentText, ModelText, ToolCallingText};
+use super::{AgentText, ModelText, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
 
 /// A model that was chosen, with everything that is written of it.
@@ -99,7 +99,11 @@ impl AgentText {
     fn whole(&self, name: String, text: ModelText) -> Chosen {
         let provider = text.provider.unwrap_or(ProviderName::Openai);
         let global = self.tool_calling.clone().unwrap_or_default();
-        let calling = super::preset::effective(&global, &text, provider);
+        let mut calling = super::preset::effective(&global, &text, provider);
+        // What is not sent must not be callable either.
+        if text.capabilities.tools == Some(false) {
+            calling.tool_use_mode = Some(ToolUseMode::Disabled);
+        }
         Chosen::Model(Box::new(ChosenModel { name, text, provider, calling }))
     }
 

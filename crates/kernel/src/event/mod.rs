@@ -101,6 +101,9 @@ pub enum Event {
         finish: Finish,
         /// What it cost.
         usage: Usage,
+        /// What the last of several requests cost alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_usage: Option<Usage>,
         /// The reply in its dialect's own form, when that says more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         native: Option<Arc<Native>>,

@@ -190,6 +190,11 @@ impl FaultKind {
         }
     }
 
+    /// Whether the same words would be turned down again.
+    pub fn about_the_request(self) -> bool {
+        matches!(self, Self::TooLarge | Self::BadRequest | Self::Unusable)
+    }
+
     /// Whether asking again later, perhaps in other words, may help.
     pub fn passing(self) -> bool {
         match self {

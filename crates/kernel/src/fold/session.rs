@@ -294,12 +294,14 @@ impl Session {
                 }
                 self.notes = notes.iter().cloned().map(Arc::new).collect();
             }
-            Event::ModelReplied { turn, text, calls, usage, finish, native, .. } => {
+            Event::ModelReplied {
+                turn, text, calls, usage, last_usage, finish, native, ..
+            } => {
                 let reply = Words { text, calls, finish: *finish, native };
                 self.replied(*turn, reply, &record.actor);
                 self.usage = self.usage.plus(usage);
                 if let Some(lap) = &mut self.lap {
-                    (lap.usage, lap.last) = (lap.usage.plus(usage), *usage);
+                    (lap.usage, lap.last) = (lap.usage.plus(usage), last_usage.unwrap_or(*usage));
                     lap.calls_before = lap.calls;
                     lap.toolless = 0;
                     lap.pauses = if *finish == Finish::Paused { lap.pauses + 1 } else { 0 };
@@ -544,13 +546,25 @@ impl Session {
         }
     }
 
+    /// Keeps how the last call of a tool went. One that was not run for want of room or of a
+    /// person says nothing of the tool.
+    fn remember(&mut self, name: &str, told: &Told) {
+        let unsaid = [Code::CALLS_OVER_LIMIT, Code::APPROVAL_PENDING];
+        if told.envelope.code().is_some_and(|code| unsaid.contains(code)) {
+            return;
+        }
+        let name: Arc<str> = name.chars().take(80).collect::<String>().into();
+        if self.results.len() < RESULTS_MAX || self.results.contains_key(&name) {
+            self.results.insert(name, told.envelope.ok);
+        }
+    }
+
     /// Ends a call; the model is told of it when it was the model's.
     fn close(&mut self, call: CallId, told: impl FnOnce() -> Told) {
-        let Some(turn) = self.open.remove(&call).and_then(|open| open.turn) else { return };
+        let Some(open) = self.open.remove(&call) else { return };
+        let Some(turn) = open.turn else { return };
         let told = told();
-        if self.results.len() < RESULTS_MAX || self.results.contains_key(&*told.envelope.tool) {
-            self.results.insert(told.envelope.tool.as_str().into(), told.envelope.ok);
-        }
+        self.remember(&open.raw.name, &told);
         if let Some(lap) = &mut self.lap
             && told.envelope.code() != Some(&Code::CALLS_OVER_LIMIT)
         {

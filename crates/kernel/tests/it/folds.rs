@@ -158,6 +158,7 @@ fn usage_beyond_all_bounds_stays_at_the_bound() {
             calls: Vec::new(),
             finish: Finish::Stop,
             usage,
+            last_usage: None,
             native: None,
             repairs: Vec::new(),
             directed: None,

@@ -35,6 +35,9 @@ pub enum Halt {
     ModelFailed(String),
 }
 
+/// Characters that are kept of words whose reply broke off.
+const PARTIAL_CHARS_MAX: usize = 4_000;
+
 /// What a request to the model came to.
 enum Asked {
     /// A reply.
@@ -69,7 +72,7 @@ impl Driver {
                 Step::CloseIteration(closed) => {
                     let (note, failed) = (closed.note.clone(), closed.closing == Closing::Failed);
                     self.note(&Actor::System, Event::IterationClosed(closed))?;
-                    if failed && !self.retry(failures).await? {
+                    if failed && !self.session.chat && !self.retry(failures).await? {
                         let times = if failures == 1 { "time" } else { "times in a row" };
                         let reason = format!("the model failed {failures} {times}: {note}");
                         return Ok(Halt::ModelFailed(reason));
@@ -221,14 +224,15 @@ impl Driver {
                 self.note(answered.as_ref().unwrap_or(&actor), event)?;
                 Ok(Asked::Replied)
             }
-            Err(ProviderFault { kind, reason, attempts, partial }) => {
+            Err(ProviderFault { kind, reason, attempts, partial, parks }) => {
                 let told = reason.clone();
+                let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
                 let failed = Event::ModelFailed { turn, reason, fault: kind, attempts, partial };
                 self.note(&Actor::System, failed)?;
                 self.flush().await?;
                 let again = tries_toolless(&self.crew.agent, &self.session);
                 // Whoever talks to it decides whether to ask again.
-                let useless = !kind.passing() || self.session.chat;
+                let useless = !kind.passing() || parks || self.session.chat;
                 Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed })
             }
         }
@@ -273,7 +277,9 @@ impl Driver {
         let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
         let reply = reply.ok_or_else(late).flatten()?;
         let calls = reply.calls.iter().map(|call| call.name.len() + call.args.len());
-        let bytes = u64::try_from(reply.text.len() + calls.sum::<usize>()).unwrap_or(u64::MAX);
+        let native = reply.native.as_ref().map_or(0, |native| native.content.to_string().len());
+        let bytes = reply.text.len() + calls.sum::<usize>() + native;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let bytes_max = self.crew.agent.limits.reply_bytes_max;
         if bytes > bytes_max {
             let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
@@ -304,6 +310,7 @@ impl Driver {
             calls: calls.collect(),
             finish: reply.finish,
             usage: reply.usage,
+            last_usage: reply.last_usage,
             native: reply.native.map(Arc::new),
             repairs: reply.repairs,
             directed: reply.directed.map(Arc::new),

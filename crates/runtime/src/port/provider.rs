@@ -31,6 +31,8 @@ pub struct Reply {
     pub finish: Finish,
     /// What it cost.
     pub usage: Usage,
+    /// What the last of several requests cost alone.
+    pub last_usage: Option<Usage>,
     /// The reply in its dialect's own form, when that says more.
     pub native: Option<Native>,
     /// Who answered, when it was not the model that was asked.
@@ -56,6 +58,7 @@ impl Reply {
             calls,
             finish,
             usage,
+            last_usage: None,
             native: None,
             model: None,
             attempts: Vec::new(),
@@ -77,12 +80,20 @@ pub struct ProviderFault {
     pub attempts: Vec<Attempt>,
     /// Words that had come before it broke.
     pub partial: String,
+    /// Whether the server asked to be left alone for longer than is waited.
+    pub parks: bool,
 }
 
 impl ProviderFault {
     /// A fault of some kind, in words.
     pub fn new(kind: FaultKind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into(), attempts: Vec::new(), partial: String::new() }
+        Self {
+            kind,
+            reason: reason.into(),
+            attempts: Vec::new(),
+            partial: String::new(),
+            parks: false,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod corpus_names;
 mod corpus_phases;
 mod corpus_rules;
 mod corpus_stream;
+mod directing;
 mod docs;
 mod driver;
 mod failures;

@@ -66,7 +66,6 @@ const SENTENCES: &[(&str, FaultKind)] = &[
     ("reached your specified api usage limits", FaultKind::Billing),
     ("insufficient credits", FaultKind::Billing),
     ("insufficient balance", FaultKind::Billing),
-    ("check your plan and billing", FaultKind::Billing),
     ("prompt is too long", FaultKind::TooLarge),
     ("maximum context length", FaultKind::TooLarge),
     ("exceeds the available context size", FaultKind::TooLarge),

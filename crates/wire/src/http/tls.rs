@@ -1,5 +1,5 @@
 //! Decides whom a server's certificate is checked against: the authorities of the operating system,
-//! and a file that the configuration names. No variable of the environment adds one.
+//! or a file in their place, and a file beside them. Whoever makes the transport names the files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -76,7 +76,7 @@ fn store(roots: &Roots) -> Result<RootCertStore, HttpFault> {
             if !found && roots.beside.is_none() {
                 let reason = format!(
                     "none of {} has one. Install the package ca-certificates, \
-                     or name a file with ca_file",
+                     or name a file with SSL_CERT_FILE",
                     BUNDLES.join(", ")
                 );
                 return Err(HttpFault::NoRoots { reason });

@@ -136,6 +136,8 @@ struct Failure {
     partial: String,
     /// Tokens of a reply that ran out of room.
     tokens: u64,
+    /// Whether the server asked to be left alone for longer than is waited.
+    parks: bool,
 }
 
 /// What the tries of one turn share.
@@ -280,6 +282,7 @@ impl Seat {
                 Next::GiveUp => return Err(failure),
                 Next::Until(moment) => {
                     failure.reason.push_str(&format!("; it asks to be left alone until {moment}"));
+                    failure.parks = true;
                     return Err(failure);
                 }
             }
@@ -391,7 +394,7 @@ impl Seat {
         let refused = Refused::read(answer.status, &body);
         Failure {
             status: Some(answer.status),
-            asked_ms: words::wait_ms(&answer.headers, &body, self.clock.now()),
+            asked_ms: words::wait_ms(answer.status, &answer.headers, &body, self.clock.now()),
             ..Failure::new(refused.kind, self.endpoint.veil.cover(&refused.reason))
         }
     }
@@ -420,7 +423,15 @@ fn unsendable(rule: &Rule) -> Failure {
 
 impl Failure {
     fn new(kind: FaultKind, reason: String) -> Self {
-        Self { kind, reason, status: None, asked_ms: None, partial: String::new(), tokens: 0 }
+        Self {
+            kind,
+            reason,
+            status: None,
+            asked_ms: None,
+            partial: String::new(),
+            tokens: 0,
+            parks: false,
+        }
     }
 
     fn attempt(&self, waited_ms: u64) -> Attempt {
@@ -429,7 +440,7 @@ impl Failure {
     }
 
     fn fault(self, attempts: Vec<Attempt>) -> ProviderFault {
-        let Self { kind, reason, partial, .. } = self;
-        ProviderFault { kind, reason, attempts, partial }
+        let Self { kind, reason, partial, parks, .. } = self;
+        ProviderFault { kind, reason, attempts, partial, parks }
     }
 }

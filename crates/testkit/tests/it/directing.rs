@@ -1,0 +1,119 @@
+//! Directives as a model's replies carry them.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use toolgate_kernel::config::DirectivesText;
+use toolgate_kernel::directive::{Means, Mode};
+use toolgate_kernel::event::{FaultKind, Finish, Usage};
+use toolgate_kernel::plan::Plan;
+use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tool::SpecDraft;
+use toolgate_runtime::Directing;
+use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Tap};
+
+/// A model that answers what it is told to, and remembers how it was asked.
+struct Told {
+    replies: Mutex<Vec<Result<Reply, ProviderFault>>>,
+    asked: Mutex<Vec<(bool, usize)>>,
+}
+
+impl Provider for Told {
+    fn name(&self) -> &str {
+        "told"
+    }
+
+    fn means(&self) -> Means {
+        Means { json_schema: true, json_object: true }
+    }
+
+    fn reply<'a>(
+        &'a self,
+        plan: &'a Plan,
+        _: &'a mut Desk,
+        _: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        self.asked.lock().unwrap().push((plan.shape.is_some(), plan.tools.len()));
+        Box::pin(std::future::ready(self.replies.lock().unwrap().remove(0)))
+    }
+}
+
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}
+
+fn said(text: &str) -> Result<Reply, ProviderFault> {
+    let usage = Usage { input_tokens: 10, output_tokens: 1, ..Usage::default() };
+    Ok(Reply::new(text, Vec::new(), Finish::Stop, usage))
+}
+
+fn called() -> Result<Reply, ProviderFault> {
+    let call = ReplyCall { alias: None, name: "look".to_owned(), args: "{}".to_owned() };
+    Ok(Reply::new("", vec![call], Finish::Calls, Usage::default()))
+}
+
+const GOOD: &str = r#"{"assistant_text": "Here.", "directives": [
+    {"type": "UI-Toast", "payload": {"text": "hi"}}, {"type": "nobody", "payload": {}},
+    {"type": "change", "payload": {"ops": [{"path": "/draft/a", "value": 1}]}}]}"#;
+
+async fn ask(
+    tools: bool,
+    replies: Vec<Result<Reply, ProviderFault>>,
+) -> (Result<Reply, ProviderFault>, Vec<(bool, usize)>) {
+    let told = Arc::new(Told { replies: Mutex::new(replies), asked: Mutex::default() });
+    let types = json!({"types": {"ui.toast": {}, "change": {"patch": true}}});
+    let text: DirectivesText = serde_json::from_value(types).unwrap();
+    let (inner, formed): (Arc<dyn Provider>, Arc<dyn Provider>) = (told.clone(), told.clone());
+    let directing = Directing::new(inner, formed, text.build().unwrap(), Arc::new(Noon));
+    let look = Arc::new(SpecDraft::new("look", "Looks.").build().unwrap());
+    let plan = Plan::alone("s", "i", if tools { vec![look] } else { Vec::new() });
+    let reply = directing.reply(&plan, &mut Desk::default(), &|_| {}).await;
+    let asked = told.asked.lock().unwrap().clone();
+    (reply, asked)
+}
+
+#[tokio::test]
+async fn directives_are_read_and_changes_become_calls() {
+    let (reply, asked) = ask(false, vec![said(GOOD)]).await;
+    let reply = reply.unwrap();
+    assert_eq!((reply.text.as_str(), asked.as_slice()), ("Here.", [(true, 0)].as_slice()));
+    let directed = reply.directed.unwrap();
+    assert_eq!((directed.ok, directed.mode), (true, Some(Mode::JsonSchema)));
+    let kinds: Vec<&str> = directed.directives.iter().map(|d| d.kind.as_str()).collect();
+    assert_eq!(kinds, ["ui.toast", "change"]);
+    assert_eq!(directed.warnings[0].code, "UNKNOWN_DIRECTIVE_TYPE");
+    assert_eq!(reply.calls[0].name, "state_patch", "state is reached through the gate");
+}
+
+#[tokio::test]
+async fn tools_come_first_and_a_last_word_that_cannot_be_read_is_asked_for_again() {
+    let (reply, asked) = ask(true, vec![called()]).await;
+    assert_eq!((reply.unwrap().calls.len(), asked), (1, vec![(false, 1)]));
+    let (reply, asked) = ask(true, vec![said("plain words"), said(GOOD)]).await;
+    let reply = reply.unwrap();
+    assert_eq!(asked, [(false, 1), (true, 0)]);
+    assert_eq!(reply.usage.input_tokens, 20, "both were paid for");
+    assert_eq!(reply.last_usage.unwrap().input_tokens, 10, "and one is the size of the context");
+}
+
+#[tokio::test]
+async fn what_never_can_be_read_is_words_and_calls_nothing() {
+    let refused = || Err(ProviderFault::new(FaultKind::BadRequest, "no response_format"));
+    let replies = vec![refused(), called(), called(), said("words"), said("only words")];
+    let (reply, asked) = ask(false, replies).await;
+    let reply = reply.unwrap();
+    assert_eq!(asked.len(), 5);
+    assert_eq!((reply.text.as_str(), reply.calls.len()), ("only words", 0));
+    let directed = reply.directed.unwrap();
+    let codes: Vec<_> = directed.tried.iter().filter_map(|tried| tried.code.as_deref()).collect();
+    let called = "TOOL_CALLS_PRESENT";
+    assert_eq!(codes, ["HTTP_ERROR", called, called, "INVALID_JSON", "INVALID_JSON"]);
+    assert!(!directed.ok && directed.tried[0].structured_output_unsupported);
+    let (none, _) = ask(false, vec![refused(), refused(), refused()]).await;
+    assert_eq!(none.unwrap_err().kind, FaultKind::BadRequest);
+}
