@@ -7,7 +7,8 @@ use serde_json::Value;
 use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    CallRefused, Closing, Event, IterationClosed, Outcome, ProjectEvent, RawCall, Record, Said,
+    CallRefused, Closing, Event, Finish, IterationClosed, Outcome, ProjectEvent, RawCall, Record,
+    Said,
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
@@ -157,7 +158,7 @@ impl Live {
                 }
             }
             Event::IterationClosed(closed) => state.closed(closed),
-            Event::ModelReplied { text, calls, usage, directed, repairs, .. } => {
+            Event::ModelReplied { text, calls, usage, directed, repairs, finish, .. } => {
                 state.tokens = state.tokens.saturating_add(usage.input_tokens);
                 state.tokens = state.tokens.saturating_add(usage.output_tokens);
                 if !state.streamed && !text.is_empty() {
@@ -166,6 +167,15 @@ impl Live {
                 state.streamed = false;
                 state.written.clear();
                 state.newline();
+                let remark = match finish {
+                    Finish::Refused => Some("a filter stopped it, or it declined"),
+                    Finish::Length => Some("it was cut off at its limit"),
+                    Finish::Stop if text.trim().is_empty() && calls.is_empty() => {
+                        Some("it said nothing")
+                    }
+                    Finish::Stop | Finish::Calls | Finish::Paused => None,
+                };
+                remark.iter().for_each(|remark| state.mended(remark));
                 repairs.iter().for_each(|mended| state.mended(mended));
                 directed.iter().for_each(|directed| state.directed(directed));
                 state.written.extend(calls.iter().map(|call| (call.id, call.as_ref().clone())));

@@ -89,13 +89,8 @@ pub(crate) fn exchange() -> Result<Exchange> {
 /// A model as data, with its key looked up. Nothing is sent.
 pub(crate) fn spec(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
     let mut spec = alone(place, text, model)?;
-    let mut next = model.text.fallback.clone();
-    // Models stand in for one another at most as often as there are models.
-    for _ in 0..text.models.len() {
-        let Some(name) = next.take() else { break };
-        let Chosen::Model(other) = text.chosen_by_name(&name)? else { break };
+    for other in text.fallbacks(model)? {
         spec.fallback.push(alone(place, text, &other)?);
-        next.clone_from(&other.text.fallback);
     }
     Ok(spec)
 }

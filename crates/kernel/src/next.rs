@@ -138,7 +138,7 @@ fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if driven_ms > agent.limits.run_ms_max {
         return Some((Ending::DeadlineExceeded, format!("the run took {driven_ms} ms")));
     }
-    if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.usage) {
+    if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.spent) {
         return Some((Ending::BudgetExceeded, overspent.to_string()));
     }
     None
@@ -372,14 +372,13 @@ const TOKEN_BYTES: u64 = 4;
 fn tokens(session: &Session, lap: &Lap) -> u64 {
     let fresh: usize = session.feedback.iter().map(|text| text.len()).sum();
     let last = session.turns.back();
-    let counted = lap.last.input_tokens.saturating_add(lap.last.output_tokens);
-    if counted > 0 {
-        let told = last.map_or(0, |turn| turn.told_bytes());
-        return counted.saturating_add((told + count(fresh)) / TOKEN_BYTES);
-    }
     let rolled = last.is_none_or(|turn| turn.number <= lap.rolled_turn);
     let turn = if rolled { 0 } else { last.map_or(0, |turn| turn.bytes()) };
-    (lap.rolled_bytes + turn + count(fresh)) / TOKEN_BYTES
+    let by_bytes = (lap.rolled_bytes + turn + count(fresh)) / TOKEN_BYTES;
+    let counted = lap.last.input_tokens.saturating_add(lap.last.output_tokens);
+    let told = last.map_or(0, |turn| turn.told_bytes());
+    // A provider that counts too little, or not at all, is not believed.
+    by_bytes.max(counted.saturating_add((told + count(fresh)) / TOKEN_BYTES))
 }
 
 /// What to do with calls that are under way. They come before everything else: no request
@@ -440,10 +439,13 @@ fn plan(
 
 /// Which tool is asked for; a tool that is not shown cannot be.
 fn choice(agent: &Agent, tools: &[Arc<ToolSpec>]) -> Choice {
-    match &agent.tool_calling.choice {
-        Choice::Tool(name) if !tools.iter().any(|tool| tool.name == *name) => Choice::Auto,
-        choice => choice.clone(),
+    let choice = &agent.tool_calling.choice;
+    if let Choice::Tool(name) = choice
+        && !tools.iter().any(|tool| tool.name == *name)
+    {
+        return Choice::Auto;
     }
+    choice.clone()
 }
 
 /// What toolgate itself has to say in the next request.

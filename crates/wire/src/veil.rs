@@ -43,7 +43,7 @@ impl Veil {
     pub(crate) fn cover(&self, words: &str) -> String {
         let mut plain: String = words.chars().take(LOOKED_CHARS_MAX).collect();
         for secret in &self.short {
-            plain = plain.replace(secret.as_str(), MARK);
+            plain = without_word(&plain, secret);
         }
         let plain: Vec<char> = plain.chars().collect();
         let (mut out, mut at) = (String::new(), 0);
@@ -68,11 +68,24 @@ impl fmt::Debug for Veil {
     }
 }
 
+/// A short secret is covered where it stands by itself; inside other words it is their letters.
+fn without_word(text: &str, secret: &str) -> String {
+    let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once(secret) {
+        let within = inside(before.chars().next_back()) || inside(after.chars().next());
+        out.push_str(before);
+        out.push_str(if within { secret } else { MARK });
+        rest = after;
+    }
+    out + rest
+}
+
 /// How many characters at the begin of a text also stand somewhere in a secret.
 fn common(text: &[char], secret: &[char]) -> usize {
     let same = |from: usize| {
         let rest = secret.iter().skip(from);
-        text.iter().zip(rest).take_while(|(a, b)| a == b).count()
+        text.iter().zip(rest).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
     };
     (0..secret.len()).map(same).max().unwrap_or(0)
 }

@@ -298,8 +298,8 @@ impl Talk<'_> {
                 Ok(Exit::Done)
             }
             Watched::Halted(Halt::ModelFailed(reason)) => {
-                hint(&format!("The model failed: {reason}"));
-                hint("Your words are kept: /retry asks again.");
+                hint(&format!("The model failed: {}", visible(&reason)));
+                hint("Your words are kept: /retry asks again; `toolgate doctor` says what to do.");
                 self.driver = Some(driver);
                 Ok(Exit::Failed)
             }

@@ -194,6 +194,7 @@ async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, findi
     if probes >= 5 && finding.probes == probes {
         let reliable = finding.right * 100 >= probes * RELIABLE_PERCENT;
         finding.tool_calling_reliable = Some(reliable);
+        finding.ok &= reliable;
     }
 }
 
@@ -261,6 +262,12 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
                 | ProviderName::Vllm => "",
             };
             format!("Nothing answers at {address}. Is the server running, and the address right?{start}")
+        }
+        FaultKind::Unauthorized
+            if chosen.text.api_key.is_none() && chosen.text.base_url.is_some() =>
+        {
+            let home = known.base_url;
+            format!("No key was sent: {key} goes to {home} only. Write `api_key: env:NAME`.")
         }
         FaultKind::Unauthorized => format!("The key is not accepted. Look at {key}, or at `api_key`."),
         FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),

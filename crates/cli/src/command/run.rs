@@ -258,8 +258,9 @@ async fn drive(
         Watched::Halted(Halt::ModelFailed(reason)) => {
             if !how.json {
                 console::say(&format!("{} The model failed.", console::mark('✗')));
-                console::paragraph(&reason);
+                console::paragraph(&console::visible(&reason));
             }
+            console::hint("What to do about it: toolgate doctor");
             console::hint("Everything so far is in the log; go on with: toolgate run");
             return Ok(Exit::Failed);
         }

@@ -43,6 +43,17 @@ pub enum ChoiceRefusal {
         /// The nearest name there is.
         near: Option<String>,
     },
+    /// A model that stands in is held back otherwise than the one it stands in for.
+    #[error(
+        "the model {fallback:?} cannot stand in for {name:?}: it is allowed other tools. Give both \
+         the same lists and the same use of tools"
+    )]
+    Fallback {
+        /// The model.
+        name: String,
+        /// The one that stands in.
+        fallback: String,
+    },
     /// A provider without a model.
     #[error("{0:?} names a provider and no model; write {0}MODEL")]
     Nameless(String),
@@ -94,6 +105,27 @@ impl AgentText {
         };
         let (base_url, api_key) = (settings.base_url.clone(), settings.api_key.clone());
         Ok(self.whole(name.to_owned(), ModelText { base_url, api_key, ..text }))
+    }
+
+    /// The models that stand in for one, in order; each once.
+    pub fn fallbacks(&self, model: &ChosenModel) -> Result<Vec<ChosenModel>, ChoiceRefusal> {
+        let mut chain: Vec<ChosenModel> = Vec::new();
+        let mut next = model.text.fallback.clone();
+        while let Some(name) = next.take() {
+            let known = |other: &ChosenModel| other.name == name;
+            if name == model.name || chain.iter().any(known) {
+                break;
+            }
+            let Chosen::Model(other) = self.chosen_by_name(&name)? else { break };
+            // Tools are granted to the agent, whoever answers in the end.
+            if other.calling.held_back() != model.calling.held_back() {
+                let (name, fallback) = (model.name.clone(), other.name.clone());
+                return Err(ChoiceRefusal::Fallback { name, fallback });
+            }
+            next.clone_from(&other.text.fallback);
+            chain.push(*other);
+        }
+        Ok(chain)
     }
 
     fn whole(&self, name: String, text: ModelText) -> Chosen {

@@ -402,8 +402,22 @@ impl ToolCallingText {
         ]
     }
 
+    /// What takes tools away: whether all, all but some, and which.
+    pub(super) fn held_back(&self) -> (bool, Option<Vec<&str>>, Vec<&str>) {
+        fn sorted(names: &NamesText) -> Vec<&str> {
+            let mut names = names.names();
+            names.sort_unstable();
+            names
+        }
+        (
+            self.tool_use_mode == Some(ToolUseMode::Disabled),
+            self.tool_allowlist.as_ref().map(sorted),
+            self.tool_denylist.as_ref().map(sorted).unwrap_or_default(),
+        )
+    }
+
     /// Which tool is asked for; the word when it is none.
-    fn choice(&self) -> Result<Choice, String> {
+    pub(super) fn choice(&self) -> Result<Choice, String> {
         Ok(match &self.tool_choice {
             None => Choice::Auto,
             Some(ChoiceText::Form(form)) => Choice::Form(form.clone()),

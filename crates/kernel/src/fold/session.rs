@@ -98,8 +98,12 @@ pub struct Session {
     pub repeated: Option<(ToolName, Digest, u64)>,
     /// Calls that succeeded: while it stands still, what was judged stays judged.
     pub successes: u64,
-    /// Tokens used by everything in this session.
+    /// Tokens used by everything in this session, as the provider counts.
     pub usage: Usage,
+    /// The same, with what is thought of replies that the provider did not count.
+    pub spent: Usage,
+    /// Tokens the open request is thought to have.
+    pub asked_tokens: u64,
     /// What is kept under keys.
     pub state: State,
     /// Words from outside that the model has not been shown yet.
@@ -241,6 +245,8 @@ impl Session {
             repeated: None,
             successes: 0,
             usage: Usage::default(),
+            spent: Usage::default(),
+            asked_tokens: 0,
             state: State::default(),
             feedback: Vector::new(),
             feedback_images: Vector::new(),
@@ -280,8 +286,9 @@ impl Session {
                 self.iteration_opened(*iteration, system, input, record.at);
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
-            Event::PlanSent { turn, notes, tools, asked, .. } => {
+            Event::PlanSent { turn, notes, tools, asked, tokens_estimated, .. } => {
                 self.roll();
+                self.asked_tokens = *tokens_estimated;
                 self.turn = *turn;
                 self.asking = true;
                 self.toolless = tools.is_empty();
@@ -300,6 +307,7 @@ impl Session {
                 let reply = Words { text, calls, finish: *finish, native };
                 self.replied(*turn, reply, &record.actor);
                 self.usage = self.usage.plus(usage);
+                self.spent = self.spent.plus(&self.believed(usage, text, calls));
                 if let Some(lap) = &mut self.lap {
                     (lap.usage, lap.last) = (lap.usage.plus(usage), last_usage.unwrap_or(*usage));
                     lap.calls_before = lap.calls;
@@ -587,6 +595,16 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
+    }
+
+    /// What a reply cost: as the provider counts, and by bytes where it counts nothing.
+    fn believed(&self, usage: &Usage, text: &str, calls: &[Arc<RawCall>]) -> Usage {
+        if usage.input_tokens > 0 || usage.output_tokens > 0 {
+            return *usage;
+        }
+        let calls = calls.iter().map(|call| call.name.len() + call.args.len());
+        let output_tokens = count(text.len() + calls.sum::<usize>()) / 4;
+        Usage { input_tokens: self.asked_tokens, output_tokens, ..*usage }
     }
 
     /// Calls of the open iteration that count; in a conversation those since a person spoke.

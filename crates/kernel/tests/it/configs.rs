@@ -151,6 +151,21 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ("settings: {model: 'anthropc:claude'}", Mistake::Model, "'anthropc:claude'", "anthropic?"),
     ("settings: {model: 'gemini:'}", Mistake::Model, "'gemini:'", "no model"),
     ("models: {a: {model: x, fallback: b}}", Mistake::UnknownName, "b", "no other model"),
+    (
+        "settings: {model: a}\nmodels:\n  a: {model: x, fallback: b}\n  b: {model: y, \
+         tool_calling: {tool_denylist: read_notes}}",
+        Mistake::Model,
+        "b",
+        "cannot stand in",
+    ),
+    (
+        "settings: {model: a}\ntool_calling: {tool_use_mode: enforced}\nmodels:\n  a: {model: x, \
+         fallback: b, tool_calling_reliable: true}\n  b: {model: y}",
+        Mistake::Model,
+        "y",
+        "stands in is not marked",
+    ),
+    ("tool_calling: {tool_choice: lst_notes}", Mistake::UnknownName, "lst_notes", "list_notes"),
     ("tool_calling: {tool_choice: Nobody!}", Mistake::BadName, "Nobody!", "tool_choice"),
     ("tool_calling: {fix_empty_final_user_text: ' '}", Mistake::WrongType, "' '", "blank"),
     ("tool_calling: {max_turns: 0}", Mistake::OutOfRange, "0", "at least 1"),

@@ -232,7 +232,9 @@ impl Driver {
                 self.flush().await?;
                 let again = tries_toolless(&self.crew.agent, &self.session);
                 // Whoever talks to it decides whether to ask again.
-                let useless = !kind.passing() || parks || self.session.chat;
+                // A fresh context may help; the very same words do not.
+                let same = kind.about_the_request() && self.session.turns.is_empty();
+                let useless = !kind.passing() || parks || same || self.session.chat;
                 Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed })
             }
         }

@@ -22,6 +22,9 @@ pub enum ModelRefusal {
     /// A header whose name is none.
     #[error("{0:?} is no name of a header")]
     HeaderName(String),
+    /// A header that says how the request itself is written.
+    #[error("the header {0:?} is not yours to set; leave it out")]
+    OwnHeader(String),
     /// A header, or the key, that cannot be sent.
     #[error("the value of {0} has characters that cannot be sent in a header; is it one line?")]
     HeaderValue(String),
@@ -29,6 +32,10 @@ pub enum ModelRefusal {
     #[error("{0} is 0: every wait must end and none is switched off; leave it out for the default")]
     Zero(&'static str),
 }
+
+/// Headers that say how the request itself is written.
+const OURS: &[&str] =
+    &["host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade"];
 
 /// Where a model is reached.
 pub(super) struct Endpoint {
@@ -59,6 +66,9 @@ impl Endpoint {
         for (name, text) in &spec.headers {
             let legal: HeaderName =
                 name.parse().map_err(|_| ModelRefusal::HeaderName(name.clone()))?;
+            if OURS.contains(&legal.as_str()) {
+                return Err(ModelRefusal::OwnHeader(name.clone()));
+            }
             let mut sent = value(name, &text.0)?;
             sent.set_sensitive(true);
             headers.insert(legal, sent);

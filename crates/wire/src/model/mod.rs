@@ -196,6 +196,10 @@ impl Model {
             match seat.reply(page, &mut turning).await {
                 Ok(mut reply) => {
                     reply.model = (at > 0).then(|| seat.name.clone());
+                    if at > 0 {
+                        let stood = format!("{} answered in place of {}", seat.name, self.name());
+                        reply.repairs.push(stood);
+                    }
                     reply.attempts = turning.attempts;
                     return Ok(reply);
                 }

@@ -5,8 +5,9 @@ use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{CallingRefusal, Chosen, ToolCallingText, ToolUseMode};
+use crate::config::{CallingRefusal, ChoiceRefusal, Chosen, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
+use crate::plan::Choice;
 
 impl Desk<'_> {
     pub(super) fn outside(&self, found: &mut Vec<Finding>) {
@@ -132,6 +133,38 @@ impl Desk<'_> {
                         `tool_calling_reliable: true` for it under `models`; or write \
                         `allow_unreliable: true`";
             found.push(Finding::error(Mistake::Model, message).at(span).help(help));
+        }
+        if let Chosen::Model(model) = &chosen {
+            match self.text().fallbacks(model) {
+                Ok(chain) => {
+                    let weak = chain.iter().find(|m| m.text.tool_calling_reliable != Some(true));
+                    let weak = weak.filter(|_| enforced && calling.allow_unreliable != Some(true));
+                    if let Some(weak) = weak {
+                        let name = &weak.name;
+                        let message = format!(
+                            "tools must be used, and the model {name} that stands in is not marked \
+                             reliable"
+                        );
+                        let span = place(&["models", name, "model"]);
+                        found.push(Finding::error(Mistake::Model, message).at(span));
+                    }
+                }
+                Err(refusal @ ChoiceRefusal::Fallback { .. }) => {
+                    let finding = Finding::error(Mistake::Model, refusal.to_string());
+                    found.push(finding.at(place(&["models", &model.name, "fallback"])));
+                }
+                // A name that leads nowhere is told below.
+                Err(ChoiceRefusal::Unknown { .. } | ChoiceRefusal::Nameless(_)) => {}
+            }
+        }
+        if let (Ok(Choice::Tool(tool)), Some(agent)) = (calling.choice(), self.agent())
+            && agent.toolset.find(tool.as_str()).is_none()
+        {
+            let message = format!("tool_choice: no tool is named {}", quoted(tool.as_str()));
+            let known = agent.toolset.entries().iter().map(|entry| entry.spec.name.as_str());
+            let near = nearest(tool.as_str(), known);
+            let finding = Finding::error(Mistake::UnknownName, message);
+            found.push(finding.at(place(&["tool_calling", "tool_choice"])).near(near));
         }
         for (name, model) in &self.text().models {
             let Some(fallback) = &model.fallback else { continue };
