@@ -9,10 +9,18 @@ pub(super) const BLOCKS: &[(&str, &str)] = &[
     ("<thinking>", "</thinking>"),
     ("<tool_response>", "</tool_response>"),
     ("[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
+    ("<pre", "</pre>"),
+    ("<code", "</code>"),
+    ("<!--", "-->"),
 ];
 
 /// The same without thoughts, which the tags of document 003 know nothing of.
-pub(super) const ECHOES: &[(&str, &str)] = &[("<tool_response>", "</tool_response>")];
+pub(super) const ECHOES: &[(&str, &str)] = &[
+    ("<tool_response>", "</tool_response>"),
+    ("<pre", "</pre>"),
+    ("<code", "</code>"),
+    ("<!--", "-->"),
+];
 
 /// Bytes in which a name with its token has to end.
 const HEAD_BYTES_MAX: usize = 400;
@@ -90,12 +98,29 @@ impl<'a> Scan<'a> {
             let skip = rest.find(['`', '~', '{', '\\', '<', '['])?;
             self.at += skip;
             let rest = self.rest();
-            if let Some(marker) = markers.iter().find(|marker| rest.starts_with(**marker)) {
+            let marker = markers.iter().find(|marker| rest.starts_with(**marker));
+            if let Some(marker) =
+                marker.filter(|marker| marker.starts_with("</") || !self.set_off())
+            {
                 return Some(marker);
             }
             self.at += self.quoted(rest).max(1);
         }
         None
+    }
+
+    /// Whether this stands in a quotation, or in code that is set off by its indent.
+    fn set_off(&self) -> bool {
+        let before = self.text.get(..self.at).unwrap_or_default();
+        // A line that began long ago is no quotation; looking back has a bound.
+        let from = before.floor_char_boundary(before.len().saturating_sub(HEAD_BYTES_MAX));
+        let before = before.get(from..).unwrap_or_default();
+        let above = before.rfind('\n').map_or(0, |at| at + 1);
+        let (above, line) = before.split_at_checked(above).unwrap_or_default();
+        let quotation = line.trim_start().starts_with('>');
+        let indented = line.starts_with("    ") || line.starts_with('\t');
+        let apart = above.trim_end_matches([' ', '\t']).ends_with("\n\n");
+        quotation || (indented && apart)
     }
 
     /// The length of what is quoted here; of what is not, a character.
