@@ -1,24 +1,26 @@
 //! Decides what a session is at any point of its log.
 
+mod reply;
+
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::reply::Words;
 use super::{Lap, OpenCalls, State, Tally, Told, Turn};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
     Answer, Asked, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    FaultKind, Finish, Image, IterationClosed, Native, Note, NoteKind, Outcome, RawCall, Record,
-    Said, Saw, Usage,
+    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Said, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
-use crate::plan::{opening, roll};
+use crate::plan::opening;
 use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
@@ -188,14 +190,6 @@ pub enum Progress {
     Admitted(Arc<CallAdmitted>),
     /// Its intent is durable; the world may have been reached.
     Started(Arc<CallAdmitted>),
-}
-
-/// What a turn keeps of a reply.
-struct Words<'a> {
-    text: &'a str,
-    calls: &'a [Arc<RawCall>],
-    finish: Finish,
-    native: &'a Option<Arc<Native>>,
 }
 
 fn bytes(text: &str) -> u64 {
@@ -440,50 +434,6 @@ impl Session {
         self.phase = Some(phase);
     }
 
-    /// Takes the last turn into the transcript: it is complete when the next request is sent.
-    fn roll(&mut self) {
-        let (Some(lap), Some(turn)) = (&mut self.lap, self.turns.back()) else { return };
-        if turn.number > lap.rolled_turn {
-            lap.rolled = roll(lap.rolled, turn);
-            lap.rolled_bytes = lap.rolled_bytes.saturating_add(turn.bytes());
-            lap.rolled_messages = lap.rolled_messages.saturating_add(turn.messages());
-            lap.rolled_turn = turn.number;
-        }
-    }
-
-    fn replied(&mut self, number: u64, reply: Words<'_>, actor: &Actor) {
-        self.asking = false;
-        let calls: Arc<[Arc<RawCall>]> = reply.calls.into();
-        for call in calls.iter() {
-            self.receive(Arc::clone(call), actor, Some(number));
-        }
-        let mut notes = std::mem::take(&mut self.feedback);
-        if let Some(lap) = self.lap.as_mut().filter(|_| !notes.is_empty()) {
-            lap.before_words = (lap.calls, count(self.turns.len()));
-            lap.finished = false;
-            lap.warned &= !self.chat;
-        }
-        for note in std::mem::take(&mut self.notes) {
-            notes.push_back(note.text.as_str().into());
-            match (&mut self.lap, note.about, &self.phase) {
-                (Some(lap), NoteKind::Phase, Some(phase)) => lap.told_phase = phase.clone(),
-                (Some(lap), NoteKind::Calls, _) => lap.warned = true,
-                (Some(lap), NoteKind::Finish, _) => lap.finished = true,
-                (Some(_), NoteKind::Phase, None) | (None, ..) => {}
-            }
-        }
-        self.turns.push_back(Arc::new(Turn {
-            number,
-            notes,
-            images: std::mem::take(&mut self.feedback_images),
-            text: reply.text.into(),
-            calls,
-            told: OrdMap::new(),
-            finish: reply.finish,
-            native: reply.native.clone(),
-        }));
-    }
-
     fn receive(&mut self, raw: Arc<RawCall>, actor: &Actor, turn: Option<u64>) {
         self.next_call = self.next_call.max(raw.id.0 + 1);
         self.open.insert(OpenCall {
@@ -554,19 +504,6 @@ impl Session {
         }
     }
 
-    /// Keeps how the last call of a tool went. One that was not run for want of room or of a
-    /// person says nothing of the tool.
-    fn remember(&mut self, name: &str, told: &Told) {
-        let unsaid = [Code::CALLS_OVER_LIMIT, Code::APPROVAL_PENDING];
-        if told.envelope.code().is_some_and(|code| unsaid.contains(code)) {
-            return;
-        }
-        let name: Arc<str> = name.chars().take(80).collect::<String>().into();
-        if self.results.len() < RESULTS_MAX || self.results.contains_key(&name) {
-            self.results.insert(name, told.envelope.ok);
-        }
-    }
-
     /// Ends a call; the model is told of it when it was the model's.
     fn close(&mut self, call: CallId, told: impl FnOnce() -> Told) {
         let Some(open) = self.open.remove(&call) else { return };
@@ -595,27 +532,6 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
-    }
-
-    /// What a reply cost: as the provider counts, and by bytes where it counts nothing.
-    fn believed(&self, usage: &Usage, text: &str, calls: &[Arc<RawCall>]) -> Usage {
-        if usage.input_tokens > 0 || usage.output_tokens > 0 {
-            return *usage;
-        }
-        let calls = calls.iter().map(|call| call.name.len() + call.args.len());
-        let output_tokens = count(text.len() + calls.sum::<usize>()) / 4;
-        Usage { input_tokens: self.asked_tokens, output_tokens, ..*usage }
-    }
-
-    /// Calls of the open iteration that count; in a conversation those since a person spoke.
-    pub fn counted_calls(&self) -> u64 {
-        let calls = self.lap.as_ref().map_or(0, |lap| lap.calls);
-        calls.saturating_sub(self.calls_before_words())
-    }
-
-    /// Calls that no longer count, because a person of the conversation spoke after them.
-    pub fn calls_before_words(&self) -> u64 {
-        self.lap.as_ref().filter(|_| self.chat).map_or(0, |lap| lap.before_words.0)
     }
 
     /// How often a tool was used.
