@@ -211,6 +211,10 @@ impl Live {
                     state.line(&fit(&format!("  » {}", visible(text))));
                 }
             }
+            // Of a run its title is shown above; a conversation begins with it.
+            Event::Opened { title, chat: true, .. } if !self.talk => {
+                state.line(&fit(&format!("  » {}", visible(title))));
+            }
             Event::Opened { .. }
             | Event::PlanSent { .. }
             | Event::CallAdmitted(_)

@@ -8,6 +8,7 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{
     AgentText, CacheText, Chosen, ChosenModel, Known, ProviderName, Secret, SecretPart, Speech,
 };
+use toolgate_kernel::json::lay_over;
 use toolgate_kernel::limits::Limits;
 use toolgate_runtime::Directing;
 use toolgate_runtime::port::Provider;
@@ -55,7 +56,11 @@ pub(crate) fn provider(
             let (exchange, mut spec) = (exchange()?, spec(place, text, &model)?);
             let own: Arc<dyn Provider> = Arc::new(exchange.model(&spec)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
-            spec.options.request_overrides.extend(directives.request_overrides.clone());
+            let above = &directives.request_overrides;
+            lay_over(&mut spec.options.request_overrides, above);
+            for other in &mut spec.fallback {
+                lay_over(&mut other.options.request_overrides, above);
+            }
             let formed = Arc::new(exchange.model(&spec)?);
             let directing = Directing::new(own, formed, directives.build()?, Arc::new(SystemClock));
             Ok((Arc::new(directing), Played::AsAsked))
@@ -78,6 +83,10 @@ fn script(file: &str) -> Result<Script> {
     let yaml = String::from_utf8(yaml).with_context(|| format!("{file} is not UTF-8"))?;
     Ok(Script::parse(file, &yaml)?)
 }
+
+/// How the bound of a reply is written among the options of the dialects.
+const TOKEN_KEYS: &[&str] =
+    &["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"];
 
 /// What all models of this process share.
 pub(crate) fn exchange() -> Result<Exchange> {
@@ -198,12 +207,16 @@ fn options(model: &ChosenModel) -> Result<Options> {
     }
     let can = text.capabilities.or(can);
     let yes = |flag: Option<bool>| flag.unwrap_or(false);
+    let mut sampling = text.options.clone();
+    // One place for the bound of a reply, so that it can be raised when a reply was cut off.
+    let written = TOKEN_KEYS.iter().filter_map(|key| sampling.shift_remove(*key)?.as_u64());
+    let output_tokens_max = text.max_output_tokens.or(written.max());
     Ok(Options {
         model: text.model.clone(),
-        sampling: text.options.clone(),
+        sampling,
         request_overrides,
         stream: text.stream.unwrap_or(true),
-        output_tokens_max: text.max_output_tokens,
+        output_tokens_max,
         preserve_cache: text.cache == Some(CacheText::Preserve),
         parallel_tool_calls,
         capabilities: Capabilities {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::time::Timestamp;
 
-use crate::dialect::WireFault;
+use crate::dialect::{WireFault, by_status};
 
 /// What an answer with an error status means. The reason quotes the server: it is shown only
 /// through a veil.
@@ -40,19 +40,6 @@ fn kind(status: u16, told: FaultKind) -> FaultKind {
     // An error that says nothing is taken for trouble, and a bad request is none.
     let closer = by_status == FaultKind::BadRequest && told != FaultKind::Overloaded;
     if always || closer { told } else { by_status }
-}
-
-fn by_status(status: u16) -> FaultKind {
-    match status {
-        401 | 403 => FaultKind::Unauthorized,
-        402 => FaultKind::Billing,
-        404 => FaultKind::NotFound,
-        408 => FaultKind::TimedOut,
-        413 => FaultKind::TooLarge,
-        429 => FaultKind::RateLimited,
-        409 | 425 | 500.. => FaultKind::Overloaded,
-        0..=499 => FaultKind::BadRequest,
-    }
 }
 
 /// Milliseconds a server asks to wait; nothing when it asks for none or in no words we know.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::model::RESERVED_KEYS;
 use crate::directive::{DirectiveRefusal, DirectiveType, Directives, Mode};
 
 /// Directives as they are written down.
@@ -45,8 +46,6 @@ pub struct DirectiveText {
     pub patch: bool,
 }
 
-/// Keys of a request that nobody may overrule.
-const RESERVED: &[&str] = &["model", "messages", "tools", "tool_choice", "response_format"];
 /// Most repairs of a mode.
 const REPAIRS_MAX: u64 = 5;
 
@@ -75,7 +74,9 @@ pub enum DirectivesRefusal {
 impl DirectivesText {
     /// Makes directives of what was written.
     pub fn build(&self) -> Result<Directives, DirectivesRefusal> {
-        if let Some(key) = self.request_overrides.keys().find(|key| RESERVED.contains(&&***key)) {
+        if let Some(key) =
+            self.request_overrides.keys().find(|key| RESERVED_KEYS.contains(&key.as_str()))
+        {
             return Err(DirectivesRefusal::Reserved(key.clone()));
         }
         let repairs = self.repair_retry_count.unwrap_or(1);

@@ -30,8 +30,8 @@ pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
 pub use model::{
-    CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, ToolCallingText,
-    ToolFailurePolicy, ToolUseMode,
+    CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, RESERVED_KEYS,
+    ToolCallingText, ToolFailurePolicy, ToolUseMode,
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
@@ -230,9 +230,11 @@ impl AgentText {
         mut refuse: impl FnMut(usize, ConfigRefusal),
     ) -> AgentDraft {
         let mut draft = AgentDraft::new(&self.name, sections);
-        let calling = match self.chosen() {
-            Ok(Chosen::Model(model)) => Some(model.calling),
-            Ok(Chosen::None | Chosen::Script(_)) | Err(_) => self.tool_calling.clone(),
+        let (calling, window) = match self.chosen() {
+            Ok(Chosen::Model(model)) => {
+                (Some(model.calling), model.text.capabilities.context_window_tokens)
+            }
+            Ok(Chosen::None | Chosen::Script(_)) | Err(_) => (self.tool_calling.clone(), None),
         };
         draft.remember_reads = self.policies.iter().any(|policy| {
             policy.read_before_write.as_ref().is_some_and(|text| text.scope == ReadScope::Project)
@@ -259,6 +261,10 @@ impl AgentText {
             }
         }
         draft.settings = self.settings.settings();
+        if let Some(window) = window {
+            let context = &mut draft.settings.max_context_tokens;
+            *context = (*context).min(window);
+        }
         draft.system_prompt = self.system_prompt;
         draft.groups = self.tool_groups;
         draft.allow = self.allow;

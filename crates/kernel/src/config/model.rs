@@ -291,6 +291,21 @@ pub enum CallingRefusal {
     },
 }
 
+/// Keys of a request that nobody may overrule: they come from the plan, or the answer could not be
+/// read. The keys of all dialects are in one list; none of them means something else elsewhere.
+pub const RESERVED_KEYS: &[&str] = &[
+    "model",
+    "messages",
+    "input",
+    "contents",
+    "tools",
+    "tool_choice",
+    "toolConfig",
+    "tool_config",
+    "response_format",
+    "stream",
+];
+
 /// A limit that has a second name under `tool_calling`.
 pub(super) struct LimitKey {
     /// The name there.

@@ -1,8 +1,6 @@
 //! Decides how tool calling is put together: presets of the provider and of the model, then what
 //! is said for all models, then what is said for this one.
 
-use serde_json::{Map, Value};
-
 use super::model::ALL;
 use super::provider::{ProviderName, Speech};
 use super::transform::{Transform, TransformKind, canonical};
@@ -302,7 +300,7 @@ fn lay_over(below: &mut ToolCallingText, above: &ToolCallingText) {
     later(fix_empty_final, &above.fix_empty_final);
     later(fix_empty_final_user_text, &above.fix_empty_final_user_text);
     later(fix_empty_final_disable_tools, &above.fix_empty_final_disable_tools);
-    merge(request_overrides, &above.request_overrides);
+    crate::json::lay_over(request_overrides, &above.request_overrides);
     *tool_allowlist = allow(tool_allowlist.take(), above.tool_allowlist.as_ref());
     for (list, above) in [
         (tool_denylist, &above.tool_denylist),
@@ -319,17 +317,6 @@ fn lay_over(below: &mut ToolCallingText, above: &ToolCallingText) {
 fn later<T: Clone>(below: &mut Option<T>, above: &Option<T>) {
     if above.is_some() {
         below.clone_from(above);
-    }
-}
-
-/// Merges objects key by key; everything else takes the place of what was there.
-fn merge(below: &mut Map<String, Value>, above: &Map<String, Value>) {
-    for (key, value) in above {
-        match (below.get_mut(key), value) {
-            (Some(Value::Object(inner)), Value::Object(over)) => merge(inner, over),
-            (Some(old), _) => *old = value.clone(),
-            (None, _) => drop(below.insert(key.clone(), value.clone())),
-        }
     }
 }
 

@@ -5,15 +5,15 @@ use super::{Directives, Mode};
 impl Directives {
     /// What a request says besides the words of the person: the form of the reply, and the types.
     pub fn instructions(&self, mode: Mode) -> String {
-        let mut text = match mode {
-            Mode::JsonSchema => "Answer with the JSON object that the schema describes.".to_owned(),
-            Mode::JsonObject | Mode::PromptOnly => {
-                "Answer with one JSON object and nothing else, no code fence, in this form:\n\
-                 {\"assistant_text\": \"what the person reads\", \"directives\": [{\"type\": \
-                 \"a type\", \"payload\": {}}]}"
-                    .to_owned()
-            }
+        let only = match mode {
+            Mode::JsonSchema => "",
+            Mode::JsonObject | Mode::PromptOnly => " and nothing else, no code fence,",
         };
+        // A provider that cannot enforce the schema does not send it, so the words say it all.
+        let mut text = format!(
+            "Answer with one JSON object{only} in this form:\n{{\"assistant_text\": \"what the \
+             person reads\", \"directives\": [{{\"type\": \"a type\", \"payload\": {{}}}}]}}"
+        );
         text.push_str("\nUse an empty list of directives when none is needed.");
         if self.types().is_empty() {
             return text;

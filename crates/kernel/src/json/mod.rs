@@ -3,6 +3,7 @@
 mod canonical;
 mod deserialize;
 mod document;
+mod merge;
 mod read;
 mod strict;
 mod weigh;
@@ -10,6 +11,7 @@ mod write;
 
 pub use canonical::{canonical, write_canonical};
 pub use document::{Document, Items, Members, Part};
+pub use merge::lay_over;
 pub use strict::{JsonRefusal, parse_strict};
 pub use weigh::{Room, TooLarge, weigh};
 pub(crate) use write::{write_inner, write_text};

@@ -10,6 +10,7 @@ use toolgate_kernel::event::{
     CallAdmitted, CallSettled, Change, Event, FileChange, Kept, Outcome, ProjectEvent, StreamId,
 };
 use toolgate_kernel::fold::Progress;
+use toolgate_kernel::json::{Room, weigh};
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, ToolName};
 use toolgate_kernel::policy::seen_key;
@@ -140,6 +141,15 @@ impl Driver {
             return Ended { outcome, ..Ended::failed(vec![trouble]) };
         }
         let limits = &self.crew.agent.limits;
+        let outcome = if reached_world { Outcome::Done } else { Outcome::Failed };
+        let bytes_max = usize::try_from(limits.result_kept_bytes_max).unwrap_or(usize::MAX);
+        if let Err(reason) = weigh(&output.data, &Room { bytes_max, ..Room::default() }) {
+            let message = format!(
+                "The answer is too large to be written ({reason}). Ask for a smaller part."
+            );
+            let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
+            return Ended { outcome, ..Ended::failed(vec![trouble]) };
+        }
         let ended = Ended::done(output);
         let mut text = String::new();
         if !ended.data.is_null() {
@@ -156,7 +166,6 @@ impl Driver {
             "The answer has {bytes} bytes; at most {max} are shown. Ask for a smaller part."
         );
         let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
-        let outcome = if reached_world { Outcome::Done } else { Outcome::Failed };
         let kept = (bytes <= limits.result_kept_bytes_max).then(|| {
             (Kept { hash, bytes: u64::try_from(text.len()).unwrap_or(0) }, text.into_bytes())
         });

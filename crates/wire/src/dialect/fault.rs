@@ -121,12 +121,13 @@ impl WireFault {
 }
 
 /// A code that is a status, as a number or as text.
-fn status(code: &Value) -> Option<u64> {
+fn status(code: &Value) -> Option<u16> {
     let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
-    (400..600).contains(&number).then_some(number)
+    u16::try_from(number).ok().filter(|number| (400..600).contains(number))
 }
 
-fn by_status(status: u64) -> FaultKind {
+/// What a status means, in the head of an answer as inside of one.
+pub(crate) fn by_status(status: u16) -> FaultKind {
     match status {
         401 | 403 => FaultKind::Unauthorized,
         402 => FaultKind::Billing,
@@ -134,8 +135,8 @@ fn by_status(status: u64) -> FaultKind {
         408 => FaultKind::TimedOut,
         413 => FaultKind::TooLarge,
         429 => FaultKind::RateLimited,
-        400..=499 => FaultKind::BadRequest,
-        _ => FaultKind::Overloaded,
+        409 | 425 | 500.. => FaultKind::Overloaded,
+        0..=499 => FaultKind::BadRequest,
     }
 }
 

@@ -25,9 +25,11 @@ use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::Reply;
 
 pub use fault::WireFault;
+pub(crate) use fault::by_status;
 pub use gather::{Gather, Gathering};
 pub use headers::Headers;
 pub use options::{Capabilities, Options};
+pub(crate) use picture::base64;
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,23 +1,10 @@
 //! Decides what a model adds to every request: its name, its options, what it can do.
 
 use serde_json::{Map, Value};
+use toolgate_kernel::config::RESERVED_KEYS;
+use toolgate_kernel::json::lay_over;
 
 use crate::transform::Transforms;
-
-/// Keys of a request that nobody may overrule: they come from the plan, or the answer could not be
-/// read. The keys of all dialects are in one list; none of them means something else elsewhere.
-const RESERVED: &[&str] = &[
-    "model",
-    "messages",
-    "input",
-    "contents",
-    "tools",
-    "tool_choice",
-    "toolConfig",
-    "tool_config",
-    "response_format",
-    "stream",
-];
 
 /// What a model can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +77,8 @@ impl Options {
     pub(super) fn overrule(&self, body: &mut Map<String, Value>) {
         // The Responses API has the form of the words beside other settings.
         let form = body.get("text").and_then(|text| text.get("format")).cloned();
-        for (key, value) in self.request_overrides.iter().filter(|(key, _)| !reserved(key)) {
-            lay_over(body, key, value);
-        }
+        let own = self.request_overrides.iter().filter(|(key, _)| !reserved(key));
+        lay_over(body, &own.map(|(key, value)| (key.clone(), value.clone())).collect());
         if let Some(text) = body.get_mut("text").and_then(Value::as_object_mut) {
             match form {
                 Some(form) => drop(text.insert("format".to_owned(), form)),
@@ -103,20 +89,7 @@ impl Options {
 }
 
 fn reserved(key: &str) -> bool {
-    RESERVED.contains(&key)
-}
-
-/// Objects are merged key by key; everything else takes the place of what was there.
-fn lay_over(below: &mut Map<String, Value>, key: &str, value: &Value) {
-    match (below.get_mut(key), value) {
-        (Some(Value::Object(inner)), Value::Object(over)) => {
-            over.iter().for_each(|(key, value)| lay_over(inner, key, value));
-        }
-        (Some(old), _) => *old = value.clone(),
-        (None, _) => {
-            below.insert(key.to_owned(), value.clone());
-        }
-    }
+    RESERVED_KEYS.contains(&key)
 }
 
 #[cfg(test)]

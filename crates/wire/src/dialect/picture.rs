@@ -13,13 +13,19 @@ pub(super) fn shown(image: &Image, plan: &Plan, options: &Options) -> Option<Str
     plan.pictures.get(&image.hash).map(|bytes| base64(bytes))
 }
 
+/// The same as an address that holds the bytes themselves.
+pub(super) fn address(image: &Image, plan: &Plan, options: &Options) -> Option<String> {
+    let base64 = shown(image, plan, options)?;
+    Some(format!("data:{};base64,{base64}", image.media_type))
+}
+
 /// What stands in the place of a picture that cannot be shown.
 pub(super) fn in_words(image: &Image) -> String {
     format!("[a picture ({}) that cannot be shown here]", image.media_type)
 }
 
 /// Bytes in base64, padded.
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| {
         let at = usize::try_from(bits & 63).unwrap_or(0);

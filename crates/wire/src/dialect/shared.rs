@@ -25,6 +25,11 @@ pub(super) fn wire_id(call: &RawCall, chars_max: usize) -> Cow<'_, str> {
     }
 }
 
+/// An object with its keys in this order.
+pub(super) fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
 /// The results of a turn's calls in their order, each with its call.
 pub(super) fn results<'a>(
     turn: &'a Turn,

@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, object_text, reasons, results, wire_id};
+use crate::dialect::shared::{Beside, object, object_text, reasons, results, wire_id};
 use crate::dialect::{Frame, Options, picture};
 
 /// Longest id that is taken: OpenAI refuses longer ones.
@@ -149,10 +149,6 @@ fn mend(messages: &mut [Value], options: &Options) {
     messages.iter_mut().for_each(|message| options.transforms.messages(message));
 }
 
-fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
-}
-
 /// A message of the user: plain words where there is no picture.
 fn user(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Value {
     if beside.images.is_empty() {
@@ -163,9 +159,8 @@ fn user(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Value {
         parts.push(json!({ "type": "text", "text": beside.text() }));
     }
     for image in &beside.images {
-        parts.push(match picture::shown(image, plan, options) {
-            Some(base64) => {
-                let url = format!("data:{};base64,{base64}", image.media_type);
+        parts.push(match picture::address(image, plan, options) {
+            Some(url) => {
                 json!({ "type": "image_url", "image_url": { "url": url } })
             }
             None => json!({ "type": "text", "text": picture::in_words(image) }),

@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, object_text, reasons, results, wire_id};
+use crate::dialect::shared::{Beside, object, object_text, reasons, results, wire_id};
 use crate::dialect::{Frame, Options, picture};
 
 /// Longest id that is taken.
@@ -176,19 +176,14 @@ fn said(turn: Option<&Turn>, beside: &Beside<'_>, plan: &Plan, options: &Options
     items
 }
 
-fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
-}
-
 fn user(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Value {
     let mut parts = Vec::with_capacity(beside.images.len() + 1);
     if !beside.words.is_empty() {
         parts.push(object([("type", "input_text".into()), ("text", beside.text().into())]));
     }
     for image in &beside.images {
-        parts.push(match picture::shown(image, plan, options) {
-            Some(base64) => {
-                let url = format!("data:{};base64,{base64}", image.media_type);
+        parts.push(match picture::address(image, plan, options) {
+            Some(url) => {
                 json!({ "type": "input_image", "image_url": url, "detail": "auto" })
             }
             None => json!({ "type": "input_text", "text": picture::in_words(image) }),
