@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use toolgate_wire::sse::{Reader, SseFault};
+use toolgate_http::sse::{Reader, SseFault};
 
 fuzz_target!(|data: &[u8]| {
     let Some((at, stream)) = data.split_first() else { return };

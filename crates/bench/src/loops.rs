@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use toolgate_http::Roots;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::event::Ending;
@@ -18,7 +19,6 @@ use toolgate_runtime::port::{Output, Provider};
 use toolgate_runtime::{Crew, Driver, Halt, MemoryStore, Pack, Runtime, Toolbox, tool};
 use toolgate_wire::BreakerRules;
 use toolgate_wire::dialect::Dialect;
-use toolgate_wire::http::Roots;
 use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
 
 use crate::dispatch::{SystemClock, policies};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use toolgate_http::Roots;
 use toolgate_kernel::config::{Secret, SettingsText};
-use toolgate_wire::http::Roots;
 
 /// Settings on the command line. They win over the file.
 #[derive(Args, Default)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use toolgate_http::{Patience, Plain};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{
     AgentText, CacheText, Chosen, ChosenModel, Known, ProviderName, Secret, SecretPart, Speech,
@@ -13,7 +14,6 @@ use toolgate_kernel::limits::Limits;
 use toolgate_runtime::Directing;
 use toolgate_runtime::port::Provider;
 use toolgate_wire::dialect::{Capabilities, Dialect, Options};
-use toolgate_wire::http::{Patience, Plain};
 use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
 use toolgate_wire::script::Script;
 use toolgate_wire::transform::Transforms;

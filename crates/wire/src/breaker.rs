@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 use toolgate_kernel::event::FaultKind;
 
-use crate::http::after;
 use crate::retry::is_trouble;
+use toolgate_http::after;
 
 /// When a provider is left alone, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,9 @@
 mod assemble;
 mod breaker;
 pub mod dialect;
-pub mod http;
 pub mod model;
 mod retry;
 pub mod script;
-pub mod sse;
 pub mod transform;
 mod veil;
 mod words;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use toolgate_kernel::event::Finish;
 use toolgate_wire::dialect::{Dialect, WireFault};
-use toolgate_wire::sse::Reader;
+use toolgate_http::sse::Reader;
 
 /// The bytes as a plain answer, and as a stream.
 pub fn check(dialect: Dialect, data: &[u8]) {

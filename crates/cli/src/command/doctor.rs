@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
+use toolgate_http::Patience;
 use toolgate_kernel::config::{AgentText, Chosen, ChosenModel, PROVIDERS, ProviderName};
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::tool::{SpecDraft, ToolSpec};
 use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply};
 use toolgate_wire::dialect::Dialect;
-use toolgate_wire::http::Patience;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
 use crate::console::{self, hint, paragraph, say, visible};

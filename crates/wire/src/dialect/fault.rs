@@ -17,8 +17,8 @@ pub struct WireFault {
     pub reason: String,
 }
 
-impl From<crate::sse::SseFault> for WireFault {
-    fn from(fault: crate::sse::SseFault) -> Self {
+impl From<toolgate_http::sse::SseFault> for WireFault {
+    fn from(fault: toolgate_http::sse::SseFault) -> Self {
         Self::new(FaultKind::Unreadable, &fault.to_string())
     }
 }

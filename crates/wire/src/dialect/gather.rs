@@ -5,7 +5,7 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::Tap;
 
 use super::WireFault;
-use crate::sse::Event;
+use toolgate_http::sse::Event;
 
 /// How a dialect puts a stream together.
 pub trait Gathering: Send {

@@ -16,7 +16,7 @@ use toolgate_kernel::tool::{SpecDraft, ToolSpec};
 use toolgate_runtime::port::Reply;
 
 use super::{Dialect, Options, Request, WireFault};
-use crate::sse::Reader;
+use toolgate_http::sse::Reader;
 
 pub(crate) fn tool(name: &str) -> Arc<ToolSpec> {
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } },

@@ -7,8 +7,8 @@ use hyper::Uri;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
 use super::{Hidden, ModelSpec};
-use crate::http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
 use crate::veil::Veil;
+use toolgate_http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
 
 /// A model that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +102,7 @@ fn prefixed(path: &str, prefix: Option<&str>) -> String {
 mod tests {
     use super::*;
     use crate::dialect::Dialect;
-    use crate::http::Roots;
+    use toolgate_http::Roots;
 
     #[test]
     fn a_prefix_is_added_once() {

@@ -9,8 +9,8 @@ use toolgate_runtime::port::Clock;
 use super::endpoint::{Endpoint, ModelRefusal};
 use super::{Model, ModelSpec, Seat};
 use crate::breaker::{Breaker, BreakerRules};
-use crate::http::{Roots, Transport};
 use crate::retry::Dice;
+use toolgate_http::{Roots, Transport};
 
 /// What the models of a process share.
 pub struct Exchange {

@@ -6,7 +6,7 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::ProviderFault;
 
 use super::{Exchange, ModelSpec, Seat};
-use crate::http::{Asking, after};
+use toolgate_http::{Asking, after};
 
 /// Names that are listed.
 const NAMES_MAX: usize = 200;

@@ -23,13 +23,13 @@ use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
 use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
-use crate::http::{Answer, Asking, HttpFault, Patience, Plain, after};
 use crate::retry::{Dice, Next, Retries, Tries, is_trouble};
-use crate::sse::Reader;
 use crate::words::{self, Refused};
 use endpoint::Endpoint;
 pub use endpoint::ModelRefusal;
 pub use exchange::Exchange;
+use toolgate_http::sse::Reader;
+use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
 
 /// A secret that was looked up. It is never printed.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Decides how a stream is played to a dialect.
 
 use serde_json::Value;
+use toolgate_http::sse::Reader;
 use toolgate_runtime::port::{Reply, Streamed};
 use toolgate_wire::dialect::{Dialect, WireFault};
-use toolgate_wire::sse::Reader;
 
 /// What comes of the bytes of a stream.
 pub(crate) fn streamed(dialect: Dialect, bytes: &[u8]) -> Result<Reply, WireFault> {

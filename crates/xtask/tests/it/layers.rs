@@ -25,19 +25,21 @@ struct Dependency {
 }
 
 const ADAPTER: &[&str] = &["kernel", "runtime"];
+const ASKING: &[&str] = &["kernel", "http", "runtime"];
 const DEV: &[&str] = &["xtask", "testkit", "bench"];
 
 /// What each crate may know of the others. A crate that is not here needs an ADR.
 const LAYERS: &[(&str, &[&str])] = &[
     ("kernel", &[]),
+    ("http", &["kernel"]),
     ("runtime", &["kernel"]),
-    ("wire", ADAPTER),
-    ("mcp", ADAPTER),
+    ("wire", ASKING),
+    ("mcp", ASKING),
     ("store", ADAPTER),
-    ("packs", ADAPTER),
+    ("packs", ASKING),
     ("web", ADAPTER),
     ("evals", ADAPTER),
-    ("cli", &["kernel", "runtime", "wire", "mcp", "store", "packs", "web", "evals"]),
+    ("cli", &["kernel", "http", "runtime", "wire", "mcp", "store", "packs", "web", "evals"]),
 ];
 
 /// The crates of the workspace, as cargo sees them.

@@ -1,11 +1,13 @@
 //! Decides how a request reaches a server: over a connection that is kept, with a deadline on every
-//! wait, a bound on every answer, no redirect and no proxy (ADR 0013).
+//! wait, a bound on every answer, no redirect and no proxy (ADR 0013). Models, MCP servers and web
+//! pages are all asked this way (ADR 0014).
 
 mod address;
 mod connection;
 mod fault;
 mod patience;
 mod pool;
+pub mod sse;
 mod tls;
 
 #[cfg(test)]
@@ -21,45 +23,47 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use hyper::{Method, Request, Uri, Version};
 use tokio::time::Instant;
 
-pub(crate) use address::parse;
+pub use address::parse;
 pub use address::{AddressRefusal, Origin, Plain};
 use connection::{Connection, Unanswered, nearer, until};
 pub use fault::HttpFault;
-pub(crate) use patience::after;
+pub use patience::after;
 pub use patience::{Patience, PatienceRefusal};
 use pool::Pool;
 pub use tls::Roots;
 use tls::Tls;
 
-/// What all models share: TLS, and the connections to each server.
+/// What all requests share: TLS, and the connections to each server.
 pub struct Transport {
     tls: Arc<Tls>,
     servers: Mutex<BTreeMap<Origin, Arc<Server>>>,
 }
 
 /// One server and the connections to it.
-pub(crate) struct Server {
+pub struct Server {
     origin: Origin,
     tls: Arc<Tls>,
     pool: Pool,
 }
 
 /// What is asked: the same place and headers each time, and another body.
-pub(crate) struct Asking<'a> {
+pub struct Asking<'a> {
     /// The path, with a query where a dialect has one.
-    pub(crate) uri: &'a Uri,
+    pub uri: &'a Uri,
     /// The headers; those that hold secrets are marked so.
-    pub(crate) headers: &'a HeaderMap,
+    pub headers: &'a HeaderMap,
     /// The body.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
     /// When nobody waits for the answer any more.
-    pub(crate) deadline: Instant,
+    pub deadline: Instant,
 }
 
 /// An answer whose head is there; its body is read bit by bit.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
+pub struct Answer {
+    /// The status; never one that points elsewhere.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
     body: Incoming,
     /// There until the body was read to its end.
     connection: Option<Connection>,
@@ -78,7 +82,7 @@ impl Transport {
     }
 
     /// A server, with the connections that others have to it already.
-    pub(crate) fn server(&self, origin: Origin) -> Arc<Server> {
+    pub fn server(&self, origin: Origin) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let tls = &self.tls;
         let new = |origin: &Origin| {
@@ -92,7 +96,7 @@ impl Transport {
 impl Server {
     /// Sends a request; the answer's head is there when this returns. A kept connection that turns
     /// out closed before a byte came back is replaced once by a new one.
-    pub(crate) async fn send(
+    pub async fn send(
         self: &Arc<Self>,
         asking: &Asking<'_>,
         patience: &Patience,
@@ -175,26 +179,26 @@ impl Answer {
     }
 
     /// Whether the server says that the body is of a kind, such as `json`.
-    pub(crate) fn is(&self, kind: &str) -> bool {
+    pub fn is(&self, kind: &str) -> bool {
         let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         given.is_some_and(|given| given.to_ascii_lowercase().contains(kind))
     }
 
     /// The next bytes; nothing at the end, and then the connection is free for others.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
         self.chunk_within(self.idle_ms).await
     }
 
     /// Waits for the end of a body of which nothing more is wanted, so that its connection can be
     /// used again. One that does not end soon is closed.
-    pub(crate) async fn drain(&mut self, ms: u64) {
+    pub async fn drain(&mut self, ms: u64) {
         let end = after(tokio::time::Instant::now(), ms);
         self.whole = (end.min(self.whole.0), ms);
         while let Ok(Some(_)) = self.chunk_within(ms).await {}
     }
 
     /// The next bytes, if they come in so many milliseconds.
-    pub(crate) async fn chunk_within(&mut self, ms: u64) -> Result<Option<Bytes>, HttpFault> {
+    pub async fn chunk_within(&mut self, ms: u64) -> Result<Option<Bytes>, HttpFault> {
         let Some(connection) = &mut self.connection else { return Ok(None) };
         let (deadline, what, ms) = nearer(self.whole, ms, "the next byte of the answer");
         let reading = connection.read(&mut self.body);
@@ -216,7 +220,7 @@ impl Answer {
     }
 
     /// The whole body.
-    pub(crate) async fn whole(&mut self) -> Result<Bytes, HttpFault> {
+    pub async fn whole(&mut self) -> Result<Bytes, HttpFault> {
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.chunk().await? else { return Ok(first) };
         let mut all = [first, second].concat();
@@ -227,7 +231,7 @@ impl Answer {
     }
 
     /// The beginning of the body, for an error message; what comes after is not waited for.
-    pub(crate) async fn beginning(&mut self, bytes_max: usize) -> Vec<u8> {
+    pub async fn beginning(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while all.len() < bytes_max
             && let Ok(Some(more)) = self.chunk().await

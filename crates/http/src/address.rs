@@ -42,7 +42,7 @@ pub enum AddressRefusal {
 }
 
 /// A `base_url` taken apart: the server, and the path before the endpoint.
-pub(crate) fn parse(base_url: &str, plain: Plain) -> Result<(Origin, String), AddressRefusal> {
+pub fn parse(base_url: &str, plain: Plain) -> Result<(Origin, String), AddressRefusal> {
     let text = base_url.trim();
     if text.contains('?') || text.contains('#') {
         return Err(AddressRefusal::Query);

@@ -77,7 +77,7 @@ impl Patience {
 }
 
 /// A moment some milliseconds after another; a moment far away where the sum cannot be told.
-pub(crate) fn after(moment: Instant, ms: u64) -> Instant {
+pub fn after(moment: Instant, ms: u64) -> Instant {
     /// A year, longer than anything is waited for.
     const FAR_MS: u64 = 365 * 24 * 3_600_000;
     moment + Duration::from_millis(ms.min(FAR_MS))
