@@ -1,0 +1,1 @@
+//! Decides how MCP servers are reached, and what of them is believed.
