@@ -131,10 +131,6 @@ impl Place {
     /// the configuration is not active yet is told, so that nobody relies on it.
     pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
         let (crew, text) = self.loaded(flags)?;
-        let inactive: Vec<String> = text.inactive().iter().map(|keys| keys.join(".")).collect();
-        if !inactive.is_empty() {
-            console::hint(&format!("Not active yet, and not used: {}.", inactive.join(", ")));
-        }
         Ok((crew, text))
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::secret::Secret;
 use crate::tool::Effect;
 
-/// An MCP server as it is written down. It is checked now, and not active yet.
+/// An MCP server as it is written down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerText {
