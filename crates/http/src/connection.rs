@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 use super::address::{Origin, all_private};
-use super::fault::HttpFault;
+use super::fault::{CONNECTING, HttpFault};
 use super::patience::{Patience, after};
 use super::tls::Tls;
 
@@ -73,7 +73,7 @@ impl Connection {
             }
             Err(HttpFault::Unreachable { host: origin.to_string(), reason: last })
         };
-        let late = |_| HttpFault::TimedOut { what: "connecting to the server", ms };
+        let late = |_| HttpFault::TimedOut { what: CONNECTING, ms };
         tokio::time::timeout(Duration::from_millis(ms), opening).await.map_err(late)?
     }
 

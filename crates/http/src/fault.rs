@@ -2,6 +2,10 @@
 
 use toolgate_kernel::event::FaultKind;
 
+/// What is waited for before a request is written.
+pub(super) const FINDING: &str = "finding the address of the server";
+pub(super) const CONNECTING: &str = "connecting to the server";
+
 /// Why there is no answer, or only a part of one. No text in it holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
@@ -74,6 +78,22 @@ pub enum HttpFault {
 }
 
 impl HttpFault {
+    /// Whether the server may have seen the request.
+    pub fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::NoAddress { .. }
+            | Self::Unreachable { .. }
+            | Self::Tls { .. }
+            | Self::NoRoots { .. }
+            | Self::ClearText { .. } => false,
+            Self::TimedOut { what, .. } => ![FINDING, CONNECTING].contains(what),
+            Self::CutOff
+            | Self::TooLarge { .. }
+            | Self::Redirected { .. }
+            | Self::Unreadable(_) => true,
+        }
+    }
+
     /// The same in the words of the log.
     pub fn kind(&self) -> FaultKind {
         match self {

@@ -127,6 +127,29 @@ async fn a_kept_connection_that_was_closed_is_replaced_once() {
 }
 
 #[tokio::test]
+async fn what_must_be_written_once_is_not_written_over_a_second_connection() {
+    let staged = stage(|mut stream, _| {
+        Box::pin(async move {
+            if request(&mut stream).await {
+                say(&mut stream, OK).await;
+                request(&mut stream).await;
+            }
+        })
+    })
+    .await;
+    let server = here(&staged);
+    assert_eq!(whole(&server, &quick()).await.as_deref(), Ok("ok"));
+    let (uri, deadline) = (Uri::from_static("/"), after(tokio::time::Instant::now(), 20_000));
+    let headers = HeaderMap::new();
+    let asking = Asking { uri: &uri, headers: &headers, body: Bytes::from("{}"), deadline };
+    let answer = server.send_as(Verb::PostOnce, &asking, &quick()).await;
+    let fault = answer.err().expect("no answer");
+    assert_eq!(fault, HttpFault::CutOff);
+    assert!(fault.may_have_arrived());
+    assert_eq!(staged.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn a_new_connection_that_says_nothing_is_a_fault_and_not_replaced() {
     let staged = stage(|mut stream, _| {
         Box::pin(async move {
