@@ -17,13 +17,14 @@ impl Driver {
         let Some(supplier) = self.crew.supplier.clone() else { return Ok(()) };
         let Some(phase) = self.session.phase.clone() else { return Ok(()) };
         let supply_ms_max = self.crew.agent.limits.supply_ms_max;
-        let supplied = within(supply_ms_max, pin!(supplier.supply(&phase))).await;
+        let agent = Arc::clone(&self.crew.agent);
+        let supplied = within(supply_ms_max, pin!(supplier.supply(&agent, &phase))).await;
         let supplied = supplied.unwrap_or_else(|| {
             let reason = format!("its tools from outside were not there within {supply_ms_max} ms");
             Err(SupplyFault { phase: phase.clone(), reason })
         });
         let Some(supply) = supplied? else { return Ok(()) };
-        let (tools, notes) = (supply.from_outside(), supply.notes.clone());
+        let (tools, notes) = (supply.outside(), supply.notes.clone());
         self.equip(supply);
         let known = &self.session.supplied;
         if known.tools != tools || known.notes != notes {
