@@ -98,6 +98,13 @@ pub(crate) fn roots() -> Result<Roots> {
     Ok(Roots { only: file("SSL_CERT_FILE")?, beside: file("TOOLGATE_CA_FILE")? })
 }
 
+/// The variables that name a proxy and are set. None is used: a key goes straight to its server.
+pub(crate) fn proxies() -> Vec<String> {
+    let set = |name: &String| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+    names.iter().flat_map(|name| [(*name).to_owned(), name.to_lowercase()]).filter(set).collect()
+}
+
 /// A number that nobody can guess.
 pub(crate) fn random_seed() -> Result<u64> {
     let mut bytes = [0; 8];

@@ -16,6 +16,7 @@ mod screen;
 mod stop;
 mod summary;
 mod typing;
+mod visible;
 
 use clap::{Parser, Subcommand};
 
@@ -30,7 +31,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
                   configuration\n  3  a person's word is due\n  74 the log cannot be written or read\n  75 \
-                  somebody else is at work on it; try again\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
+                  another process has it; wait, or use --take-over\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
                   \"a lighthouse keeper who collects storms\""
 )]
 struct Options {

@@ -37,6 +37,18 @@ pub(crate) enum Played {
     AsAsked,
 }
 
+/// Refuses pictures for a model that is said to see none.
+pub(crate) fn shows_pictures(text: &AgentText) -> Result<()> {
+    match text.chosen()? {
+        Chosen::Model(model) if model.text.capabilities.images == Some(false) => bail!(
+            "{} sees no pictures: its capabilities say images: false. Name another model, leave \
+             the picture out, or write images: true if that is wrong",
+            model.name
+        ),
+        Chosen::Model(_) | Chosen::Script(_) | Chosen::None => Ok(()),
+    }
+}
+
 /// The model of a run.
 pub(crate) fn provider(
     place: &Path,
@@ -111,7 +123,10 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
     spec.key = key(place, model, known)?;
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
-        Ok((name.clone(), Hidden::new(look_up(place, secret)?)))
+        let found = look_up(place, secret)?;
+        let written = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
+        let open = secret.parts()?.iter().all(written);
+        Ok((name.clone(), if open { Hidden::open(found) } else { Hidden::new(found) }))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
     spec.options = options(model)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::Uri;
 
-use super::fault::HttpFault;
+use super::fault::{FINDING, HttpFault};
 
 /// Addresses of one name that are looked at.
 const ADDRESSES_MAX: usize = 32;
@@ -94,7 +94,7 @@ impl Origin {
         let none = || HttpFault::NoAddress { host: self.host.clone() };
         let looked = tokio::net::lookup_host((self.host.as_str(), self.port));
         let looked = tokio::time::timeout(Duration::from_millis(ms), looked).await;
-        let late = |_| HttpFault::TimedOut { what: "finding the address of the server", ms };
+        let late = |_| HttpFault::TimedOut { what: FINDING, ms };
         let found: Vec<SocketAddr> =
             looked.map_err(late)?.map_err(|_| none())?.take(ADDRESSES_MAX).collect();
         if found.is_empty() {

@@ -2,6 +2,10 @@
 
 use toolgate_kernel::event::FaultKind;
 
+/// What is waited for before a request is written.
+pub(super) const FINDING: &str = "finding the address of the server";
+pub(super) const CONNECTING: &str = "connecting to the server";
+
 /// Why there is no answer, or only a part of one. No text in it holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
@@ -26,6 +30,20 @@ pub enum HttpFault {
         host: String,
         /// What is wrong with its certificate or its TLS.
         reason: String,
+    },
+    /// The server speaks no TLS.
+    #[error("{host} {how}; if it is meant to be reached in clear text, write http:// in base_url")]
+    NoTls {
+        /// The server and its port.
+        host: String,
+        /// What it did instead.
+        how: &'static str,
+    },
+    /// The server speaks nothing but TLS.
+    #[error("{host} wants TLS; write https:// in place of http:// in base_url")]
+    OnlyTls {
+        /// The server and its port.
+        host: String,
     },
     /// There is nothing to check certificates against.
     #[error("no certificate authorities were found, so https cannot be used: {reason}")]
@@ -74,12 +92,31 @@ pub enum HttpFault {
 }
 
 impl HttpFault {
+    /// Whether the server may have seen the request.
+    pub fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::NoAddress { .. }
+            | Self::Unreachable { .. }
+            | Self::Tls { .. }
+            | Self::NoRoots { .. }
+            | Self::ClearText { .. } => false,
+            Self::TimedOut { what, .. } => ![FINDING, CONNECTING].contains(what),
+            Self::CutOff
+            | Self::TooLarge { .. }
+            | Self::Redirected { .. }
+            | Self::Unreadable(_) => true,
+        }
+    }
+
     /// The same in the words of the log.
     pub fn kind(&self) -> FaultKind {
         match self {
             Self::NoAddress { .. } | Self::Unreachable { .. } => FaultKind::Unreachable,
             Self::Tls { .. } => FaultKind::Tls,
-            Self::NoRoots { .. } | Self::ClearText { .. } => FaultKind::Unusable,
+            Self::NoRoots { .. }
+            | Self::ClearText { .. }
+            | Self::NoTls { .. }
+            | Self::OnlyTls { .. } => FaultKind::Unusable,
             Self::TimedOut { .. } => FaultKind::TimedOut,
             Self::CutOff => FaultKind::CutOff,
             Self::TooLarge { .. } => FaultKind::TooLarge,

@@ -58,6 +58,19 @@ pub struct Asking<'a> {
     pub deadline: Instant,
 }
 
+/// How a request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// A question.
+    Get,
+    /// A request that may be sent again over a new connection, where a kept one turns out closed.
+    Post,
+    /// A request that is written at most once: who did not hear of it does not know what it did.
+    PostOnce,
+    /// The end of something.
+    Delete,
+}
+
 /// An answer whose head is there; its body is read bit by bit.
 pub struct Answer {
     /// The status; never one that points elsewhere.
@@ -101,9 +114,23 @@ impl Server {
         asking: &Asking<'_>,
         patience: &Patience,
     ) -> Result<Answer, HttpFault> {
+        // Nothing to say is a question.
+        let verb = if asking.body.is_empty() { Verb::Get } else { Verb::Post };
+        self.send_as(verb, asking, patience).await
+    }
+
+    /// Sends a request of a kind. One that must not be sent twice never is, not even when a kept
+    /// connection turns out closed.
+    pub async fn send_as(
+        self: &Arc<Self>,
+        verb: Verb,
+        asking: &Asking<'_>,
+        patience: &Patience,
+    ) -> Result<Answer, HttpFault> {
         let began = tokio::time::Instant::now();
         if let Some(mut connection) = self.pool.take().await {
-            match self.ask(&mut connection, asking, patience, began).await {
+            match self.ask(&mut connection, verb, asking, patience, began).await {
+                Err(Unanswered::Silent) if verb == Verb::PostOnce => return Err(HttpFault::CutOff),
                 Err(Unanswered::Silent) => {}
                 Err(Unanswered::Broken(fault)) => return Err(fault),
                 Ok(answer) => return answer.on(connection),
@@ -111,9 +138,8 @@ impl Server {
         }
         let ms = patience.dns_ms_max.saturating_add(patience.connect_ms_max);
         let opening = Connection::open(&self.origin, &self.tls, patience);
-        let mut connection =
-            until(asking.deadline, "connecting to the server", ms, opening).await??;
-        match self.ask(&mut connection, asking, patience, began).await {
+        let mut connection = until(asking.deadline, fault::CONNECTING, ms, opening).await??;
+        match self.ask(&mut connection, verb, asking, patience, began).await {
             Err(Unanswered::Silent) => Err(HttpFault::CutOff),
             Err(Unanswered::Broken(fault)) => Err(fault),
             Ok(answer) => answer.on(connection),
@@ -123,6 +149,7 @@ impl Server {
     async fn ask(
         self: &Arc<Self>,
         connection: &mut Connection,
+        verb: Verb,
         asking: &Asking<'_>,
         patience: &Patience,
         began: Instant,
@@ -132,7 +159,7 @@ impl Server {
         let whole = (after(began, whole_ms).min(asking.deadline), whole_ms);
         let (deadline, what, ms) =
             nearer(whole, patience.first_byte_ms(private), "the first byte of the answer");
-        let sending = connection.send(asking.request());
+        let sending = connection.send(asking.request(verb));
         let response = until(deadline, what, ms, sending).await.map_err(Unanswered::Broken)??;
         let (head, body) = response.into_parts();
         Ok(Answer {
@@ -150,10 +177,13 @@ impl Server {
 }
 
 impl Asking<'_> {
-    fn request(&self) -> Request<Full<Bytes>> {
+    fn request(&self, verb: Verb) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
-        // Nothing to say is a question.
-        *request.method_mut() = if self.body.is_empty() { Method::GET } else { Method::POST };
+        *request.method_mut() = match verb {
+            Verb::Get => Method::GET,
+            Verb::Post | Verb::PostOnce => Method::POST,
+            Verb::Delete => Method::DELETE,
+        };
         *request.uri_mut() = self.uri.clone();
         *request.version_mut() = Version::HTTP_11;
         *request.headers_mut() = self.headers.clone();

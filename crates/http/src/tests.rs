@@ -127,6 +127,29 @@ async fn a_kept_connection_that_was_closed_is_replaced_once() {
 }
 
 #[tokio::test]
+async fn what_must_be_written_once_is_not_written_over_a_second_connection() {
+    let staged = stage(|mut stream, _| {
+        Box::pin(async move {
+            if request(&mut stream).await {
+                say(&mut stream, OK).await;
+                request(&mut stream).await;
+            }
+        })
+    })
+    .await;
+    let server = here(&staged);
+    assert_eq!(whole(&server, &quick()).await.as_deref(), Ok("ok"));
+    let (uri, deadline) = (Uri::from_static("/"), after(tokio::time::Instant::now(), 20_000));
+    let headers = HeaderMap::new();
+    let asking = Asking { uri: &uri, headers: &headers, body: Bytes::from("{}"), deadline };
+    let answer = server.send_as(Verb::PostOnce, &asking, &quick()).await;
+    let fault = answer.err().expect("no answer");
+    assert_eq!(fault, HttpFault::CutOff);
+    assert!(fault.may_have_arrived());
+    assert_eq!(staged.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn a_new_connection_that_says_nothing_is_a_fault_and_not_replaced() {
     let staged = stage(|mut stream, _| {
         Box::pin(async move {
@@ -311,5 +334,52 @@ async fn a_certificate_is_checked_and_nothing_is_downgraded() {
     .await;
     let clear = server(&format!("https://127.0.0.1:{}", staged.port), ours);
     let found = whole(&clear, &quick()).await;
-    assert!(matches!(found, Err(HttpFault::Tls { .. })), "{found:?}");
+    assert!(matches!(found, Err(HttpFault::NoTls { .. })), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_scheme_is_told_quickly_and_never_tried_again() {
+    let ours = Roots { only: Some(fixture("authority.pem")), beside: None };
+    // One that answers in clear text, one that waits for the end of a line, one that hangs up.
+    let deeds: [(Deed, &str); 3] = [
+        (
+            |mut stream, _| {
+                Box::pin(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    say(&mut stream, "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
+                })
+            },
+            "answered without TLS",
+        ),
+        (
+            |mut stream, _| {
+                Box::pin(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    std::future::pending().await
+                })
+            },
+            "did not answer in TLS",
+        ),
+        (
+            |mut stream, _| {
+                Box::pin(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                })
+            },
+            "closed the connection",
+        ),
+    ];
+    for (deed, words) in deeds {
+        let staged = stage(deed).await;
+        let clear = server(&format!("https://127.0.0.1:{}", staged.port), ours.clone());
+        let fault = whole(&clear, &quick()).await.unwrap_err();
+        let told = fault.to_string();
+        assert!(told.contains(words) && told.contains("http://"), "{told}");
+        assert_eq!(fault.kind(), toolgate_kernel::event::FaultKind::Unusable);
+    }
+    // Clear text where TLS is spoken.
+    let base = format!("http://127.0.0.1:{}", secure().await);
+    let fault = whole(&server(&base, ours), &quick()).await.unwrap_err();
+    assert!(matches!(fault, HttpFault::OnlyTls { .. }), "{fault}");
+    assert!(fault.to_string().contains("https://"), "{fault}");
 }

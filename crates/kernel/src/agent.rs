@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::budget::Budget;
 use crate::calling::ToolCalling;
 use crate::digest::Digest;
 use crate::limits::Limits;
-use crate::mask::Masks;
 pub use crate::mask::{AgentRefusal, Place};
-use crate::names::{GroupName, PhaseName, ToolName};
-use crate::phase::Phase;
+use crate::mask::{Granted, Masks};
+use crate::names::{GroupName, PhaseName, ServerName, ToolName};
+use crate::phase::{Grant, Phase};
 use crate::policy::Policy;
 use crate::prompt::Template;
 use crate::section::{Entry, Section, Toolset};
@@ -33,6 +33,8 @@ pub struct AgentDraft {
     pub phases: Vec<Phase>,
     /// Groups of the configuration; they replace a tool's own group of the same name.
     pub groups: BTreeMap<GroupName, Vec<ToolName>>,
+    /// The MCP servers that are declared; what they offer is known once they were asked.
+    pub servers: BTreeSet<ServerName>,
     /// When given, no other tool can ever be called.
     pub allow: Option<Vec<ToolName>>,
     /// Tools that can never be called.
@@ -59,6 +61,7 @@ impl AgentDraft {
             policies: Vec::new(),
             phases: PhaseName::parse("main").into_iter().map(Phase::new).collect(),
             groups: BTreeMap::new(),
+            servers: BTreeSet::new(),
             allow: None,
             deny: Vec::new(),
             tool_calling: ToolCalling::default(),
@@ -92,7 +95,7 @@ pub struct Agent {
     pub every: Arc<[Arc<ToolSpec>]>,
     /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
     pub fingerprint: Digest,
-    phases: Vec<(Phase, BTreeSet<usize>)>,
+    phases: Vec<Granted>,
 }
 
 impl Agent {
@@ -123,7 +126,7 @@ impl Agent {
         });
         let fingerprint = fingerprint(&draft, &toolset, &phases);
         let granted: BTreeSet<usize> =
-            phases.iter().flat_map(|(_, granted)| granted).copied().collect();
+            phases.iter().flat_map(|granted| &granted.tools).copied().collect();
         let entries = granted.iter().filter_map(|at| toolset.entries().get(*at));
         let every = entries.map(|entry| Arc::clone(&entry.spec)).collect();
         let agent = Self {
@@ -144,17 +147,17 @@ impl Agent {
 
     /// The phase a session starts in.
     pub fn first_phase(&self) -> Option<&Phase> {
-        self.phases.first().map(|(phase, _)| phase)
+        self.phases.first().map(|granted| &granted.phase)
     }
 
     /// A phase by its name.
     pub fn phase(&self, name: &PhaseName) -> Option<&Phase> {
-        self.granted(name).map(|(phase, _)| phase)
+        self.granted(name).map(|granted| &granted.phase)
     }
 
     /// Every phase, in order.
     pub fn phases(&self) -> impl Iterator<Item = &Phase> {
-        self.phases.iter().map(|(phase, _)| phase)
+        self.phases.iter().map(|granted| &granted.phase)
     }
 
     /// Whether a run ends with the phase: nothing follows it, and it is not the only one.
@@ -162,20 +165,25 @@ impl Agent {
         self.phases.len() > 1 && self.phase(name).is_some_and(|phase| phase.transitions.is_empty())
     }
 
-    fn granted(&self, name: &PhaseName) -> Option<&(Phase, BTreeSet<usize>)> {
-        self.phases.iter().find(|(phase, _)| phase.name == *name)
+    /// The MCP servers a phase asks something of.
+    pub fn servers(&self, phase: &PhaseName) -> impl Iterator<Item = &ServerName> {
+        self.granted(phase).into_iter().flat_map(|granted| &granted.servers)
+    }
+
+    fn granted(&self, name: &PhaseName) -> Option<&Granted> {
+        self.phases.iter().find(|granted| granted.phase.name == *name)
     }
 
     /// The tools a phase grants, in declaration order: what is shown AND what may be called.
     pub fn visible(&self, phase: &PhaseName) -> impl Iterator<Item = &Entry> {
-        let granted = self.granted(phase).map(|(_, granted)| granted);
+        let granted = self.granted(phase).map(|granted| &granted.tools);
         let entries = self.toolset.entries();
         granted.into_iter().flatten().filter_map(|at| entries.get(*at))
     }
 
     /// Whether a phase grants the tool at a place of the toolset.
     pub fn grants(&self, phase: &PhaseName, tool: usize) -> bool {
-        self.granted(phase).is_some_and(|(_, granted)| granted.contains(&tool))
+        self.granted(phase).is_some_and(|granted| granted.tools.contains(&tool))
     }
 }
 
@@ -202,22 +210,18 @@ impl Survey {
     }
 }
 
-fn fingerprint(
-    draft: &AgentDraft,
-    toolset: &Toolset,
-    phases: &[(Phase, BTreeSet<usize>)],
-) -> Digest {
+fn fingerprint(draft: &AgentDraft, toolset: &Toolset, phases: &[Granted]) -> Digest {
     let tools: Vec<_> = toolset
         .entries()
         .iter()
+        .filter(|entry| entry.spec.name.of_server().is_none())
         .map(|entry| {
             let policies: Vec<_> =
                 entry.policies.iter().map(|p| json!([p.name(), p.describe()])).collect();
             json!([entry.spec.version, policies])
         })
         .collect();
-    let phases: Vec<_> =
-        phases.iter().map(|(phase, granted)| json!([phase.face(), granted])).collect();
+    let phases: Vec<_> = phases.iter().map(|granted| face(granted, toolset)).collect();
     let families: Vec<_> = toolset
         .families()
         .map(|family| json!([family.name, family.home, family.guard, family.layout]))
@@ -226,4 +230,20 @@ fn fingerprint(
         "families": families, "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
         "settings": draft.settings.face(), "calling": draft.tool_calling.face(), "system_prompt": draft.system_prompt, "texts": toolset.texts(),
     }))
+}
+
+/// What the fingerprint says of a phase. What servers offer changes without a person's doing, so
+/// only what was granted of them counts.
+fn face(granted: &Granted, toolset: &Toolset) -> Value {
+    let own = |at: &&usize| {
+        let entry = toolset.entries().get(**at);
+        entry.is_some_and(|entry| entry.spec.name.of_server().is_none())
+    };
+    let tools: Vec<&usize> = granted.tools.iter().filter(own).collect();
+    match &granted.phase.grant {
+        Grant::Some { servers, include, .. } if !granted.servers.is_empty() => {
+            json!([granted.phase.face(), tools, servers, include])
+        }
+        Grant::All | Grant::Some { .. } => json!([granted.phase.face(), tools]),
+    }
 }

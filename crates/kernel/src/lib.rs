@@ -22,6 +22,7 @@ pub mod names;
 pub mod next;
 pub mod path;
 pub mod phase;
+pub mod pin;
 pub mod plan;
 pub mod policy;
 pub mod prompt;

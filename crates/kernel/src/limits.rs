@@ -28,6 +28,8 @@ pub struct Limits {
     pub answer_ms_max: u64,
     /// Milliseconds one append to the log may take.
     pub append_ms_max: u64,
+    /// Milliseconds the tools from outside that a phase needs may take to be there.
+    pub supply_ms_max: u64,
     /// Milliseconds a run may be driven.
     pub run_ms_max: u64,
     /// Calls of one turn; the rest are answered with an error.
@@ -65,6 +67,7 @@ impl Default for Limits {
             reply_bytes_max: 4 << 20,
             answer_ms_max: 600_000,
             append_ms_max: 30_000,
+            supply_ms_max: 120_000,
             run_ms_max: 24 * 3_600_000,
             turn_calls_max: 32,
             iteration_turns_max: 100,
@@ -126,7 +129,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 21] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 22] {
         const BYTES: u64 = 64 << 20;
         const MS: u64 = 30 * 24 * 3_600_000;
         const COUNT: u64 = 1_000_000;
@@ -142,6 +145,7 @@ impl Limits {
             ("reply_bytes_max", self.reply_bytes_max, BYTES),
             ("answer_ms_max", self.answer_ms_max, MS),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
+            ("supply_ms_max", self.supply_ms_max, CALL_MS_CEILING),
             ("run_ms_max", self.run_ms_max, MS),
             ("turn_calls_max", self.turn_calls_max, 1_000),
             ("iteration_turns_max", self.iteration_turns_max, COUNT),

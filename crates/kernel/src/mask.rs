@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::agent::AgentDraft;
 use crate::budget::BudgetRefusal;
 use crate::limits::LimitRefusal;
-use crate::names::{GroupName, PhaseName, PolicyName, ToolName, nearest};
+use crate::names::{GroupName, PhaseName, PolicyName, ServerName, ToolName, nearest};
 use crate::phase::{Grant, Phase};
 use crate::prompt::UnknownWord;
 use crate::section::{Toolset, ToolsetRefusal};
@@ -109,6 +109,15 @@ fn suggest(near: &Option<String>) -> String {
     near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
+/// A phase with what it grants.
+pub(crate) struct Granted {
+    pub(crate) phase: Phase,
+    /// Places in the toolset.
+    pub(crate) tools: BTreeSet<usize>,
+    /// The MCP servers it asks something of.
+    pub(crate) servers: BTreeSet<ServerName>,
+}
+
 /// How groups, grants, allow and deny lists combine: in this one place. A name that does not
 /// exist is noted, and grants nothing.
 pub(crate) struct Masks<'a> {
@@ -119,26 +128,26 @@ pub(crate) struct Masks<'a> {
 
 impl Masks<'_> {
     /// Every phase with the tools it grants.
-    pub(crate) fn phases(&mut self) -> Vec<(Phase, BTreeSet<usize>)> {
+    pub(crate) fn phases(&mut self) -> Vec<Granted> {
         if self.draft.phases.is_empty() {
             self.refused.push(AgentRefusal::NoPhase);
         }
         self.check_policies();
         self.check_groups();
-        let mut phases: Vec<(Phase, BTreeSet<usize>)> = Vec::new();
+        let mut phases: Vec<Granted> = Vec::new();
         for phase in &self.draft.phases {
-            if phases.iter().any(|(other, _)| other.name == phase.name) {
+            if phases.iter().any(|other| other.phase.name == phase.name) {
                 self.refused.push(AgentRefusal::PhaseTwice(phase.name.clone()));
                 continue;
             }
             self.check_transitions(phase);
-            let granted = self.granted(phase);
-            phases.push((phase.clone(), granted));
+            let (tools, servers) = (self.granted(phase), self.servers(phase));
+            phases.push(Granted { phase: phase.clone(), tools, servers });
         }
         let held_back = self.held_back();
-        for (phase, granted) in &mut phases {
-            granted.retain(|tool| !held_back.contains(tool));
-            self.check_required(phase, granted);
+        for Granted { phase, tools, .. } in &mut phases {
+            tools.retain(|tool| !held_back.contains(tool));
+            self.check_required(phase, tools);
         }
         phases
     }
@@ -163,10 +172,16 @@ impl Masks<'_> {
 
     fn granted(&mut self, phase: &Phase) -> BTreeSet<usize> {
         let place = Place::Phase(phase.name.clone());
-        let Grant::Some { groups, include, exclude } = &phase.grant else {
-            return (0..self.toolset.entries().len()).collect();
+        let entries = self.toolset.entries().iter().enumerate();
+        let Grant::Some { groups, servers, include, exclude } = &phase.grant else {
+            let own = entries.filter(|(_, entry)| entry.spec.name.of_server().is_none());
+            return own.map(|(at, _)| at).collect();
         };
-        let mut granted = BTreeSet::new();
+        let of_servers = entries.filter(|(_, entry)| {
+            let server = entry.spec.name.of_server().map(|(server, _)| server);
+            server.is_some_and(|server| servers.iter().any(|granted| granted.as_str() == server))
+        });
+        let mut granted: BTreeSet<usize> = of_servers.map(|(at, _)| at).collect();
         for group in groups {
             granted.extend(self.group(group, &place));
         }
@@ -175,6 +190,20 @@ impl Masks<'_> {
             granted.remove(&tool);
         }
         granted
+    }
+
+    /// The servers a phase asks something of, whatever they turn out to offer.
+    fn servers(&self, phase: &Phase) -> BTreeSet<ServerName> {
+        let Grant::Some { groups, servers, include, .. } = &phase.grant else {
+            return BTreeSet::new();
+        };
+        let mut wanted: BTreeSet<ServerName> = servers.iter().cloned().collect();
+        let grouped = groups.iter().filter_map(|group| self.draft.groups.get(group)).flatten();
+        for tool in grouped.chain(include).chain(&phase.required) {
+            let server = tool.of_server().and_then(|(server, _)| ServerName::parse(server).ok());
+            wanted.extend(server);
+        }
+        wanted
     }
 
     fn group(&mut self, name: &GroupName, place: &Place) -> Vec<usize> {
@@ -199,6 +228,8 @@ impl Masks<'_> {
         for name in names {
             match self.toolset.find(name.as_str()) {
                 Some(at) => found.push(at),
+                // What a server offers is known once it was asked.
+                None if self.declares(name) => {}
                 None => {
                     let known = self.toolset.entries().iter().map(|entry| entry.spec.name.as_str());
                     self.refused.push(unknown(place, "tool", name.as_str(), known));
@@ -209,6 +240,11 @@ impl Masks<'_> {
     }
 
     /// A policy that names what does not exist would govern nothing, and nobody would know.
+    /// Whether a name is that of a tool of a server that is declared.
+    fn declares(&self, name: &ToolName) -> bool {
+        name.of_server().is_some_and(|(server, _)| self.draft.servers.contains(server))
+    }
+
     fn check_policies(&mut self) {
         let enabled = self.draft.sections.iter().filter(|section| section.enabled);
         let own = enabled.flat_map(|section| &section.policies);

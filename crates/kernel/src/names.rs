@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::digest::Digest;
+
 /// A text that is not a legal name of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {text:?} is not legal: use {grammar}")]
@@ -27,6 +29,24 @@ fn is_id(text: &str) -> bool {
 fn is_word(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+}
+
+/// What the name of a tool of an MCP server begins with.
+const REMOTE: &str = "mcp:";
+
+/// Longest name of a tool as its MCP server gives it.
+const REMOTE_BYTES_MAX: usize = 128;
+
+fn is_tool(text: &str) -> bool {
+    is_id(text) || remote_parts(text).is_some()
+}
+
+/// The server and its name for the tool, of `mcp:server:tool`.
+fn remote_parts(text: &str) -> Option<(&str, &str)> {
+    let (server, tool) = text.strip_prefix(REMOTE)?.split_once(':')?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    let legal = (1..=REMOTE_BYTES_MAX).contains(&tool.len()) && tool.bytes().all(plain);
+    (is_id(server) && legal).then_some((server, tool))
 }
 
 macro_rules! name {
@@ -86,8 +106,8 @@ macro_rules! name {
 }
 
 name!(
-    /// The name of a tool, as the model writes it.
-    ToolName, "tool name", is_id, ID_GRAMMAR
+    /// The name of a tool: of our own, as the model writes it, or `mcp:server:tool`.
+    ToolName, "tool name", is_tool, ID_GRAMMAR
 );
 name!(
     /// The name of a group of tools.
@@ -117,6 +137,61 @@ name!(
     /// The first half of a state key: which kind of thing it names.
     Family, "state family", is_id, ID_GRAMMAR
 );
+
+impl ToolName {
+    /// The name of a tool of our own, which is none of a server's.
+    pub fn own(text: &str) -> Result<Self, NameRefusal> {
+        if is_id(text) {
+            return Ok(Self(text.into()));
+        }
+        let text = text.chars().take(80).collect();
+        Err(NameRefusal { kind: "tool name", text, grammar: ID_GRAMMAR })
+    }
+
+    /// The name of a tool of an MCP server.
+    pub fn remote(server: &ServerName, tool: &str) -> Result<Self, NameRefusal> {
+        let name = format!("{REMOTE}{server}:{tool}");
+        let legal = remote_parts(&name).is_some_and(|(_, kept)| kept == tool);
+        let refused = || {
+            let text = tool.chars().take(80).collect();
+            NameRefusal { kind: "tool name of an MCP server", text, grammar: REMOTE_GRAMMAR }
+        };
+        if legal { Ok(Self(name.into())) } else { Err(refused()) }
+    }
+
+    /// The MCP server and its name for the tool, where it is one of a server's.
+    pub fn of_server(&self) -> Option<(&str, &str)> {
+        remote_parts(&self.0)
+    }
+
+    /// The name models and MCP clients are shown. Most of them take no `:`, so a tool of a server
+    /// becomes `mcp__server__tool`; one that cannot be told from others that way, or is too long,
+    /// ends with a part of its hash.
+    pub fn on_wire(&self) -> Self {
+        let Some((server, tool)) = self.of_server() else { return self.clone() };
+        let lower = |b: char| if b == '.' { '_' } else { b.to_ascii_lowercase() };
+        let shown: String = tool.chars().map(lower).collect();
+        let whole = format!("mcp__{server}__{shown}");
+        let plain = shown == tool && !server.contains("__") && !server.ends_with('_');
+        if plain && whole.len() <= WIRE_BYTES_MAX {
+            return Self(whole.into());
+        }
+        let hash = Digest::of(self.0.as_bytes()).to_string();
+        let (hash, _) = hash.split_at_checked(WIRE_HASH_BYTES).unwrap_or((&hash, ""));
+        let room = WIRE_BYTES_MAX - WIRE_HASH_BYTES - 1;
+        // All of it is ASCII, so any length is a place to cut.
+        let (kept, _) = whole.split_at_checked(room).unwrap_or((&whole, ""));
+        Self(format!("{kept}_{hash}").into())
+    }
+}
+
+const REMOTE_GRAMMAR: &str = "1 to 128 characters from A-Z, a-z, 0-9, _, - and .";
+
+/// Longest name that every provider takes.
+const WIRE_BYTES_MAX: usize = 64;
+
+/// How much of a hash tells two long names apart.
+const WIRE_HASH_BYTES: usize = 10;
 
 /// The id of a call, our own: its ordinal within the session, written `c17`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -194,6 +269,38 @@ mod tests {
         }
         for bad in ["", " read", "read ", "Read", "re\u{200b}ad", "a.b", "a/b", &"x".repeat(65)] {
             assert!(ToolName::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn tools_of_servers_have_two_spellings() {
+        let long = "x".repeat(80);
+        for (name, wire) in [
+            ("read_file", "read_file"),
+            ("mcp:web:search", "mcp__web__search"),
+            ("mcp:web:a__b", "mcp__web__a__b"),
+            // Everything that could be taken for another one ends with its own hash.
+            ("mcp:web:Search", "mcp__web__search_"),
+            ("mcp:web:a.b", "mcp__web__a_b_"),
+            ("mcp:a__b:c", "mcp__a__b__c_"),
+            ("mcp:a_:b", "mcp__a___b_"),
+            (&format!("mcp:web:{long}"), "mcp__web__xxxx"),
+        ] {
+            let name = ToolName::parse(name).unwrap();
+            let shown = name.on_wire();
+            assert!(shown.as_str().starts_with(wire), "{shown}");
+            assert!(is_id(shown.as_str()), "{shown}");
+            let exact = ["read_file", "mcp__web__search", "mcp__web__a__b"].contains(&wire);
+            assert_eq!(shown.as_str() == wire, exact, "{shown}");
+        }
+        let server = ServerName::parse("web").unwrap();
+        assert_eq!(ToolName::remote(&server, "a.B").unwrap().of_server(), Some(("web", "a.B")));
+        let long = "x".repeat(129);
+        for bad in ["", "a b", "a:b", "a/b", "ä", "a\u{200b}b", "a\n", long.as_str()] {
+            assert!(ToolName::remote(&server, bad).is_err(), "{bad:?}");
+        }
+        for bad in ["mcp:web", "mcp::x", "mcp:Web:x", "mcp:web:", "web:x"] {
+            assert!(ToolName::parse(bad).is_err(), "{bad}");
         }
     }
 

@@ -440,12 +440,9 @@ fn plan(
 /// Which tool is asked for; a tool that is not shown cannot be.
 fn choice(agent: &Agent, tools: &[Arc<ToolSpec>]) -> Choice {
     let choice = &agent.tool_calling.choice;
-    if let Choice::Tool(name) = choice
-        && !tools.iter().any(|tool| tool.name == *name)
-    {
-        return Choice::Auto;
-    }
-    choice.clone()
+    let Choice::Tool(name) = choice else { return choice.clone() };
+    let shown = tools.iter().find(|tool| tool.name == *name || tool.wire == *name);
+    shown.map_or(Choice::Auto, |tool| Choice::Tool(tool.wire.clone()))
 }
 
 /// What toolgate itself has to say in the next request.

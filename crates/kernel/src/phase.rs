@@ -3,19 +3,21 @@
 use serde_json::{Value, json};
 
 use crate::fold::World;
-use crate::names::{GroupName, PhaseName, ToolName};
+use crate::names::{GroupName, PhaseName, ServerName, ToolName};
 use crate::policy::expression::{Expression, ExpressionFault};
 use crate::policy::{STATE_ROOTS, holds};
 
 /// Which tools a phase grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
-    /// Every tool of the enabled sections.
+    /// Every tool of our own; tools of MCP servers are granted by name only.
     All,
-    /// Groups, then single tools more, then single tools less.
+    /// Groups and servers, then single tools more, then single tools less.
     Some {
         /// Groups.
         groups: Vec<GroupName>,
+        /// MCP servers with all their tools.
+        servers: Vec<ServerName>,
         /// Single tools more.
         include: Vec<ToolName>,
         /// Single tools less; these always win.

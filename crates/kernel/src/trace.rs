@@ -311,6 +311,7 @@ impl Telling<'_> {
             | Event::FileConflicted { .. }
             | Event::StateChanged { .. }
             | Event::PhaseEntered { .. }
+            | Event::ToolsSupplied { .. }
             | Event::Answered { .. }
             | Event::Heard { .. } => {}
         }

@@ -12,6 +12,7 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::Project;
 use toolgate_kernel::names::SessionId;
+use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::seal::SigningKey;
 
 use crate::checkpoint;
@@ -212,6 +213,31 @@ impl Runtime {
             *mirror = Mirror { project, tip: appended.tip };
             self.mirrored.store(appended.tip.seq, Ordering::Release);
         }
+    }
+
+    /// Writes down what was decided about tools of MCP servers, outside every session.
+    pub async fn pin(&self, actor: &Actor, pinned: Vec<Pinned>) -> Result<(), SayFault> {
+        let turn = self.project_turn.lock().await;
+        for _ in 0..SHARED_TRIES {
+            let project = self.catch_up().await?;
+            let opened = (project.seq == 0).then_some(ProjectEvent::ProjectOpened {});
+            let decided = pinned.iter().cloned().map(|one| ProjectEvent::ToolPinned(Box::new(one)));
+            let prepared =
+                self.project_batch(actor, opened.into_iter().chain(decided).collect())?;
+            let batches = vec![prepared.batch.clone()];
+            let append = self.store.append(Append { batches, blobs: Vec::new() });
+            match within(SAY_MS_MAX, pin!(append)).await {
+                Some(Ok(())) => {
+                    self.project_appended(prepared);
+                    drop(turn);
+                    return Ok(());
+                }
+                Some(Err(StoreFault::Moved { .. })) => {}
+                Some(Err(fault)) => return Err(fault.into()),
+                None => return Err(StoreFault::TimedOut(SAY_MS_MAX).into()),
+            }
+        }
+        Err(SayFault::Busy)
     }
 
     /// The newest project head, for a session record that has not seen it.

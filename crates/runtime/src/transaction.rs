@@ -88,6 +88,20 @@ pub(crate) struct Shared {
     pub(crate) heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
 }
 
+impl Shared {
+    /// The same with another agent.
+    pub(crate) fn with_agent(&self, agent: Arc<Agent>) -> Self {
+        Self {
+            agent,
+            files: Arc::clone(&self.files),
+            clock: Arc::clone(&self.clock),
+            provider: self.provider.clone(),
+            resources: self.resources.clone(),
+            heartbeat: Arc::clone(&self.heartbeat),
+        }
+    }
+}
+
 /// What one call can reach beside the state.
 pub(crate) struct Reach {
     pub(crate) shared: Arc<Shared>,

@@ -128,6 +128,7 @@ impl Check<'_> {
                         ProjectEvent::SessionOpened { session } => Some(session),
                         ProjectEvent::ProjectOpened {}
                         | ProjectEvent::ProjectConfigured { .. }
+                        | ProjectEvent::ToolPinned(_)
                         | ProjectEvent::ProjectChanged { .. } => None,
                     };
                     self.project.push((row.hash, opened));

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod breaker;
+mod curtain;
 pub mod dialect;
 pub mod model;
 mod retry;

@@ -10,11 +10,12 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::TokenKeeper;
-use toolgate_mcp::server::{Clerk, Gateway, Offer, Principal, http, stdio};
+use toolgate_mcp::server::{Clerk, Gateway, Served, Principal, http, stdio};
 use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
 
 use super::phase;
+use super::run::Have;
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
@@ -35,7 +36,7 @@ pub(crate) struct Options {
     /// The phase to be in; the session is moved there first.
     #[arg(long)]
     phase: Option<String>,
-    /// Offer this phase and nothing else. Over HTTP, tokens and addresses say so.
+    /// Served this phase and nothing else. Over HTTP, tokens and addresses say so.
     #[arg(long, requires = "phase", conflicts_with = "http")]
     strict: bool,
     /// A host that clients may name beside this computer; may be given several times.
@@ -44,6 +45,8 @@ pub(crate) struct Options {
     /// A web page's origin that is let in beside this computer's own; may be given several times.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
+    #[command(flatten)]
+    have: Have,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
@@ -59,6 +62,7 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let (crew, _) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let opened = place.open()?;
+    let _hold = opened.hold(&session, options.have.rival())?;
     let name = session.clone();
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let driver = take_up(runtime, crew, name, phase.as_ref()).await?;
@@ -70,11 +74,10 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let (stop, stopped) = watch::channel(false);
     let mut heard = Stop::listen()?;
     let stopping = async {
-        let exit = heard.heard().await;
+        heard.heard().await;
         stop.send_replace(true);
         // What was begun may end; the server says when it is done.
         std::future::pending::<()>().await;
-        exit
     };
     let serving = async {
         match options.http {
@@ -89,7 +92,7 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
         exit = serving => exit,
         () = driving => Ok(Exit::Done),
         () = telling => Ok(Exit::Done),
-        exit = stopping => Ok(exit),
+        () = stopping => Ok(Exit::Done),
     }
 }
 
@@ -126,8 +129,8 @@ async fn over_pipes(gateway: Gateway, options: &Options, stop: watch::Receiver<b
     let phase = bound.and_then(|name| PhaseName::parse(name).ok());
     let principal = Arc::new(Principal { name: "stdio".into(), phase });
     let input = tokio::io::BufReader::new(tokio::io::stdin());
-    let offer: Arc<dyn Offer> = Arc::new(gateway);
-    stdio::serve(input, tokio::io::stdout(), offer, principal, &card, stop).await;
+    let served: Arc<dyn Served> = Arc::new(gateway);
+    stdio::serve(input, tokio::io::stdout(), served, principal, &card, stop).await;
 }
 
 async fn over_http(
@@ -150,7 +153,7 @@ async fn over_http(
     };
     let server = gateway.implementation();
     let opening = Opening {
-        offer: Arc::new(gateway),
+        served: Arc::new(gateway),
         keeper: Arc::new(keeper),
         door: Door { hosts: options.allow_host.clone(), origins: options.allow_origin.clone() },
         key,

@@ -4,6 +4,7 @@
 
 mod calls;
 mod configs;
+mod held;
 mod models;
 mod readme;
 mod runs;

@@ -81,8 +81,6 @@ pub enum Mistake {
     Server,
     /// A model that cannot be used as written.
     Model,
-    /// Something that is read and not used yet.
-    Inactive,
     /// Parts that do not go together.
     Agent,
 }

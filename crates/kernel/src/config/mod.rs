@@ -81,7 +81,7 @@ pub struct AgentText {
     /// Names for several tools. A group here replaces the built-in one of the same name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_groups: BTreeMap<GroupName, Vec<ToolName>>,
-    /// MCP servers, by name; phases choose among them. Not active yet.
+    /// MCP servers, by name; phases choose among them.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub mcp_servers: IndexMap<ServerName, ServerText>,
     /// Models, by name; `settings.model` names the one of a run.
@@ -90,7 +90,7 @@ pub struct AgentText {
     /// How models are asked to call tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calling: Option<ToolCallingText>,
-    /// Directives: instructions that a model may put into its words. Not active yet.
+    /// Directives: instructions that a model may put into its words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directives: Option<DirectivesText>,
     /// The phases by name, in order; a single one that grants every tool when left out.
@@ -267,6 +267,7 @@ impl AgentText {
         }
         draft.system_prompt = self.system_prompt;
         draft.groups = self.tool_groups;
+        draft.servers = self.mcp_servers.into_keys().collect();
         draft.allow = self.allow;
         draft.deny = self.deny;
         draft.limits = self.limits;
@@ -275,11 +276,5 @@ impl AgentText {
         }
         draft.budget = self.budget;
         draft
-    }
-
-    /// What is written, checked and not active yet, by its path of keys.
-    pub fn inactive(&self) -> Vec<Vec<&'static str>> {
-        let blocks = [("mcp_servers", !self.mcp_servers.is_empty())];
-        blocks.iter().filter(|(_, given)| *given).map(|(key, _)| vec![*key]).collect()
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::names::{GroupName, NameRefusal, PhaseName, ToolName};
+use crate::names::{GroupName, NameRefusal, PhaseName, ServerName, ToolName};
 use crate::phase::{Grant, Phase, Transition};
 use crate::policy::expression::ExpressionFault;
 
@@ -129,6 +129,18 @@ impl GrantText {
     /// Groups, then tools more, then tools less.
     fn build(self, mut refuse: impl FnMut(String, NameRefusal)) -> (Grant, Vec<ToolName>) {
         let (mut groups, mut include, mut exclude) = (Vec::new(), self.include, self.exclude);
+        let mut servers = Vec::new();
+        for entry in self.mcp {
+            let parsed = match entry.split_once('/') {
+                None => ServerName::parse(&entry).map(|server| servers.push(server)),
+                Some((server, tool)) => ServerName::parse(server)
+                    .and_then(|server| ToolName::remote(&server, tool))
+                    .map(|tool| include.push(tool)),
+            };
+            if let Err(refusal) = parsed {
+                refuse(entry, refusal);
+            }
+        }
         for entry in self.groups {
             let parsed = match (entry.strip_prefix('+'), entry.strip_prefix('-')) {
                 (Some(tool), _) => ToolName::parse(tool).map(|tool| include.push(tool)),
@@ -139,7 +151,7 @@ impl GrantText {
                 refuse(entry, refusal);
             }
         }
-        (Grant::Some { groups, include, exclude }, self.required)
+        (Grant::Some { groups, servers, include, exclude }, self.required)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::secret::Secret;
 use crate::tool::Effect;
 
-/// An MCP server as it is written down. It is checked now, and not active yet.
+/// An MCP server as it is written down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerText {
@@ -46,6 +46,9 @@ pub struct ServerText {
     /// What its tools do, by name; `external` for those that are not named.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, Effect>,
+    /// Whether its tools are shown by their own names, where nobody else has them, and not as
+    /// `mcp__server__tool`.
+    pub short_names: bool,
     /// Whether a phase that uses it must not begin without it.
     pub required: bool,
 }

@@ -25,6 +25,7 @@ pub use write::Written;
 use crate::digest::Digest;
 use crate::directive::Directed;
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+use crate::pin::Pinned;
 
 /// What can happen in a session. Packs add state keys, never variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -198,6 +199,16 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallId>,
     },
+    /// Tools from outside came or went.
+    ToolsSupplied {
+        /// The phase they are for.
+        phase: PhaseName,
+        /// The tools of MCP servers that there are now.
+        tools: Vec<ToolName>,
+        /// What is not as it should be: servers that cannot be reached, tools that are held.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
+    },
     /// A person answered a question.
     Answered {
         /// The call that was asked about.
@@ -247,6 +258,7 @@ impl Event {
             Self::FileConflicted { .. } => "file_conflicted",
             Self::StateChanged { .. } => "state_changed",
             Self::PhaseEntered { .. } => "phase_entered",
+            Self::ToolsSupplied { .. } => "tools_supplied",
             Self::Answered { .. } => "answered",
             Self::Heard { .. } => "heard",
             Self::Ended { .. } => "ended",
@@ -341,4 +353,6 @@ pub enum ProjectEvent {
         /// Why.
         reason: String,
     },
+    /// Something was decided about a tool of an MCP server.
+    ToolPinned(Box<Pinned>),
 }

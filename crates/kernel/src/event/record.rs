@@ -130,6 +130,7 @@ impl Authored for Event {
             | Self::CallSettled(_)
             | Self::FileConflicted { .. }
             | Self::PhaseEntered { .. }
+            | Self::ToolsSupplied { .. }
             | Self::Heard { .. }
             | Self::Ended { .. } => None,
         }
@@ -140,7 +141,11 @@ impl Authored for ProjectEvent {
     fn human_act(&self) -> Option<&'static str> {
         match self {
             Self::ProjectChanged { call: None, .. } => Some("change state outside a call"),
-            Self::ProjectChanged { .. }
+            Self::ToolPinned(pinned) if pinned.ruling.is_a_persons() => {
+                Some("accept or reject what a server offers")
+            }
+            Self::ToolPinned(_)
+            | Self::ProjectChanged { .. }
             | Self::ProjectOpened {}
             | Self::SessionOpened { .. }
             | Self::ProjectConfigured { .. } => None,

@@ -9,6 +9,7 @@ use crate::digest::Digest;
 use crate::event::{ProjectEvent, Record};
 use crate::json::canonical;
 use crate::names::SessionId;
+use crate::pin::Pins;
 
 /// The fold of the project stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Project {
     pub config: Option<Digest>,
     /// What is kept under keys.
     pub state: State,
+    /// Which definitions of tools from MCP servers are believed.
+    #[serde(default)]
+    pub pins: Pins,
 }
 
 impl Project {
@@ -34,6 +38,7 @@ impl Project {
                 self.sessions.insert(session.clone());
             }
             ProjectEvent::ProjectConfigured { config, .. } => self.config = Some(*config),
+            ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned),
             ProjectEvent::ProjectChanged { changes, .. } => {
                 for change in changes {
                     // What could not be made was refused when it was staged; a log that says

@@ -122,6 +122,18 @@ pub struct Session {
     pub saw: Option<Saw>,
     /// How it ended, when it has.
     pub ended: Option<Ending>,
+    /// What there is from outside.
+    #[serde(default)]
+    pub supplied: Arc<Supplied>,
+}
+
+/// What there is from outside, as the log last said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Supplied {
+    /// The tools of MCP servers.
+    pub tools: Vec<ToolName>,
+    /// What is not as it should be.
+    pub notes: Vec<String>,
 }
 
 /// A time spent in a phase.
@@ -249,6 +261,7 @@ impl Session {
             inbox_hash: Digest::ZERO,
             saw: None,
             ended: None,
+            supplied: Arc::default(),
         }
     }
 
@@ -351,6 +364,10 @@ impl Session {
                 if let Some(lap) = &mut self.lap {
                     lap.entered.push_back(phase.clone());
                 }
+            }
+            Event::ToolsSupplied { tools, notes, .. } => {
+                let (tools, notes) = (tools.clone(), notes.clone());
+                self.supplied = Arc::new(Supplied { tools, notes });
             }
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);

@@ -38,7 +38,7 @@ pub(super) fn resolve(
     let granted = agent.grants(phase, place) && agent.grants(shown_in, place);
     if !granted && !seeded(Bug::ListOnlyVisibility) {
         return Err(not_granted(
-            entry.spec.name.as_str(),
+            entry.spec.wire.as_str(),
             phase,
             available(agent, phase, shown_in),
         ));
@@ -48,8 +48,8 @@ pub(super) fn resolve(
 
 /// What may be called: shown when the call was written AND granted now.
 pub(super) fn available(agent: &Agent, phase: &PhaseName, shown_in: &PhaseName) -> Vec<String> {
-    let shown: Vec<&str> = agent.visible(shown_in).map(|entry| entry.spec.name.as_str()).collect();
-    let granted = agent.visible(phase).map(|entry| entry.spec.name.as_str());
+    let shown: Vec<&str> = agent.visible(shown_in).map(|entry| entry.spec.wire.as_str()).collect();
+    let granted = agent.visible(phase).map(|entry| entry.spec.wire.as_str());
     let both = granted.filter(|name| shown.contains(name));
     both.take(AVAILABLE_MAX).map(str::to_owned).collect()
 }

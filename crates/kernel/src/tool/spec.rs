@@ -18,6 +18,9 @@ use crate::names::{GroupName, NameRefusal, ToolName};
 /// Longest description of a tool or an example, in characters of any script.
 pub const ABOUT_CHARS_MAX: usize = 200;
 
+/// Longest description of a tool of an MCP server, which others wrote.
+pub(super) const REMOTE_ABOUT_CHARS_MAX: usize = 4_096;
+
 /// What rollback and resume can promise of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -65,8 +68,10 @@ pub type Touches = Arc<dyn Fn(&Document) -> Result<Vec<(Access, Key)>, KeyRefusa
 
 /// A registered tool: everything the gate needs to know of it. The handler lives in the runtime.
 pub struct ToolSpec {
-    /// The name the model writes.
+    /// Its name in configuration and log.
     pub name: ToolName,
+    /// The name the model is shown; for tools of our own the same one.
+    pub wire: ToolName,
     /// One or two sentences for the model.
     pub about: String,
     /// JSON Schema of the arguments.
@@ -130,9 +135,7 @@ pub enum SpecRefusal {
         source: NameRefusal,
     },
     /// The description is blank or too long.
-    #[error(
-        "tool {tool}: the description of {of} must have 1 to {ABOUT_CHARS_MAX} characters, it has {chars}"
-    )]
+    #[error("tool {tool}: the description of {of} must have 1 to {max} characters, it has {chars}")]
     About {
         /// The tool.
         tool: ToolName,
@@ -140,6 +143,8 @@ pub enum SpecRefusal {
         of: String,
         /// How long it is.
         chars: usize,
+        /// How long it may be.
+        max: usize,
     },
     /// The schema cannot be enforced.
     #[error("tool {tool}: its schema cannot be used")]
@@ -172,6 +177,9 @@ pub enum SpecRefusal {
 /// A tool being described. Finish with [`SpecDraft::build`].
 pub struct SpecDraft {
     name: String,
+    /// The name of a tool of a server, which no tool of our own can have.
+    remote: Option<ToolName>,
+    wire: Option<String>,
     about: String,
     input: Value,
     output: Value,
@@ -190,6 +198,8 @@ impl SpecDraft {
     pub fn new(name: &str, about: &str) -> Self {
         Self {
             name: name.to_owned(),
+            remote: None,
+            wire: None,
             about: about.to_owned(),
             input: json!({ "type": "object", "properties": {} }),
             output: json!(true),
@@ -202,6 +212,18 @@ impl SpecDraft {
             paths: Vec::new(),
             overridable: true,
         }
+    }
+
+    /// A tool of a server, which reaches the world and belongs to the group `mcp`.
+    pub fn of_server(name: ToolName, about: &str) -> Self {
+        let draft = Self::new(name.as_str(), about).effect(Effect::External).group("mcp");
+        Self { remote: Some(name), ..draft }
+    }
+
+    /// Another name for the model than the one that follows from the tool's own.
+    pub fn shown_as(mut self, name: &str) -> Self {
+        self.wire = Some(name.to_owned());
+        self
     }
 
     /// The type of the arguments; its schema is what the model is shown.
@@ -282,14 +304,36 @@ impl SpecDraft {
     pub fn build(self) -> Result<ToolSpec, SpecRefusal> {
         let given = self.name.clone();
         let named = |source| SpecRefusal::Name { tool: given.clone(), source };
-        let name = ToolName::parse(&self.name).map_err(named)?;
+        let name = match &self.remote {
+            Some(name) => name.clone(),
+            None => ToolName::own(&self.name).map_err(named)?,
+        };
         let group = GroupName::parse(&self.group).map_err(named)?;
-        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::parse(name)).collect();
-        let aliases: Vec<ToolName> = aliases.map_err(named)?;
-        let about = checked_about(&name, "the tool", &self.about)?;
+        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::own(name)).collect();
+        let mut aliases: Vec<ToolName> = aliases.map_err(named)?;
+        let wire = match &self.wire {
+            Some(wire) => ToolName::own(wire).map_err(named)?,
+            None => name.on_wire(),
+        };
+        if name.of_server().is_some() {
+            // Both spellings mean the tool, and so does a shorter one that it is shown by.
+            aliases.push(name.on_wire());
+        }
+        if wire != name && !aliases.contains(&wire) {
+            aliases.push(wire.clone());
+        }
+        let about_max = match name.of_server() {
+            Some(_) => REMOTE_ABOUT_CHARS_MAX,
+            None => ABOUT_CHARS_MAX,
+        };
+        let about = checked_about(&name, "the tool", &self.about, about_max)?;
 
         let unusable = |source| SpecRefusal::Schema { tool: name.clone(), source };
-        let (input, output) = (published(self.input), published(self.output));
+        let (input, output) = match &self.remote {
+            None => (published(self.input), published(self.output)),
+            // What others answer may have fields they did not tell of.
+            Some(_) => (published(self.input), self.output),
+        };
         if input.get("type") != Some(&json!("object")) {
             return Err(SpecRefusal::NotARecord { tool: name });
         }
@@ -310,6 +354,7 @@ impl SpecDraft {
         }));
         Ok(ToolSpec {
             name,
+            wire,
             about,
             input,
             output,
@@ -327,13 +372,18 @@ impl SpecDraft {
     }
 }
 
-fn checked_about(tool: &ToolName, of: &str, about: &str) -> Result<String, SpecRefusal> {
+fn checked_about(
+    tool: &ToolName,
+    of: &str,
+    about: &str,
+    max: usize,
+) -> Result<String, SpecRefusal> {
     let about = about.trim();
     let chars = about.chars().count();
-    if (1..=ABOUT_CHARS_MAX).contains(&chars) {
+    if (1..=max).contains(&chars) {
         return Ok(about.to_owned());
     }
-    Err(SpecRefusal::About { tool: tool.clone(), of: of.to_owned(), chars })
+    Err(SpecRefusal::About { tool: tool.clone(), of: of.to_owned(), chars, max })
 }
 
 fn check_examples(
@@ -344,7 +394,7 @@ fn check_examples(
 ) -> Result<(), SpecRefusal> {
     for (at, example) in examples.iter().enumerate() {
         let at = at + 1;
-        checked_about(tool, &format!("example {at}"), &example.about)?;
+        checked_about(tool, &format!("example {at}"), &example.about, ABOUT_CHARS_MAX)?;
         for (side, shape, value) in
             [("params", input, &example.input), ("result", output, &example.output)]
         {

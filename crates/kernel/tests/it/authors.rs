@@ -40,6 +40,7 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "state_changed", "changes": [{"op": "clear"}], "reason": "anew"}),
         json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "done", "call": "c1"}),
         json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "asked"}),
+        json!({"kind": "tools_supplied", "phase": "a", "tools": ["mcp:web:search"]}),
         json!({"kind": "answered", "call": "c1", "args_hash": DIGEST, "answer": "approve",
                "note": ""}),
         json!({"kind": "heard", "inbox": 1, "hash": DIGEST,
@@ -47,6 +48,12 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "heard", "inbox": 2, "hash": DIGEST, "said": {"what": "go_on"}}),
         json!({"kind": "ended", "ending": "completed", "note": ""}),
     ]
+}
+
+fn pinned(ruling: &str) -> Value {
+    let definition = json!({"about": "Searches.", "input": {"type": "object"}});
+    json!({"kind": "tool_pinned", "tool": "mcp:web:search", "ruling": ruling,
+           "definition": definition})
 }
 
 fn project_events() -> Vec<Value> {
@@ -59,6 +66,10 @@ fn project_events() -> Vec<Value> {
         // Without a call nobody's tool did it, so a person must have.
         json!({"kind": "project_changed", "changes": [], "reason": "by hand"}),
         json!({"kind": "project_changed", "changes": [], "session": "s1", "reason": "by hand"}),
+        pinned("first_seen"),
+        pinned("quarantined"),
+        pinned("accepted"),
+        pinned("rejected"),
     ]
 }
 
@@ -75,6 +86,7 @@ fn needs_a_person(event: &Value) -> bool {
     match event["kind"].as_str().unwrap() {
         "answered" | "state_changed" => true,
         "project_changed" => event.get("call").is_none(),
+        "tool_pinned" => ["accepted", "rejected"].contains(&event["ruling"].as_str().unwrap()),
         "spoken" | "heard" => event["said"]["what"] == "go_on",
         _ => false,
     }

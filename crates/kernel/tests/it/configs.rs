@@ -220,7 +220,6 @@ const REMARKS: &[(&str, Mistake, Severity)] = &[
         Severity::Warning,
     ),
     ("system_prompt: Hi.\nphases: {A: {rules: [x]}}", Mistake::RulesAppended, Severity::Note),
-    ("mcp_servers: {web: {url: 'http://localhost/mcp'}}", Mistake::Inactive, Severity::Note),
 ];
 
 #[test]

@@ -140,6 +140,7 @@ fn draft(row: &Row) -> AgentDraft {
     if let Some((groups, include, exclude)) = row.grant {
         draft.phases[0].grant = Grant::Some {
             groups: groups.iter().map(|name| group(name)).collect(),
+            servers: Vec::new(),
             include: tools(include),
             exclude: tools(exclude),
         };
@@ -182,7 +183,12 @@ fn grants_resolve_by_the_table() {
 fn phases_grant_apart_from_each_other() {
     let mut draft = AgentDraft::new("masked", sections());
     let only = |name: &str, group_name: &str| Phase {
-        grant: Grant::Some { groups: vec![group(group_name)], include: vec![], exclude: vec![] },
+        grant: Grant::Some {
+            groups: vec![group(group_name)],
+            servers: vec![],
+            include: vec![],
+            exclude: vec![],
+        },
         ..Phase::new(phase(name))
     };
     draft.phases = vec![only("A", "web"), only("B", "planning"), Phase::new(phase("C"))];
@@ -192,6 +198,54 @@ fn phases_grant_apart_from_each_other() {
     assert_eq!(visible(&agent, "B"), ["plan"]);
     assert_eq!(visible(&agent, "C"), ["read_note", "write_note", "fetch", "plan"]);
     assert_eq!(agent.first_phase().unwrap().name, phase("A"));
+}
+
+/// What a phase writes of its tools, and which it grants: beside `notes`, two tools of the server
+/// `web` and one of the server `maps`.
+const REMOTE: &[(&str, &[&str])] = &[
+    (r#"null"#, &["read_note", "write_note"]),
+    (r#"{}"#, &[]),
+    (r#"{"mcp":["web"]}"#, &["mcp:web:search", "mcp:web:Fetch.Page"]),
+    (r#"{"mcp":["maps"]}"#, &["mcp:maps:search"]),
+    (r#"{"mcp":["web/search"]}"#, &["mcp:web:search"]),
+    (
+        r#"{"mcp":["web","maps"],"exclude":["mcp:web:search"]}"#,
+        &["mcp:web:Fetch.Page", "mcp:maps:search"],
+    ),
+    (r#"{"groups":["mine"]}"#, &["read_note", "mcp:maps:search"]),
+    (r#"{"include":["mcp:maps:search"]}"#, &["mcp:maps:search"]),
+    (r#"{"include":["mcp:maps:not_there_yet"]}"#, &[]),
+    (r#"{"include":["mcp__web__search"]}"#, &["mcp:web:search"]),
+    (r#"["notes","+mcp:web:search"]"#, &["read_note", "write_note", "mcp:web:search"]),
+];
+
+#[test]
+fn tools_of_servers_are_granted_by_name_only() {
+    for (tools, granted) in REMOTE {
+        let text = format!(
+            r#"{{"mcp_servers":{{"web":{{"url":"http://x"}},"maps":{{"url":"http://x"}}}},
+            "tool_groups":{{"mine":["read_note","mcp:maps:search"]}},
+            "phases":{{"main":{{"tools":{tools}}}}}}}"#
+        );
+        let text = text.replace(r#"{"tools":null}"#, "{}");
+        let text: AgentText = serde_json::from_str(&text).unwrap();
+        let mut sections = sections();
+        sections.truncate(1);
+        let of_server = |name: &&str| built(SpecDraft::of_server(tool(name), "A tool."));
+        let remote = |names: &[&str]| names.iter().map(of_server).collect();
+        sections.push(section("mcp-web", remote(&["mcp:web:search", "mcp:web:Fetch.Page"])));
+        sections.push(section("mcp-maps", remote(&["mcp:maps:search"])));
+        let with = text.clone().build(sections.clone()).unwrap();
+        assert_eq!(visible(&with, "main"), *granted, "{tools}");
+        sections.truncate(1);
+        let without = text.build(sections);
+        let fingerprint = without.map(|agent| agent.fingerprint);
+        // A name on the wire is known once the server was asked.
+        if !tools.contains("mcp__") {
+            let same = fingerprint.as_ref().unwrap() == &with.fingerprint;
+            assert!(same, "{tools}: what a server offers is nobody's configuration");
+        }
+    }
 }
 
 /// What is written down, and the refusal it earns.

@@ -1,1 +1,29 @@
 //! Decides how MCP servers are reached, and what of them is believed.
+
+mod call;
+mod child;
+mod connection;
+mod desk;
+mod events;
+mod fault;
+mod guest;
+mod headers;
+mod http;
+mod lines;
+mod listing;
+mod message;
+mod open;
+mod outbox;
+mod place;
+mod plan;
+mod registry;
+mod seat;
+mod stdio;
+mod stream;
+
+pub use call::{Answered, Asked};
+pub use fault::{CallFault, ServerFault};
+pub use listing::{Found, Listed};
+pub use plan::{Bounds, HttpKind, Reach, Secret, ServerPlan, inherited};
+pub use registry::Registry;
+pub use seat::Standing;

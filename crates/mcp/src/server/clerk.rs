@@ -11,8 +11,9 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::StoreFault;
-use toolgate_runtime::{Crew, DriveFault, Driver, Runtime};
+use toolgate_runtime::{Crew, DriveFault, Driver, Incoming, Runtime};
 
 /// Calls that wait for their turn. Whoever comes later is told to try again.
 const QUEUE_MAX: usize = 256;
@@ -83,6 +84,7 @@ enum Job {
         reply: oneshot::Sender<Envelope>,
     },
     Look(oneshot::Sender<(Arc<Session>, Arc<Project>)>),
+    Ready(Vec<PhaseName>, oneshot::Sender<()>),
 }
 
 /// The way to a session for many callers. It is driven by [`Clerk::begin`]'s future.
@@ -90,6 +92,8 @@ enum Job {
 pub struct Clerk {
     jobs: mpsc::Sender<Job>,
     view: watch::Receiver<View>,
+    /// Whether tools come from outside, so that they must be made ready before they are listed.
+    supplied: bool,
 }
 
 type Beats = Arc<Mutex<BTreeMap<CallId, mpsc::Sender<()>>>>;
@@ -117,8 +121,9 @@ impl Clerk {
         let driver = open(Arc::clone(&runtime), crew.clone()).await?;
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (shown, view) = watch::channel(view_of(&driver));
-        let desk = Work { runtime, crew, driver, shown, beats };
-        Ok((Self { jobs, view }, desk.run(queue)))
+        let supplied = crew.supplier.is_some();
+        let work = Work { runtime, crew, driver, shown, beats };
+        Ok((Self { jobs, view, supplied }, work.run(queue)))
     }
 
     /// How the session looks now.
@@ -152,6 +157,15 @@ impl Clerk {
         answered.unwrap_or_else(|_| busy(&name, "The server is stopping. Nothing of it ran."))
     }
 
+    /// Makes ready the tools from outside that some phases have. Those that do not come are left
+    /// out.
+    pub async fn make_ready(&self, phases: Vec<PhaseName>) {
+        let (reply, answer) = oneshot::channel();
+        if self.supplied && self.jobs.try_send(Job::Ready(phases, reply)).is_ok() {
+            drop(tokio::time::timeout(QUEUE_WAIT, answer).await);
+        }
+    }
+
     /// The session and the project as they are now.
     pub async fn look(&self) -> Option<(Arc<Session>, Arc<Project>)> {
         let (reply, answer) = oneshot::channel();
@@ -179,58 +193,130 @@ struct Work {
     beats: Beats,
 }
 
+/// A call that has begun.
+struct Begun {
+    order: Order,
+    beat: Option<mpsc::Sender<()>>,
+    reply: oneshot::Sender<Envelope>,
+}
+
 impl Work {
     async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut jobs = Vec::with_capacity(BATCH_MAX);
         while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
+            let mut batch = Vec::with_capacity(jobs.len());
             for job in jobs.drain(..) {
                 match job {
-                    Job::Look(reply) => {
-                        drop(reply.send((self.driver.session(), self.driver.project())));
-                    }
                     Job::Call { order, turn, beat, reply } => {
-                        if turn.begin() {
-                            let envelope = self.call(order, beat).await;
-                            // The caller may be gone; the log has the answer.
-                            drop(reply.send(envelope));
+                        if !turn.begin() {
+                            continue;
                         }
+                        if order.phase.is_some() && self.may_move(&batch) {
+                            self.calls(std::mem::take(&mut batch)).await;
+                        }
+                        batch.push(Begun { order, beat, reply });
+                    }
+                    Job::Look(reply) => {
+                        self.calls(std::mem::take(&mut batch)).await;
+                        let _gone = reply.send((self.driver.session(), self.driver.project()));
+                    }
+                    Job::Ready(phases, reply) => {
+                        self.calls(std::mem::take(&mut batch)).await;
+                        if self.driver.make_ready(&phases).await.is_err() {
+                            self.resume().await;
+                        }
+                        self.show();
+                        let _gone = reply.send(());
                     }
                 }
             }
-            self.show();
+            self.calls(batch).await;
         }
     }
 
-    async fn call(&mut self, order: Order, beat: Option<mpsc::Sender<()>>) -> Envelope {
+    /// Whether the phase may be another after these calls. Whoever is bound to a phase is judged
+    /// when that is known.
+    fn may_move(&self, batch: &[Begun]) -> bool {
+        let toolset = &self.driver.agent().toolset;
+        let effect = |begun: &Begun| {
+            let place = toolset.find(&begun.order.name)?;
+            Some(toolset.entries().get(place)?.spec.effect)
+        };
+        batch.iter().any(|begun| effect(begun).is_some_and(|effect| effect != Effect::Read))
+    }
+
+    /// Brings calls to their end as one batch, and answers each.
+    async fn calls(&mut self, batch: Vec<Begun>) {
+        let (mut waiting, mut bound_elsewhere) = (Vec::new(), Vec::new());
+        for begun in batch {
+            match self.out_of_phase(&begun.order) {
+                None => waiting.push(begun),
+                Some(refused) => bound_elsewhere.push((begun, refused)),
+            }
+        }
+        for (begun, refused) in bound_elsewhere {
+            let _gone = begun.reply.send(refused);
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        let answers = self.run_batch(&waiting).await;
+        self.show();
+        for (begun, answer) in waiting.into_iter().zip(answers) {
+            // The caller may be gone; the log has the answer.
+            let _gone = begun.reply.send(answer);
+        }
+    }
+
+    async fn run_batch(&mut self, batch: &[Begun]) -> Vec<Envelope> {
+        let all = |say: &dyn Fn(&str) -> Envelope| {
+            batch.iter().map(|begun| say(&begun.order.name)).collect::<Vec<_>>()
+        };
         // Once after a takeover, and once more is enough.
         for _ in 0..2 {
-            let id = CallId(self.driver.session().next_call);
-            if let Some(refused) = self.out_of_phase(&order) {
-                return refused;
-            }
-            if let Some(beat) = &beat {
-                self.beats().insert(id, beat.clone());
-            }
             let before = self.driver.durable_tip();
-            let Order { actor, name, args, alias, .. } = &order;
-            let outcome = self.driver.call(actor, name, args, alias.as_deref()).await;
-            self.beats().remove(&id);
+            self.listen(batch);
+            let incoming = batch.iter().map(|Begun { order, .. }| Incoming {
+                actor: order.actor.clone(),
+                name: order.name.clone(),
+                args: order.args.clone(),
+                alias: order.alias.clone(),
+            });
+            let outcome = self.driver.calls(incoming.collect()).await;
+            self.beats().clear();
             let fault = match outcome {
-                Ok(envelope) => return envelope,
+                Ok(envelopes) => return envelopes,
                 Err(DriveFault::Ended) => {
-                    return busy(name, "The session has ended. Nothing can be called in it.");
+                    return all(&|name| busy(name, "The session has ended; nothing can be called."));
+                }
+                Err(DriveFault::Supply(fault)) => {
+                    return all(&|name| busy(name, &format!("{fault}. Nothing of the call ran.")));
                 }
                 Err(fault) => fault,
             };
             let untouched = self.driver.durable_tip() == before;
             let resumed = self.resume().await;
-            // Whoever took the session over wrote first, so nothing of this call was begun.
+            // Whoever took the session over wrote first, so nothing of these calls was begun.
             let outrun = untouched && matches!(fault, DriveFault::Store(StoreFault::Fenced { .. }));
             if !(resumed && outrun) {
-                return lost(name, &fault);
+                return all(&|name| lost(name, &fault));
+            }
+            if batch.iter().any(|begun| self.out_of_phase(&begun.order).is_some()) {
+                return all(&|name| busy(name, "The phase changed. Nothing of the call ran."));
             }
         }
-        busy(&order.name, "Somebody else drives this session. Nothing of the call ran.")
+        all(&|name| busy(name, "Somebody else drives this session. Nothing of the call ran."))
+    }
+
+    /// Lets those who want to know hear their calls' heartbeats.
+    fn listen(&self, batch: &[Begun]) {
+        let first = self.driver.session().next_call;
+        let mut beats = self.beats();
+        for (id, begun) in (first..).zip(batch) {
+            if let Some(beat) = &begun.beat {
+                beats.insert(CallId(id), beat.clone());
+            }
+        }
     }
 
     /// A caller that is bound to a phase acts in that phase and in no other.

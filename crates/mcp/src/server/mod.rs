@@ -1,6 +1,6 @@
 //! Decides what an MCP client gets to see and do here: what the gate allows.
 //!
-//! Read it from the outside in: [`http`] and [`stdio`] bring messages, [`Offer`] is what can be
+//! Read it from the outside in: [`http`] and [`stdio`] bring messages, [`Served`] is what can be
 //! asked for, [`Gateway`] is a session of toolgate offered so, and a [`Clerk`] drives it for all.
 
 pub mod clerk;
@@ -8,7 +8,7 @@ mod gateway;
 pub mod http;
 mod line;
 mod message;
-mod offer;
+mod served;
 mod protocol;
 mod refusal;
 mod revision;
@@ -20,6 +20,6 @@ pub use clerk::{Clerk, Order, View};
 pub use gateway::Gateway;
 pub use line::{AskFault, Line};
 pub use message::RequestId;
-pub use offer::{Answer, Answering, Cache, Caller, Card, Lists, Offer, Principal, Request};
+pub use served::{Answer, Answering, Cache, Caller, Card, Lists, Served, Principal, Request};
 pub use refusal::{Refused, RpcCode};
 pub use revision::Revision;

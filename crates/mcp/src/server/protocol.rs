@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::line::Line;
 use super::message::{self, RequestId};
-use super::offer::{Answer, Caller, Lists, Offer, Request};
+use super::served::{Answer, Caller, Lists, Served, Request};
 use super::refusal::Refused;
 
 /// Methods that the newest revision no longer has.
@@ -20,7 +20,7 @@ const NEW: &[&str] = &["server/discover", "subscriptions/listen"];
 
 /// Answers a request that needs nothing of its transport.
 pub(crate) async fn answer(
-    offer: &dyn Offer,
+    served: &dyn Served,
     request: Request<'_>,
     line: &Line,
 ) -> Result<Answer, Refused> {
@@ -30,9 +30,9 @@ pub(crate) async fn answer(
         return Err(Refused::method(request.method));
     }
     match request.method {
-        "server/discover" => Ok(offer.card(request.caller).discovered()),
+        "server/discover" => Ok(served.card(request.caller).discovered()),
         "ping" => Ok(Answer::new("{}".to_owned())),
-        _ => offer.answer(request, line).await,
+        _ => served.answer(request, line).await,
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Sends news until nobody reads them. A subscription has an id that every message carries.
 pub(crate) async fn listen(
-    offer: &dyn Offer,
+    served: &dyn Served,
     caller: &Caller,
     wanted: Wanted,
     subscription: Option<&RequestId>,
@@ -117,8 +117,8 @@ pub(crate) async fn listen(
         let id: Value = serde_json::from_str(id.as_json()).unwrap_or_default();
         json!({ "_meta": { "io.modelcontextprotocol/subscriptionId": id } })
     });
-    let mut changes = offer.changes();
-    let mut before = offer.lists(caller);
+    let mut changes = served.changes();
+    let mut before = served.lists(caller);
     if subscription.is_some() {
         let mut params = meta.clone();
         params["notifications"] = wanted.shown();
@@ -136,7 +136,7 @@ pub(crate) async fn listen(
             return;
         }
         changes.borrow_and_update();
-        let after = offer.lists(caller);
+        let after = served.lists(caller);
         for method in wanted.between(&before, &after) {
             if out.send(message::notification(method, &meta)).await.is_err() {
                 return;

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::line::{LINE_MESSAGES_MAX, Line};
 use super::message::{self, Message, RequestId, parts};
-use super::offer::{Answer, Caller, Offer, Principal, Request};
+use super::served::{Answer, Caller, Served, Principal, Request};
 use super::protocol::{self, Wanted};
 use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
@@ -31,7 +31,7 @@ type Work = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// One client at the other end of two pipes.
 struct Pipe {
-    offer: Arc<dyn Offer>,
+    served: Arc<dyn Served>,
     principal: Arc<Principal>,
     card: Arc<str>,
     /// The handshake of the older revisions, once it was made.
@@ -45,7 +45,7 @@ struct Pipe {
 pub async fn serve(
     input: impl AsyncBufRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
-    offer: Arc<dyn Offer>,
+    served: Arc<dyn Served>,
     principal: Arc<Principal>,
     server: &serde_json::Value,
     mut stop: watch::Receiver<bool>,
@@ -54,7 +54,7 @@ pub async fn serve(
     let (end, ended) = watch::channel(false);
     let card = server.to_string().into();
     let open = Arc::default();
-    let mut pipe = Pipe { offer, principal, card, visit: None, open, out, ended };
+    let mut pipe = Pipe { served, principal, card, visit: None, open, out, ended };
     let mut lines = Lines { input, held: Vec::new(), skipping: false };
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     loop {
@@ -213,13 +213,13 @@ impl Pipe {
         let asks = visit.map(|visit| Arc::clone(&visit.asks));
         let line = Line::new(self.out.clone(), asks, common.progress(), level.as_deref());
         let running = self.open.run(id)?;
-        let (offer, card) = (Arc::clone(&self.offer), Arc::clone(&self.card));
+        let (served, card) = (Arc::clone(&self.served), Arc::clone(&self.card));
         let (id, method, params) = (id.clone(), method.to_owned(), params.to_owned());
         Ok(Taken::Working(Box::pin(async move {
             let request = Request { id: &id, method: &method, params: &params, caller: &caller };
             let answered = tokio::select! {
                 biased;
-                answered = protocol::answer(offer.as_ref(), request, &line) => answered,
+                answered = protocol::answer(served.as_ref(), request, &line) => answered,
                 () = running.cancelled() => return None,
             };
             Some(written(&id, &caller, &card, answered))
@@ -229,18 +229,18 @@ impl Pipe {
     fn initialize(&mut self, id: &RequestId, params: &str) -> Result<Taken, Refused> {
         let phase = self.principal.phase.clone();
         let visit = Arc::new(Visit::begin(params, Arc::clone(&self.principal), phase)?);
-        let answer = self.offer.card(&visit.caller).initialized(visit.caller.revision);
+        let answer = self.served.card(&visit.caller).initialized(visit.caller.revision);
         self.visit = Some(Arc::clone(&visit));
         // News come by themselves, as the older revisions have it.
-        let (offer, out, mut ended) =
-            (Arc::clone(&self.offer), self.out.clone(), self.ended.clone());
+        let (served, out, mut ended) =
+            (Arc::clone(&self.served), self.out.clone(), self.ended.clone());
         let said = message::response(id, &answer.json);
         if out.try_send(said).is_err() {
             return Err(Refused::new(RpcCode::Internal, "Too much is waiting to be read."));
         }
         Ok(Taken::Working(Box::pin(async move {
             tokio::select! {
-                () = protocol::listen(offer.as_ref(), &visit.caller, Wanted::ALL, None, &out) => {}
+                () = protocol::listen(served.as_ref(), &visit.caller, Wanted::ALL, None, &out) => {}
                 _ = ended.wait_for(|ended| *ended) => {}
             }
             None
@@ -248,14 +248,14 @@ impl Pipe {
     }
 
     fn subscribe(&self, id: &RequestId, params: &str, caller: Caller) -> Result<Taken, Refused> {
-        let wanted = Wanted::read(params, &self.offer.lists(&caller))?;
+        let wanted = Wanted::read(params, &self.served.lists(&caller))?;
         let running = self.open.run(id)?;
-        let (offer, out, mut ended) =
-            (Arc::clone(&self.offer), self.out.clone(), self.ended.clone());
+        let (served, out, mut ended) =
+            (Arc::clone(&self.served), self.out.clone(), self.ended.clone());
         let (id, card) = (id.clone(), Arc::clone(&self.card));
         Ok(Taken::Working(Box::pin(async move {
             tokio::select! {
-                () = protocol::listen(offer.as_ref(), &caller, wanted, Some(&id), &out) => None,
+                () = protocol::listen(served.as_ref(), &caller, wanted, Some(&id), &out) => None,
                 () = running.cancelled() => None,
                 _ = ended.wait_for(|ended| *ended) => Some(protocol::listened(&id, &card)),
             }

@@ -10,7 +10,7 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::port::Clock;
 
 use super::http::{Denied, Keeper};
-use super::offer::Principal;
+use super::served::Principal;
 
 /// What every token begins with, so that one that was lost can be recognised.
 const PREFIX: &str = "tgt_";

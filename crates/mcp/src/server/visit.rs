@@ -14,7 +14,7 @@ use toolgate_kernel::seal::SigningKey;
 
 use super::line::{Asks, is_level};
 use super::message::RequestId;
-use super::offer::{Caller, Principal};
+use super::served::{Caller, Principal};
 use super::refusal::Refused;
 use super::revision::Revision;
 

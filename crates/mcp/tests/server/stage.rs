@@ -178,7 +178,7 @@ impl Stage {
         };
         let opening = Opening {
             server: gateway.implementation(),
-            offer: Arc::new(gateway),
+            served: Arc::new(gateway),
             keeper: Arc::new(keeper),
             door: Door { hosts: vec!["gate.example".into()], origins: vec![] },
             key: key.clone(),

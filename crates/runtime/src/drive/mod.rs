@@ -6,6 +6,7 @@ mod model;
 mod open;
 mod run;
 mod settle;
+mod supply;
 mod take_in;
 
 use std::collections::BTreeMap;
@@ -33,7 +34,9 @@ pub use open::{OpenFault, Start};
 use crate::crash_point;
 use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
-use crate::port::{Append, Desk, FilesFault, Person, Provider, Row, StoreFault};
+use crate::port::{
+    Append, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
+};
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
 use crate::transaction::Shared;
@@ -71,6 +74,9 @@ pub enum DriveFault {
     /// What a person said could not be written down.
     #[error(transparent)]
     Say(#[from] SayFault),
+    /// Something from outside is missing without which the phase must not begin.
+    #[error(transparent)]
+    Supply(#[from] SupplyFault),
     /// A person asked for a phase that does not exist.
     #[error("there is no phase {0}")]
     NoPhase(PhaseName),
@@ -85,6 +91,8 @@ pub struct Crew {
     pub tools: Toolbox,
     /// The model, where one drives.
     pub provider: Option<Arc<dyn Provider>>,
+    /// Who brings tools from outside, where there are any.
+    pub supplier: Option<Arc<dyn Supplier>>,
     /// Somebody who can be asked.
     pub person: Option<Arc<dyn Person>>,
     /// Hears the heartbeats of running calls.
@@ -94,8 +102,22 @@ pub struct Crew {
 impl Crew {
     /// An agent with its handlers, without a model and with nobody to ask.
     pub fn new(agent: Arc<Agent>, tools: Toolbox) -> Self {
-        Self { agent, tools, provider: None, person: None, heartbeat: Arc::new(|_| {}) }
+        let heartbeat = Arc::new(|_| {});
+        Self { agent, tools, provider: None, supplier: None, person: None, heartbeat }
     }
+}
+
+/// A call by a caller without a model loop.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// Who calls.
+    pub actor: Actor,
+    /// The tool, as the caller names it.
+    pub name: String,
+    /// The arguments as text.
+    pub args: String,
+    /// What the caller calls the call.
+    pub alias: Option<String>,
 }
 
 /// The one driver of a session.
@@ -187,18 +209,51 @@ impl Driver {
         args: &str,
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
+        self.enter_call().await?;
+        let (name, args) = (name.to_owned(), args.to_owned());
+        let id = self.receive(actor, name, args, alias.map(str::to_owned))?;
+        self.settle_received().await?;
+        self.taken(id)
+    }
+
+    /// Several calls by callers without a model loop, as one batch: judged in order, leading reads
+    /// run together. The answers come in the same order.
+    pub async fn calls(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Envelope>, DriveFault> {
+        self.enter_call().await?;
+        let mut ids = Vec::with_capacity(incoming.len());
+        for Incoming { actor, name, args, alias } in incoming {
+            ids.push(self.receive(&actor, name, args, alias)?);
+        }
+        self.settle_received().await?;
+        ids.into_iter().map(|id| self.taken(id)).collect()
+    }
+
+    /// Lets in whoever calls without a model loop, with the world as it is now.
+    async fn enter_call(&mut self) -> Result<(), DriveFault> {
         self.enter_open()?;
+        self.tick();
         if self.crew.agent.toolset.projections().next().is_some() {
-            self.tick();
             self.runtime.catch_up().await?;
             self.take_in().await?;
+            self.tick();
         }
+        self.resupply().await
+    }
+
+    fn receive(
+        &mut self,
+        actor: &Actor,
+        name: String,
+        args: String,
+        alias: Option<String>,
+    ) -> Result<CallId, DriveFault> {
         let id = CallId(self.session.next_call);
-        let (name, args) = (name.to_owned(), args.to_owned());
-        let call = Arc::new(RawCall { id, name, args, alias: alias.map(str::to_owned) });
-        self.tick();
+        let call = Arc::new(RawCall { id, name, args, alias });
         self.note(actor, Event::CallReceived { call })?;
-        self.settle_received().await?;
+        Ok(id)
+    }
+
+    fn taken(&mut self, id: CallId) -> Result<Envelope, DriveFault> {
         let at = self.results.iter().position(|(call, _)| *call == id);
         let (_, envelope) = self.results.swap_remove(at.ok_or(DriveFault::NoResult(id))?);
         Ok(Arc::unwrap_or_clone(envelope))

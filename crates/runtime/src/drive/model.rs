@@ -59,6 +59,7 @@ impl Driver {
             self.runtime.catch_up().await?;
             self.take_in().await?;
             self.hear().await?;
+            self.resupply().await?;
             if self.cancel.is_cancelled()
                 && self.session.ended.is_none()
                 && self.session.open.is_empty()

@@ -88,6 +88,9 @@ impl Driver {
         let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
             Executed::Answered(Ok(output)) => self.checked(&ran, output),
+            Executed::Answered(Err(fault)) if fault.lost && reached_world => {
+                Ended::lost(self.bounded(fault.errors))
+            }
             Executed::Answered(Err(fault)) => self.bounded(fault.errors),
             Executed::CutOff(trouble) if reached_world => {
                 let message = "The call was cut off and may or may not have taken effect. \

@@ -5,6 +5,7 @@ mod files;
 mod person;
 mod provider;
 mod store;
+mod supplier;
 mod tool;
 
 pub use clock::Clock;
@@ -12,4 +13,5 @@ pub use files::{Files, FilesFault, Listed, Listing, NoFiles, Placed, StageTag};
 pub use person::{Pause, Person, Question, Response, Word};
 pub use provider::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
+pub use supplier::{Supplier, Supply, SupplyFault};
 pub use tool::{Fault, Output, Tool};

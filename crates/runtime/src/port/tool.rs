@@ -57,12 +57,20 @@ impl Output {
 pub struct Fault {
     /// What the model is told, first things first.
     pub errors: Vec<Trouble>,
+    /// Whether it may have been done all the same: whoever was asked to do it fell silent.
+    pub lost: bool,
 }
 
 impl Fault {
     /// The tool failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::of(Trouble::new(Code::TOOL_FAILED, message))
+    }
+
+    /// The tool may have done it or not: its answer was lost. For a tool that reaches the world the
+    /// outcome is unknown then.
+    pub fn lost(message: impl Into<String>) -> Self {
+        Self { lost: true, ..Self::failed(message) }
     }
 
     /// The arguments make no sense here, which only the tool could see.
@@ -72,7 +80,7 @@ impl Fault {
 
     /// Trouble of any kind.
     pub fn of(trouble: Trouble) -> Self {
-        Self { errors: vec![trouble] }
+        Self { errors: vec![trouble], lost: false }
     }
 
     /// The same with the argument it concerns.

@@ -21,6 +21,7 @@ use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Stream
 
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
+use crate::curtain::Covered;
 use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
 use crate::retry::{Dice, Next, Retries, Tries, is_trouble};
@@ -33,12 +34,22 @@ use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
 
 /// A secret that was looked up. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(String);
+pub struct Hidden {
+    text: String,
+    /// Whether a model may say it: it is written where anybody reads it.
+    open: bool,
+}
 
 impl Hidden {
     /// Hides a secret.
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        Self { text: secret.into(), open: false }
+    }
+
+    /// Something that is written down in the open, such as the name of an application. It is not
+    /// printed, but a reply that has it in it is left as it is.
+    pub fn open(text: impl Into<String>) -> Self {
+        Self { text: text.into(), open: true }
     }
 }
 
@@ -326,7 +337,11 @@ impl Seat {
             return Err(self.refused(&mut answer).await);
         }
         let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
-            self.gathered(&mut answer, turning.tap).await?
+            let covered = Covered::new(&self.endpoint.curtain, turning.tap);
+            let tap = |streamed: Streamed<'_>| covered.pass(streamed);
+            let gathered = self.gathered(&mut answer, &tap).await;
+            covered.end();
+            gathered?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
             let unreadable = |_| {
@@ -367,6 +382,7 @@ impl Seat {
 
     /// What an answer says, mended, if it can be used.
     fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
+        self.endpoint.curtain.draw(&mut body);
         let (transforms, tools) = (&self.options.transforms, &turning.plan.tools);
         let reply = transforms.read(self.dialect, &mut body, tools);
         let reply = reply.map_err(|fault| self.wire(fault, ""))?;
@@ -407,12 +423,14 @@ impl Seat {
         let status =
             if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
         let reason = self.endpoint.veil.cover(&fault.to_string());
-        Failure { status, partial: words.to_owned(), ..Failure::new(fault.kind(), reason) }
+        let partial = self.endpoint.curtain.words(words);
+        Failure { status, partial, ..Failure::new(fault.kind(), reason) }
     }
 
     fn wire(&self, fault: WireFault, words: &str) -> Failure {
         let reason = self.endpoint.veil.cover(&fault.reason);
-        Failure { partial: words.to_owned(), ..Failure::new(fault.kind, reason) }
+        let partial = self.endpoint.curtain.words(words);
+        Failure { partial, ..Failure::new(fault.kind, reason) }
     }
 }
 

@@ -35,7 +35,7 @@ impl<'a> From<&'a Vec<ToolName>> for Granted<'a> {
 impl<'a> From<&'a [Arc<ToolSpec>]> for Granted<'a> {
     fn from(specs: &'a [Arc<ToolSpec>]) -> Self {
         let tool = |spec: &'a Arc<ToolSpec>| Tool {
-            name: spec.name.as_str(),
+            name: spec.wire.as_str(),
             aliases: &spec.aliases,
             input: Some(&spec.input),
         };

@@ -1,6 +1,6 @@
 //! Decides whether what is outside can be reached as written: servers, models, secrets.
 
-use super::{Desk, Finding, Mistake, Severity, Step};
+use super::{Desk, Finding, Mistake, Step};
 use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
@@ -18,7 +18,6 @@ impl Desk<'_> {
             self.limits_twice(text, found);
         }
         self.transforms(found);
-        self.inactive(found);
     }
 
     fn servers(&self, found: &mut Vec<Finding>) {
@@ -200,16 +199,6 @@ impl Desk<'_> {
         if let Err(refusal) = secret.parts() {
             let finding = Finding::error(Mistake::Secret, refusal.to_string());
             found.push(finding.at(self.place(path)));
-        }
-    }
-
-    fn inactive(&self, found: &mut Vec<Finding>) {
-        let text = self.text();
-        for keys in text.inactive() {
-            let message = format!("`{}` is read and checked, and not active yet", keys.join("."));
-            let finding = Finding::new(Severity::Note, Mistake::Inactive, message);
-            let path: Vec<Step<'_>> = keys.into_iter().map(Step::Key).collect();
-            found.push(finding.at(self.key(&path)));
         }
     }
 }

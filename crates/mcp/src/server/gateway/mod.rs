@@ -16,7 +16,7 @@ use toolgate_kernel::tool::ToolSpec;
 
 use super::clerk::{Clerk, View};
 use super::line::Line;
-use super::offer::{Answer, Answering, Cache, Caller, Card, Lists, Offer, Request};
+use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Served, Request};
 use super::refusal::Refused;
 
 /// Entries of one page of a list.
@@ -110,7 +110,7 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
     Ok(Answer::kept(&result, LIST))
 }
 
-impl Offer for Gateway {
+impl Served for Gateway {
     fn card(&self, caller: &Caller) -> Card {
         let view = self.clerk.view();
         Card {
@@ -130,7 +130,10 @@ impl Offer for Gateway {
             let view = || self.clerk.view();
             match method {
                 "tools/call" => self.call(params, caller, line).await,
-                "tools/list" => page(params, "tools", tools::list(&view(), caller)),
+                "tools/list" => {
+                    self.make_ready(caller).await;
+                    page(params, "tools", tools::list(&view(), caller))
+                }
                 "prompts/list" => page(params, "prompts", prompts::list(&view().agent, caller)),
                 "prompts/get" => prompts::get(&view(), caller, params),
                 "resources/list" => {
@@ -170,6 +173,16 @@ impl Offer for Gateway {
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Gateway {
+    /// Lets the tools from outside be there before they are listed.
+    async fn make_ready(&self, caller: &Caller) {
+        let view = self.clerk.view();
+        let phases = match phase(&view, caller) {
+            Some(phase) => vec![phase.clone()],
+            None => view.agent.phases().map(|phase| phase.name.clone()).collect(),
+        };
+        self.clerk.make_ready(phases).await;
+    }
+
     async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
         let order = tools::order(params, caller)?;
         let name = order.name.clone();

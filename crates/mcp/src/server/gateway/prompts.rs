@@ -8,7 +8,7 @@ use toolgate_kernel::phase::Phase;
 
 use super::reading;
 use crate::server::clerk::View;
-use crate::server::offer::{Answer, Caller};
+use crate::server::served::{Answer, Caller};
 use crate::server::refusal::Refused;
 
 /// Characters of the instructions.

@@ -9,7 +9,7 @@ use toolgate_kernel::section::Home;
 
 use super::{READ, open_section, reading};
 use crate::server::clerk::{Clerk, View};
-use crate::server::offer::{Answer, Caller};
+use crate::server::served::{Answer, Caller};
 use crate::server::refusal::{Refused, RpcCode};
 
 /// Entries that are listed.

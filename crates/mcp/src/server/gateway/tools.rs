@@ -13,7 +13,7 @@ use toolgate_kernel::tool::{Effect, ToolSpec};
 
 use super::reach;
 use crate::server::clerk::{Order, View};
-use crate::server::offer::{Answer, Caller};
+use crate::server::served::{Answer, Caller};
 use crate::server::refusal::Refused;
 use crate::server::revision::Revision;
 
@@ -24,7 +24,7 @@ pub(super) fn list(view: &View, caller: &Caller) -> Vec<Value> {
 
 fn shown(spec: &ToolSpec, revision: Revision) -> Value {
     let mut tool = json!({
-        "name": spec.name.as_str(),
+        "name": spec.wire.as_str(),
         "description": spec.about,
         "inputSchema": without_header_names(&spec.input),
         "annotations": {

@@ -6,7 +6,7 @@ use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
 use hyper::{HeaderMap, StatusCode, Uri};
 use toolgate_kernel::names::PhaseName;
 
-use super::super::offer::{Offer, Principal};
+use super::super::served::{Served, Principal};
 
 /// Why nobody is let in with what was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Door {
         uri: &Uri,
         headers: &HeaderMap,
         keeper: &dyn Keeper,
-        offer: &dyn Offer,
+        served: &dyn Served,
     ) -> Result<Entrance, (StatusCode, Option<Denied>)> {
         if !self.host_is_known(uri, headers) || !self.origin_is_known(headers) {
             return Err((StatusCode::FORBIDDEN, None));
@@ -61,7 +61,7 @@ impl Door {
             Some(rest) => {
                 let name = rest.strip_prefix("/phase/").ok_or(missing)?;
                 let phase = PhaseName::parse(name).map_err(|_| missing)?;
-                Some(phase).filter(|phase| offer.has_phase(phase)).ok_or(missing).map(Some)?
+                Some(phase).filter(|phase| served.has_phase(phase)).ok_or(missing).map(Some)?
             }
             None => return Err(missing),
         };

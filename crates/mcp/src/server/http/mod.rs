@@ -29,7 +29,7 @@ use self::door::Entrance;
 pub use self::door::{Denied, Door, Keeper};
 use self::post::{Posted, events};
 use super::line::LINE_MESSAGES_MAX;
-use super::offer::Offer;
+use super::served::Served;
 use super::protocol::{self, Wanted};
 use super::visit::Visits;
 
@@ -50,7 +50,7 @@ const STOP_WAIT: Duration = Duration::from_secs(25);
 
 /// An MCP server over HTTP.
 pub struct Server {
-    offer: Arc<dyn Offer>,
+    served: Arc<dyn Served>,
     keeper: Arc<dyn Keeper>,
     door: Door,
     visits: Visits,
@@ -62,7 +62,7 @@ pub struct Server {
 /// What a server over HTTP is made of.
 pub struct Opening {
     /// What is offered.
-    pub offer: Arc<dyn Offer>,
+    pub served: Arc<dyn Served>,
     /// Who knows the tokens.
     pub keeper: Arc<dyn Keeper>,
     /// Which hosts and origins are let in.
@@ -77,10 +77,10 @@ pub struct Opening {
 
 /// Serves until it is told to stop, and then until what was begun is done, but not for long.
 pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receiver<bool>) {
-    let Opening { offer, keeper, door, key, now, server } = opening;
+    let Opening { served, keeper, door, key, now, server } = opening;
     let visits = Visits::new(key, now.0);
     let (card, mut told) = (server.to_string(), stop.clone());
-    let server = Arc::new(Server { offer, keeper, door, visits, card, stop });
+    let server = Arc::new(Server { served, keeper, door, visits, card, stop });
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -144,8 +144,8 @@ async fn connection(stream: TcpStream, server: Arc<Server>) {
 
 async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<Reply> {
     let (head, body) = request.into_parts();
-    let (keeper, offer) = (server.keeper.as_ref(), server.offer.as_ref());
-    let entrance = match server.door.enter(&head.uri, &head.headers, keeper, offer) {
+    let (keeper, served) = (server.keeper.as_ref(), server.served.as_ref());
+    let entrance = match server.door.enter(&head.uri, &head.headers, keeper, served) {
         Ok(entrance) => entrance,
         Err((StatusCode::UNAUTHORIZED, denied)) => return unauthorized(denied),
         Err((status, _)) => return closing(plain(status, "")),
@@ -197,9 +197,9 @@ fn stream(server: &Arc<Server>, headers: &HeaderMap, entrance: &Entrance) -> Res
     let streaming = Streaming(Arc::clone(&visit));
     let work = Box::pin(async move {
         let _streaming = streaming;
-        let offer = server.offer.as_ref();
+        let served = server.served.as_ref();
         tokio::select! {
-            () = protocol::listen(offer, &visit.caller, Wanted::ALL, None, &sender) => {}
+            () = protocol::listen(served, &visit.caller, Wanted::ALL, None, &sender) => {}
             () = visit.left.notified() => {}
             _ = stop.wait_for(|stopped| *stopped) => {}
         }

@@ -13,7 +13,7 @@ use super::headers::{self, SESSION, VERSION};
 use super::{Server, empty, plain};
 use crate::server::line::{LINE_MESSAGES_MAX, Line};
 use crate::server::message::{self, Message, RequestId, parts};
-use crate::server::offer::{Answer, Caller, Request};
+use crate::server::served::{Answer, Caller, Request};
 use crate::server::protocol::{self, Wanted};
 use crate::server::refusal::{Refused, RpcCode};
 use crate::server::revision::{Common, Revision};
@@ -135,7 +135,7 @@ impl Posted<'_> {
         let Some(handle) = server.visits.take(visit) else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "Too many clients; try again later.");
         };
-        let answer = server.offer.card(&caller).initialized(caller.revision);
+        let answer = server.served.card(&caller).initialized(caller.revision);
         let mut reply = json(StatusCode::OK, message::response(id, &answer.json));
         if let Ok(handle) = handle.parse() {
             reply.headers_mut().insert(SESSION, handle);
@@ -207,7 +207,7 @@ impl Posted<'_> {
     }
 
     fn subscribe(&self, server: &Arc<Server>, asked: Asked) -> Response<Reply> {
-        let lists = server.offer.lists(&asked.caller);
+        let lists = server.served.lists(&asked.caller);
         let wanted = match Wanted::read(&asked.params, &lists) {
             Ok(wanted) => wanted,
             Err(refusal) => return refused(Some(&asked.id), &refusal, true),
@@ -215,8 +215,8 @@ impl Posted<'_> {
         let (sender, messages) = mpsc::channel(LINE_MESSAGES_MAX);
         let (server, mut stop) = (Arc::clone(server), server.stop.clone());
         let work = Box::pin(async move {
-            let offer = server.offer.as_ref();
-            let news = protocol::listen(offer, &asked.caller, wanted, Some(&asked.id), &sender);
+            let served = server.served.as_ref();
+            let news = protocol::listen(served, &asked.caller, wanted, Some(&asked.id), &sender);
             tokio::select! {
                 () = news => None,
                 _ = stop.wait_for(|stopped| *stopped) => {
@@ -304,7 +304,7 @@ fn work(
                 Some(visit) if method == "logging/setLevel" => {
                     visit.set_level(&params).map(|()| Answer::new("{}".to_owned()))
                 }
-                _ => protocol::answer(server.offer.as_ref(), request, &line).await,
+                _ => protocol::answer(server.served.as_ref(), request, &line).await,
             }
         };
         let answered = match &running {

@@ -94,7 +94,7 @@ fn definitions(tools: &[Arc<ToolSpec>]) -> Value {
         .iter()
         .map(|tool| {
             json!({
-                "name": tool.name,
+                "name": tool.wire,
                 "description": tool.about,
                 "input_schema": sent(&tool.input, Surface::Anthropic),
             })

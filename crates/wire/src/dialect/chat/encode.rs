@@ -59,7 +59,7 @@ fn definitions(tools: &[Arc<ToolSpec>], options: &Options) -> Value {
         .iter()
         .map(|tool| {
             json!({ "type": "function", "function": {
-                "name": tool.name,
+                "name": tool.wire,
                 "description": tool.about,
                 "parameters": sent(&tool.input, Surface::OpenAi),
             }})

@@ -111,7 +111,7 @@ impl<'a> Tools<'a> {
         }
         let narrowed = self.callable.len() < self.declared.len();
         let names =
-            || self.callable.iter().map(|tool| lettered(tool.name.as_str()).into_owned()).collect();
+            || self.callable.iter().map(|tool| lettered(tool.wire.as_str()).into_owned()).collect();
         match &plan.choice {
             Choice::None => mode("NONE"),
             Choice::Form(form) => Value::Object(form.clone()),
@@ -132,7 +132,7 @@ fn declarations(tools: &[Arc<ToolSpec>]) -> Vec<Value> {
         .iter()
         .map(|tool| {
             json!({
-                "name": lettered(tool.name.as_str()),
+                "name": lettered(tool.wire.as_str()),
                 "description": tool.about,
                 "parametersJsonSchema": sent(&tool.input, Surface::Gemini),
             })

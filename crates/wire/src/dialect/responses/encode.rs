@@ -86,7 +86,7 @@ fn definitions(tools: &[Arc<ToolSpec>]) -> Value {
         .map(|tool| {
             json!({
                 "type": "function",
-                "name": tool.name,
+                "name": tool.wire,
                 "description": tool.about,
                 "parameters": sent(&tool.input, Surface::OpenAi),
                 // The API would else rewrite the schema so that no field may be left out.
@@ -110,7 +110,7 @@ fn choice(plan: &Plan, narrowed: bool) -> Value {
     if !narrowed {
         return json!(mode);
     }
-    let tools = plan.tools.iter().map(|tool| json!({ "type": "function", "name": tool.name }));
+    let tools = plan.tools.iter().map(|tool| json!({ "type": "function", "name": tool.wire }));
     json!({ "type": "allowed_tools", "mode": mode, "tools": tools.collect::<Vec<_>>() })
 }
 

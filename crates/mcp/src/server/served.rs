@@ -164,7 +164,7 @@ pub struct Lists {
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refused>> + Send + 'a>>;
 
 /// What is offered to MCP clients.
-pub trait Offer: Send + Sync + 'static {
+pub trait Served: Send + Sync + 'static {
     /// What is said of it to a caller.
     fn card(&self, caller: &Caller) -> Card;
 

@@ -1,0 +1,213 @@
+//! Decides which definition of a tool from an MCP server is believed: the first one that was seen,
+//! or the one that a person accepted. Every other one is held until a person has looked at it.
+
+use imbl::OrdMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::digest::Digest;
+use crate::names::ToolName;
+
+/// A tool as its server describes it. All of it is the server's word.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Definition {
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What the model is told.
+    #[serde(default)]
+    pub about: String,
+    /// JSON Schema of the arguments.
+    pub input: Value,
+    /// JSON Schema of the answer's data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// Hints about what it does. They decide nothing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub annotations: Value,
+}
+
+impl Definition {
+    /// What tells this definition from any other of the same tool.
+    pub fn fingerprint(&self) -> Digest {
+        Digest::of_json(&json!({
+            "title": self.title, "about": self.about, "input": self.input, "output": self.output,
+            "annotations": self.annotations,
+        }))
+    }
+}
+
+/// What was decided about a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// It is the first one of its tool, nothing speaks against it, and it is believed.
+    FirstSeen,
+    /// It is held: it changed, or something in it needs a person's eyes.
+    Quarantined,
+    /// A person accepted it.
+    Accepted,
+    /// A person rejected it.
+    Rejected,
+}
+
+impl Ruling {
+    /// Whether only a person may rule so.
+    pub fn is_a_persons(self) -> bool {
+        matches!(self, Self::Accepted | Self::Rejected)
+    }
+}
+
+/// What the project knows of one tool of a server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The definition that is believed.
+    pub live: Option<Definition>,
+    /// One that waits for a person, with what speaks against it.
+    pub held: Option<(Definition, Vec<String>)>,
+    /// The last one that a person rejected.
+    pub rejected: Option<Digest>,
+}
+
+/// How a definition stands that a server offers now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has seen this tool before.
+    New,
+    /// It is the one that is believed.
+    Live,
+    /// It waits for a person.
+    Held,
+    /// A person rejected it.
+    Rejected,
+    /// It is another one than what is known.
+    Changed,
+}
+
+/// The pins of a project, by tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pins(OrdMap<ToolName, Pin>);
+
+impl Pins {
+    /// What is known of a tool.
+    pub fn get(&self, tool: &ToolName) -> Option<&Pin> {
+        self.0.get(tool)
+    }
+
+    /// Whether these are the same pins, without looking at each.
+    pub fn same(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0) || self.0 == other.0
+    }
+
+    /// Every tool that was ever seen.
+    pub fn iter(&self) -> impl Iterator<Item = (&ToolName, &Pin)> {
+        self.0.iter()
+    }
+
+    /// How a definition stands.
+    pub fn standing(&self, tool: &ToolName, offered: &Definition) -> Standing {
+        let Some(pin) = self.0.get(tool) else { return Standing::New };
+        let print = offered.fingerprint();
+        if pin.live.as_ref().is_some_and(|live| live.fingerprint() == print) {
+            Standing::Live
+        } else if pin.held.as_ref().is_some_and(|(held, _)| held.fingerprint() == print) {
+            Standing::Held
+        } else if pin.rejected == Some(print) {
+            Standing::Rejected
+        } else {
+            Standing::Changed
+        }
+    }
+
+    /// Takes in what was decided.
+    pub(crate) fn apply(&mut self, pinned: &Pinned) {
+        let mut pin = self.0.get(&pinned.tool).cloned().unwrap_or_default();
+        let definition = pinned.definition.clone();
+        match pinned.ruling {
+            Ruling::FirstSeen => pin.live = Some(definition),
+            Ruling::Quarantined => pin.held = Some((definition, pinned.why.clone())),
+            Ruling::Accepted => {
+                pin = Pin { live: Some(definition), held: None, rejected: None };
+            }
+            Ruling::Rejected => {
+                pin.rejected = Some(definition.fingerprint());
+                pin.held = None;
+                if pin.live.as_ref() == Some(&definition) {
+                    pin.live = None;
+                }
+            }
+        }
+        self.0.insert(pinned.tool.clone(), pin);
+    }
+}
+
+/// A decision about a definition, as the log has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pinned {
+    /// The tool.
+    pub tool: ToolName,
+    /// What was decided.
+    pub ruling: Ruling,
+    /// About which definition.
+    pub definition: Definition,
+    /// What speaks against it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(about: &str) -> Definition {
+        Definition {
+            title: None,
+            about: about.to_owned(),
+            input: json!({ "type": "object" }),
+            output: None,
+            annotations: Value::Null,
+        }
+    }
+
+    fn pinned(ruling: Ruling, about: &str) -> Pinned {
+        let tool = ToolName::parse("mcp:web:search").unwrap();
+        Pinned { tool, ruling, definition: definition(about), why: vec![] }
+    }
+
+    #[test]
+    fn only_what_was_seen_first_or_accepted_is_believed() {
+        let tool = ToolName::parse("mcp:web:search").unwrap();
+        let mut pins = Pins::default();
+        let standing = |pins: &Pins, about| pins.standing(&tool, &definition(about));
+        assert_eq!(standing(&pins, "one"), Standing::New);
+        pins.apply(&pinned(Ruling::FirstSeen, "one"));
+        assert_eq!(standing(&pins, "one"), Standing::Live);
+        assert_eq!(standing(&pins, "two"), Standing::Changed);
+        pins.apply(&pinned(Ruling::Quarantined, "two"));
+        assert_eq!(standing(&pins, "two"), Standing::Held);
+        assert_eq!(standing(&pins, "one"), Standing::Live, "the old one is still good");
+        pins.apply(&pinned(Ruling::Rejected, "two"));
+        assert_eq!(standing(&pins, "two"), Standing::Rejected);
+        pins.apply(&pinned(Ruling::Quarantined, "three"));
+        pins.apply(&pinned(Ruling::Accepted, "three"));
+        assert_eq!(standing(&pins, "three"), Standing::Live);
+        assert_eq!(standing(&pins, "one"), Standing::Changed, "one that was good before");
+        pins.apply(&pinned(Ruling::Rejected, "three"));
+        assert_eq!(standing(&pins, "three"), Standing::Rejected, "a person may change their mind");
+    }
+
+    #[test]
+    fn every_part_of_a_definition_counts() {
+        let plain = definition("x");
+        let others = [
+            Definition { title: Some("X".into()), ..plain.clone() },
+            Definition { input: json!({ "type": "object", "properties": {} }), ..plain.clone() },
+            Definition { output: Some(json!({ "type": "object" })), ..plain.clone() },
+            Definition { annotations: json!({ "readOnlyHint": true }), ..plain.clone() },
+        ];
+        for other in others {
+            assert_ne!(other.fingerprint(), plain.fingerprint(), "{other:?}");
+        }
+    }
+}

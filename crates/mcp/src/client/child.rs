@@ -1,0 +1,131 @@
+//! Decides how a server's program runs: without a shell, in a group of its own, with the
+//! environment it is given, and gone with all its children soon after its end.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use super::fault::{ServerFault, shown};
+use super::plan::Secret;
+
+/// How long a program may take to end by itself once its input is closed.
+const LEAVE: Duration = Duration::from_secs(2);
+/// How long it may take after it was told to end.
+const TERM: Duration = Duration::from_secs(1);
+/// Characters of its last words that a message quotes.
+const WORDS_CHARS_MAX: usize = 300;
+
+/// What a program wrote to its error output: the last bytes of it.
+#[derive(Clone, Default)]
+pub(super) struct Words(Arc<Mutex<VecDeque<u8>>>);
+
+/// A running program and everything it started. Dropping it ends the whole group at once.
+pub(super) struct Program {
+    child: Child,
+    group: Option<Pid>,
+    pub(super) words: Words,
+}
+
+impl Program {
+    /// Starts a program; it is spoken to over the two ends.
+    pub(super) fn start(
+        program: &Path,
+        args: &[String],
+        env: impl IntoIterator<Item = (String, Secret)>,
+        cwd: &Path,
+        stderr_bytes_max: usize,
+    ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(cwd).env_clear();
+        for (name, value) in env {
+            command.env(name, value.reveal());
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: a signal reaches its children, and Ctrl-C here does not reach it.
+        command.process_group(0).kill_on_drop(true);
+        let failed = |error: std::io::Error| {
+            let name = program.file_name().unwrap_or_default().to_string_lossy();
+            ServerFault::NotStarted(format!("{}: {}", shown(&name, 100), error.kind()))
+        };
+        let mut child = command.spawn().map_err(failed)?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let words = Words::default();
+        if let Some(stderr) = child.stderr.take() {
+            // It ends with the pipe, which every process of the group has; they are all ended.
+            tokio::spawn(words.clone().keep(stderr, stderr_bytes_max));
+        }
+        let program = Self { child, group, words };
+        match (stdin, stdout) {
+            (Some(stdin), Some(stdout)) => Ok((program, stdin, stdout)),
+            _ => Err(ServerFault::NotStarted("it has no input or output".to_owned())),
+        }
+    }
+
+    /// Ends the program, whose input is closed already, and everything it started: it may leave by
+    /// itself, then it is told, then it is made to.
+    pub(super) async fn stop(mut self) {
+        let left = tokio::time::timeout(LEAVE, self.child.wait()).await.is_ok();
+        // Those it left behind are in its group still.
+        self.signal(Signal::TERM);
+        if !left {
+            let _ = tokio::time::timeout(TERM, self.child.wait()).await;
+        } else if self.has_survivors() {
+            tokio::time::sleep(TERM).await;
+        }
+        self.signal(Signal::KILL);
+        let _ = tokio::time::timeout(TERM, self.child.wait()).await;
+        self.group = None;
+    }
+
+    fn has_survivors(&self) -> bool {
+        self.group.is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // Nobody left to hear it is as good.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+impl Words {
+    /// Reads without end, so that the program never waits for a reader, and keeps the last bytes.
+    async fn keep(self, mut stderr: ChildStderr, bytes_max: usize) {
+        let mut buffer = vec![0; 16 << 10];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(buffer.iter().take(count));
+            let surplus = kept.len().saturating_sub(bytes_max);
+            kept.drain(..surplus);
+        }
+    }
+
+    /// All that is kept.
+    pub(super) fn all(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The end of it, for a message.
+    pub(super) fn last(&self) -> String {
+        let all = self.all();
+        let skipped = all.chars().count().saturating_sub(WORDS_CHARS_MAX);
+        let last: String = all.chars().skip(skipped).collect();
+        shown(&last, WORDS_CHARS_MAX)
+    }
+}

@@ -1,0 +1,150 @@
+//! Decides how it is told that a server failed: whether it can be reached, and whether a call may
+//! have happened.
+
+use toolgate_http::HttpFault;
+
+/// Why a server cannot be used now. No text in it holds a secret; what a server wrote is short and
+/// has no control characters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerFault {
+    /// Nobody configured it.
+    #[error("no server of this name is configured")]
+    Unknown,
+    /// Its program did not start.
+    #[error("its program did not start: {0}")]
+    NotStarted(String),
+    /// Its program came to an end.
+    #[error("its program ended{}", last_words(.0))]
+    Ended(String),
+    /// It wrote too much that is no message.
+    #[error("it wrote more than {max} lines that are no messages{}", last_words(.words))]
+    Noisy {
+        /// The bound.
+        max: u64,
+        /// What it wrote to its error output last.
+        words: String,
+    },
+    /// It did not answer in time.
+    #[error("{what} took more than {ms} ms{}", last_words(.words))]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        ms: u64,
+        /// What it wrote to its error output last.
+        words: String,
+    },
+    /// It does not answer any more.
+    #[error("it did not answer several calls in a row and was stopped")]
+    Hung,
+    /// It is not reached over HTTP.
+    #[error(transparent)]
+    Http(#[from] HttpFault),
+    /// Its address cannot be used.
+    #[error("its url cannot be used: {0}")]
+    Address(&'static str),
+    /// A header cannot be sent.
+    #[error("its header {0:?} cannot be sent: a name is letters, digits and -, a value one line")]
+    Header(String),
+    /// It wants to know who asks.
+    #[error("it asks for authorization (status {status})")]
+    Unauthorized {
+        /// The status.
+        status: u16,
+        /// What it says about how to get one, as it came.
+        challenge: Option<String>,
+    },
+    /// It answered with a status that means nothing here.
+    #[error("it answered with status {0}")]
+    Status(u16),
+    /// What it says is not the protocol.
+    #[error("it does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// It wants messages sent to another server.
+    #[error("it wants messages sent to another server than its own; that is refused")]
+    Elsewhere,
+    /// Its list of tools is larger than anything that is taken.
+    #[error("its list has more than {max} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The bound.
+        max: usize,
+    },
+    /// Its list of tools never ends.
+    #[error("its list of tools comes back to a page that was read already")]
+    Loop,
+    /// It failed too often.
+    #[error("it failed {failures} times in a row and is left alone; the last time: {last}")]
+    Failed {
+        /// How often.
+        failures: u32,
+        /// Why the last time.
+        last: Box<ServerFault>,
+    },
+    /// Everything is being shut down.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallFault {
+    /// The server never saw it.
+    #[error("the call was not sent: {0}")]
+    NotSent(ServerFault),
+    /// The server said no before it did anything.
+    #[error("the server refused the call ({code}): {message}")]
+    Refused {
+        /// The code of the error, or the status.
+        code: i64,
+        /// What the server says; short, without control characters.
+        message: String,
+    },
+    /// The server was gone before it answered. It may have happened.
+    #[error("the server was gone before it answered, so nobody knows whether it happened: {0}")]
+    Lost(ServerFault),
+    /// The deadline passed. It may have happened, or still happen.
+    #[error("no answer in {ms} ms; the call was cancelled, and may have happened")]
+    TimedOut {
+        /// How long was waited.
+        ms: u64,
+    },
+    /// It happened, and its result is larger than anything that is taken.
+    #[error("it happened, and its result has more than {max} bytes")]
+    TooLarge {
+        /// The bound.
+        max: usize,
+    },
+    /// The server wants something from a person or a model before it goes on.
+    #[error("the server asks for {0} before it goes on; that is refused")]
+    WantsInput(&'static str),
+    /// It happened, and what came back is not a result.
+    #[error("what came back is no result: {0}")]
+    Misfit(String),
+}
+
+impl CallFault {
+    /// Whether the call may have had an effect.
+    pub fn may_have_happened(&self) -> bool {
+        match self {
+            Self::NotSent(_) | Self::Refused { .. } => false,
+            Self::Lost(_)
+            | Self::TimedOut { .. }
+            | Self::TooLarge { .. }
+            | Self::WantsInput(_)
+            | Self::Misfit(_) => true,
+        }
+    }
+}
+
+/// What a server wrote, for a person to read: short, and without anything invisible.
+pub(super) fn shown(text: &str, chars_max: usize) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let hidden = |c: &char| !crate::scan::is_hidden(*c);
+    text.trim().chars().filter(hidden).map(visible).take(chars_max).collect()
+}
+
+fn last_words(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!("; it wrote: {words}") }
+}

@@ -1,0 +1,111 @@
+//! Decides which headers a request of the 2026 revision has, so that what stands between can route
+//! it without reading it.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+/// An argument that a header repeats: where it is, and the name of the header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Repeated {
+    path: Vec<String>,
+    header: HeaderName,
+}
+
+/// The arguments of a tool that headers repeat. A schema whose marks are not legal was excluded
+/// before.
+pub(super) fn repeated(input: &Value) -> Vec<Repeated> {
+    fn walk(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, schema) in properties.into_iter().flatten() {
+            path.push(name.clone());
+            let mark = schema.get("x-mcp-header").and_then(Value::as_str);
+            let header = mark.map(|mark| format!("mcp-param-{}", mark.to_ascii_lowercase()));
+            if let Some(Ok(header)) = header.map(|name| HeaderName::from_bytes(name.as_bytes())) {
+                found.push(Repeated { path: path.clone(), header });
+            }
+            walk(schema, path, found);
+            path.pop();
+        }
+    }
+    let mut found = Vec::new();
+    walk(input, &mut Vec::new(), &mut found);
+    found
+}
+
+/// Adds what a request of this method has.
+pub(super) fn standard(headers: &mut HeaderMap, method: &str, name: Option<&str>) {
+    if let Ok(value) = HeaderValue::from_str(method) {
+        headers.insert("mcp-method", value);
+    }
+    if let Some(value) = name.and_then(|name| HeaderValue::from_str(&encoded(name)).ok()) {
+        headers.insert("mcp-name", value);
+    }
+}
+
+/// Adds the arguments that headers repeat.
+pub(super) fn arguments(headers: &mut HeaderMap, repeated: &[Repeated], args: &str) {
+    if repeated.is_empty() {
+        return;
+    }
+    let Ok(args) = serde_json::from_str::<Value>(args) else { return };
+    for Repeated { path, header } in repeated {
+        let value = path.iter().try_fold(&args, |value, key| value.get(key));
+        let text = match value {
+            Some(Value::String(text)) => text.clone(),
+            Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+            Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => continue,
+        };
+        if let Ok(value) = HeaderValue::from_str(&encoded(&text)) {
+            headers.insert(header, value);
+        }
+    }
+}
+
+/// A value that can travel in a header: as it is, or in base64 where it could be read wrongly.
+fn encoded(value: &str) -> String {
+    let edge = |end: Option<char>| matches!(end, Some(' ' | '\t'));
+    let plain = value.chars().all(|c| ('\u{20}'..='\u{7e}').contains(&c))
+        && !edge(value.chars().next())
+        && !edge(value.chars().next_back())
+        && !(value.starts_with("=?base64?") && value.ends_with("?="));
+    if plain { value.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(value)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn headers_repeat_marked_arguments_and_no_line_break_leaves() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
+            "plain": {"type": "string"},
+        }});
+        let mut headers = HeaderMap::new();
+        standard(&mut headers, "tools/call", Some("weather"));
+        let args = r#"{"region":"a\r\nauthorization: x","deep":{"n":7},"plain":"p"}"#;
+        arguments(&mut headers, &repeated(&schema), args);
+        assert_eq!(headers["mcp-method"], "tools/call");
+        assert_eq!(headers["mcp-name"], "weather");
+        assert_eq!(headers["mcp-param-n"], "7");
+        assert_eq!(headers["mcp-param-region"], "=?base64?YQ0KYXV0aG9yaXphdGlvbjogeA==?=");
+        assert_eq!(headers.len(), 4);
+    }
+
+    #[test]
+    fn what_could_be_read_wrongly_is_encoded() {
+        for (value, sent) in [
+            ("plain text", "plain text"),
+            ("", ""),
+            (" edge", "=?base64?IGVkZ2U=?="),
+            ("天気", "=?base64?5aSp5rCX?="),
+            ("=?base64?eA==?=", "=?base64?PT9iYXNlNjQ/ZUE9PT89?="),
+        ] {
+            assert_eq!(encoded(value), sent);
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Decides how a server is spoken to over streamable HTTP: a message is a request, and its answer
+//! one message or a stream of them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use hyper::header::{HeaderMap, HeaderValue};
+use rmcp::model::{ErrorCode, ErrorData, ServerJsonRpcMessage};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use toolgate_http::sse::{RESPONSE_BYTES_MAX, Reader, SseFault};
+use toolgate_http::{Answer, HttpFault, Verb, after};
+
+use super::desk::{Desk, Heard};
+use super::fault::{CallFault, ServerFault, shown};
+use super::headers;
+use super::message::{Head, Reply};
+use super::place::{Place, unauthorized};
+use super::plan::Bounds;
+
+/// Messages for the protocol library that wait to be read.
+const INBOUND_MAX: usize = 64;
+/// Bytes of an error answer that are read.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+/// Milliseconds for an answer that is not waited for.
+const ASIDE_MS_MAX: u64 = 10_000;
+
+/// A server over streamable HTTP.
+pub(super) struct Web {
+    pub(super) place: Place,
+    /// The headers of every message, with the session and the version once they are known.
+    standing: Mutex<Arc<HeaderMap>>,
+    has_session: AtomicBool,
+    /// Whether the server is of the 2026 revision.
+    modern: OnceLock<bool>,
+    /// Whether the stream of notifications should be opened.
+    pub(super) wants_stream: AtomicBool,
+    pub(super) desk: Arc<Desk>,
+    inbound: mpsc::Sender<ServerJsonRpcMessage>,
+    bounds: Bounds,
+    noise: AtomicU64,
+    /// Why the handshake was refused.
+    pub(super) refused: OnceLock<ServerFault>,
+}
+
+impl Web {
+    pub(super) fn new(
+        place: Place,
+        desk: Arc<Desk>,
+        bounds: Bounds,
+    ) -> (Arc<Self>, mpsc::Receiver<ServerJsonRpcMessage>) {
+        let (inbound, receiver) = mpsc::channel(INBOUND_MAX);
+        let standing = Mutex::new(Arc::new(place.headers.clone()));
+        let web = Self {
+            place,
+            standing,
+            has_session: AtomicBool::new(false),
+            modern: OnceLock::new(),
+            wants_stream: AtomicBool::new(false),
+            desk,
+            inbound,
+            bounds,
+            noise: AtomicU64::new(0),
+            refused: OnceLock::new(),
+        };
+        (Arc::new(web), receiver)
+    }
+
+    /// The headers of every message.
+    pub(super) fn headers(&self) -> Arc<HeaderMap> {
+        Arc::clone(&self.standing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn stand(&self, name: &'static str, value: &str) {
+        let Ok(value) = HeaderValue::from_str(value) else { return };
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut standing).insert(name, value);
+    }
+
+    /// Whether the session must be ended when the connection is.
+    pub(super) fn has_session(&self) -> bool {
+        self.has_session.load(Ordering::Relaxed)
+    }
+
+    /// Which revision the server speaks; every message says so from now on.
+    pub(super) fn agreed(&self, version: &str, modern: bool) {
+        let _ = self.modern.set(modern);
+        self.stand("mcp-protocol-version", version);
+    }
+
+    /// Asks and waits for the answer. Nothing of it is sent twice.
+    pub(super) async fn ask(
+        &self,
+        number: u64,
+        method: &str,
+        tool: Option<(&str, &[headers::Repeated], &str)>,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<Reply, CallFault> {
+        let mut all = HeaderMap::clone(&self.headers());
+        if self.modern.get() == Some(&true) {
+            headers::standard(&mut all, method, tool.map(|(name, ..)| name));
+            if let Some((_, repeated, args)) = tool {
+                headers::arguments(&mut all, repeated, args);
+            }
+        }
+        let began = tokio::time::Instant::now();
+        let told = |fault| self.call_fault(fault, began);
+        let sending = self.place.send(Verb::PostOnce, &all, body, deadline, &self.place.patience);
+        let mut answer = sending.await.map_err(told)?;
+        if !(200..300).contains(&answer.status) {
+            return self.refusal(&mut answer).await;
+        }
+        if !answer.is("text/event-stream") {
+            let text = answer.whole().await.map_err(told)?;
+            let head = std::str::from_utf8(&text).ok().and_then(Head::read);
+            let reply = head.filter(|head| head.ours() == Some(number)).and_then(|h| h.reply());
+            return reply.ok_or_else(|| CallFault::Misfit("it answers something else".to_owned()));
+        }
+        self.streamed(&mut answer, number).await.map_err(told)
+    }
+
+    /// Reads a stream until the answer to a request of ours comes.
+    async fn streamed(&self, answer: &mut Answer, number: u64) -> Result<Reply, HttpFault> {
+        let mut reader = Reader::bounded(self.bounds.message_bytes_max, RESPONSE_BYTES_MAX);
+        let mut reply = None;
+        while let Some(bytes) = answer.chunk().await? {
+            let read = reader.read(&bytes, |event| {
+                let head = Head::read(event.data);
+                match head.filter(|head| head.ours() == Some(number)).and_then(|head| head.reply())
+                {
+                    Some(found) if reply.is_none() => reply = Some(found),
+                    Some(_) | None => self.pass(event.data),
+                }
+                Ok::<(), SseFault>(())
+            });
+            match (reply.take(), read) {
+                (Some(reply), _) => {
+                    // What follows is nothing, or nothing that is wanted.
+                    answer.drain(20).await;
+                    return Ok(reply);
+                }
+                (None, Err(SseFault::EventTooLong(_) | SseFault::TooLong(_))) => {
+                    return Ok(Reply::TooLarge);
+                }
+                (None, Err(SseFault::NotText)) => return Err(HttpFault::Unreadable("no UTF-8")),
+                (None, Ok(())) => {}
+            }
+        }
+        Err(HttpFault::CutOff)
+    }
+
+    fn call_fault(&self, fault: HttpFault, began: Instant) -> CallFault {
+        if !fault.may_have_arrived() {
+            return CallFault::NotSent(fault.into());
+        }
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match fault {
+            HttpFault::TimedOut { .. } => CallFault::TimedOut { ms },
+            HttpFault::TooLarge { .. } => {
+                CallFault::TooLarge { max: self.bounds.message_bytes_max }
+            }
+            HttpFault::Redirected { .. } => CallFault::NotSent(fault.into()),
+            HttpFault::NoAddress { .. }
+            | HttpFault::Unreachable { .. }
+            | HttpFault::Tls { .. }
+            | HttpFault::NoRoots { .. }
+            | HttpFault::ClearText { .. }
+            | HttpFault::CutOff
+            | HttpFault::Unreadable(_) => CallFault::Lost(fault.into()),
+        }
+    }
+
+    /// What a status that is no success means for a call.
+    async fn refusal(&self, answer: &mut Answer) -> Result<Reply, CallFault> {
+        let status = answer.status;
+        match status {
+            401 | 403 => return Err(CallFault::NotSent(unauthorized(answer))),
+            404 if self.has_session() => {
+                let fault = ServerFault::Protocol("it has forgotten the session".to_owned());
+                self.desk.end(fault.clone());
+                return Err(CallFault::NotSent(fault));
+            }
+            _ => {}
+        }
+        let text = answer.beginning(ERROR_BYTES_MAX).await;
+        let text = String::from_utf8_lossy(&text);
+        if let Some(reply @ Reply::Error { .. }) = Head::read(&text).and_then(|head| head.reply()) {
+            return Ok(reply);
+        }
+        // Whoever stands between may have given up waiting for a server that did what was asked.
+        if status >= 500 {
+            return Err(CallFault::Lost(ServerFault::Status(status)));
+        }
+        Err(CallFault::Refused { code: i64::from(status), message: shown(&text, 200) })
+    }
+
+    /// Gives a message to whoever it is for.
+    pub(super) fn pass(&self, text: &str) {
+        match self.desk.hear(text) {
+            Heard::Theirs(message) => {
+                if self.inbound.try_send(*message).is_err() {
+                    self.desk.counts.unheard.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Heard::Done => {}
+            Heard::Noise => {
+                if self.noise.fetch_add(1, Ordering::Relaxed) >= self.bounds.noise_max {
+                    let (max, words) = (self.bounds.noise_max, String::new());
+                    self.desk.end(ServerFault::Noisy { max, words });
+                }
+            }
+        }
+    }
+
+    /// Says something that has no answer, or whose answer is not waited for.
+    pub(super) async fn aside(&self, body: Bytes) {
+        let deadline = after(tokio::time::Instant::now(), ASIDE_MS_MAX);
+        let all = self.headers();
+        let sent = self.place.send(Verb::Post, &all, body, deadline, &self.place.patience).await;
+        if let Ok(mut answer) = sent {
+            answer.drain(100).await;
+        }
+    }
+
+    /// Ends the session.
+    pub(super) async fn leave(&self, ms: u64) {
+        let deadline = after(tokio::time::Instant::now(), ms);
+        let all = self.headers();
+        let sending =
+            self.place.send(Verb::Delete, &all, Bytes::new(), deadline, &self.place.patience);
+        if let Ok(mut answer) = sending.await {
+            answer.drain(ms).await;
+        }
+    }
+
+    /// Sends a message of the protocol library and reads what comes back.
+    pub(super) async fn exchange(
+        &self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> Result<(), ServerFault> {
+        let unwritable = |_| ServerFault::Protocol("a message cannot be written".to_owned());
+        let text = serde_json::to_string(&item).map_err(unwritable)?;
+        let method =
+            Head::read(&text).and_then(|head| head.method).unwrap_or_default().into_owned();
+        let mut all = HeaderMap::clone(&self.headers());
+        let first = method == "server/discover";
+        if first || self.modern.get() == Some(&true) {
+            let version = HeaderValue::from_static("2026-07-28");
+            all.entry("mcp-protocol-version").or_insert(version);
+            if !method.is_empty() {
+                headers::standard(&mut all, &method, None);
+            }
+        }
+        let ms = self.place.patience.request_ms(false);
+        let listens = method == "subscriptions/listen";
+        let patience =
+            if listens { self.place.stream_patience() } else { self.place.patience.clone() };
+        let ms = if listens { patience.request_ms(false) } else { ms };
+        let deadline = after(tokio::time::Instant::now(), ms);
+        let sending = self.place.send(Verb::Post, &all, text.into(), deadline, &patience);
+        let mut answer = sending.await?;
+        if !(200..300).contains(&answer.status) {
+            return self.rejected(&mut answer, &method, item).await;
+        }
+        self.remember(&answer, &method);
+        if answer.is("text/event-stream") {
+            return self.follow(&mut answer, &method, listens).await;
+        }
+        let body = answer.whole().await?;
+        if !body.is_empty() {
+            self.take(&String::from_utf8_lossy(&body), &method);
+        }
+        if method == "notifications/initialized" {
+            self.wants_stream.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn remember(&self, answer: &Answer, method: &str) {
+        let session = answer.headers.get("mcp-session-id").and_then(|value| value.to_str().ok());
+        if method == "initialize"
+            && let Some(session) = session
+        {
+            self.stand("mcp-session-id", session);
+            self.has_session.store(true, Ordering::Relaxed);
+        }
+    }
+
+    async fn follow(
+        &self,
+        answer: &mut Answer,
+        method: &str,
+        listens: bool,
+    ) -> Result<(), ServerFault> {
+        let total = if listens { usize::MAX } else { RESPONSE_BYTES_MAX };
+        let mut reader = Reader::bounded(self.bounds.message_bytes_max, total);
+        while let Some(bytes) = answer.chunk().await? {
+            let read = reader.read(&bytes, |event| {
+                self.take(event.data, method);
+                Ok::<(), SseFault>(())
+            });
+            read.map_err(|fault| ServerFault::Protocol(fault.to_string()))?;
+        }
+        if listens {
+            // What changed after the stream broke would not be told: the list is read again.
+            self.pass(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+        }
+        Ok(())
+    }
+
+    /// Takes a message that answers the protocol library, and what it agrees to.
+    fn take(&self, text: &str, method: &str) {
+        #[derive(Deserialize)]
+        struct Agreed {
+            result: Version,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            protocol_version: String,
+        }
+        if method == "initialize"
+            && let Ok(agreed) = serde_json::from_str::<Agreed>(text)
+        {
+            self.agreed(&agreed.result.protocol_version, false);
+        }
+        self.pass(text);
+    }
+
+    /// What a status that is no success means for the handshake. An error of the protocol is told
+    /// as such, so that a server of the new revision is not taken for an old one; anything else
+    /// that refuses the first question is an old server.
+    async fn rejected(
+        &self,
+        answer: &mut Answer,
+        method: &str,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> Result<(), ServerFault> {
+        let status = answer.status;
+        if matches!(status, 401 | 403) {
+            let fault = unauthorized(answer);
+            let _ = self.refused.set(fault.clone());
+            return Err(fault);
+        }
+        let text = answer.beginning(ERROR_BYTES_MAX).await;
+        let text = String::from_utf8_lossy(&text);
+        let told = serde_json::from_str::<ServerJsonRpcMessage>(&text).ok();
+        let error = match told {
+            Some(ServerJsonRpcMessage::Error(error)) => Some(error.error),
+            Some(_) | None if method == "server/discover" && status < 500 => {
+                let words = format!("refused with status {status}");
+                Some(ErrorData::new(ErrorCode::INVALID_REQUEST, words, None))
+            }
+            Some(_) | None => None,
+        };
+        let TxJsonRpcMessage::<RoleClient>::Request(request) = item else { return Ok(()) };
+        let Some(error) = error else {
+            let _ = self.refused.set(ServerFault::Status(status));
+            return Err(ServerFault::Status(status));
+        };
+        let message = ServerJsonRpcMessage::error(error, Some(request.id));
+        if let Ok(text) = serde_json::to_string(&message) {
+            self.pass(&text);
+        }
+        Ok(())
+    }
+
+    /// Opens the stream of notifications of a server of an older revision.
+    pub(super) async fn listen(&self) -> Result<Answer, ServerFault> {
+        let mut all = HeaderMap::clone(&self.headers());
+        all.insert("accept", HeaderValue::from_static("text/event-stream"));
+        let patience = self.place.stream_patience();
+        let deadline = after(tokio::time::Instant::now(), patience.request_ms(false));
+        let answer = self.place.send(Verb::Get, &all, Bytes::new(), deadline, &patience).await?;
+        if answer.status != 200 || !answer.is("text/event-stream") {
+            return Err(ServerFault::Status(answer.status));
+        }
+        Ok(answer)
+    }
+}
+
+/// What the protocol library gets from the web.
+pub(super) type Received = RxJsonRpcMessage<RoleClient>;

@@ -1,0 +1,212 @@
+//! Decides how a connection begins: which transport, and which of the two eras.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{ProtocolVersion, ServerPeerInfo, SubscriptionFilter};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService,
+    Subscription,
+};
+use rmcp::transport::Transport;
+use toolgate_http::Transport as Http;
+
+use super::child::Program;
+use super::connection::{Connection, Era, Link, Parts};
+use super::desk::{Desk, Signal};
+use super::events::Events;
+use super::fault::{ServerFault, shown};
+use super::guest::Guest;
+use super::http::Web;
+use super::lines::Lines;
+use super::outbox::Outbox;
+use super::place::Place;
+use super::plan::{HttpKind, Reach, ServerPlan};
+use super::stdio::{self, Pipes};
+use super::stream::Wire;
+
+/// How long the wish to hear of changes may take.
+const LISTEN: Duration = Duration::from_secs(5);
+
+/// Connects to a server and agrees on a revision.
+pub(super) async fn open(
+    plan: &ServerPlan,
+    http: &Http,
+    signal: &Arc<Signal>,
+) -> Result<Connection, ServerFault> {
+    let ms = plan.connect_ms_max;
+    let opening = async {
+        match &plan.reach {
+            Reach::Stdio { .. } => piped(plan, signal).await,
+            Reach::Http { url, headers, bearer, kind } => {
+                let place = Place::new(http, plan, url, headers, bearer.as_ref())?;
+                match kind {
+                    HttpKind::Streamable => web(plan, place, signal).await,
+                    HttpKind::Sse => events(plan, &place, signal).await,
+                    HttpKind::Auto => either(plan, place, signal).await,
+                }
+            }
+        }
+    };
+    let late = |_| ServerFault::TimedOut { what: "connecting", ms, words: String::new() };
+    tokio::time::timeout(Duration::from_millis(ms), opening).await.map_err(late)?
+}
+
+/// Streamable HTTP, and the older transport where the server does not know it.
+async fn either(
+    plan: &ServerPlan,
+    place: Place,
+    signal: &Arc<Signal>,
+) -> Result<Connection, ServerFault> {
+    match web(plan, place.clone(), signal).await {
+        Err(ServerFault::Status(400 | 404 | 405 | 406 | 415 | 501)) => {
+            events(plan, &place, signal).await
+        }
+        other => other,
+    }
+}
+
+async fn piped(plan: &ServerPlan, signal: &Arc<Signal>) -> Result<Connection, ServerFault> {
+    let first = start(plan, signal, auto(), plan.connect_ms_max / 2).await;
+    match first {
+        // An old server may end, or fall silent, at a question it does not know. It is asked once
+        // more in the old way.
+        Err(ServerFault::Ended(_) | ServerFault::TimedOut { .. }) => {
+            let legacy = ClientLifecycleMode::Initialize;
+            start(plan, signal, legacy, plan.connect_ms_max).await
+        }
+        other => other,
+    }
+}
+
+async fn start(
+    plan: &ServerPlan,
+    signal: &Arc<Signal>,
+    mode: ClientLifecycleMode,
+    ms: u64,
+) -> Result<Connection, ServerFault> {
+    let Reach::Stdio { program, args, env, cwd } = &plan.reach else {
+        return Err(ServerFault::Unknown);
+    };
+    let bounds = plan.bounds;
+    let (program, stdin, stdout) =
+        Program::start(program, args, env.clone(), cwd, bounds.stderr_bytes_max)?;
+    let words = program.words.clone();
+    let desk = Arc::new(Desk::new(Arc::clone(signal)));
+    let outbox = stdio::outbox(stdin);
+    let pipes = Pipes {
+        lines: Lines::new(stdout, bounds.message_bytes_max),
+        outbox: outbox.clone(),
+        desk: Arc::clone(&desk),
+        words: words.clone(),
+        bounds,
+        noise: 0,
+    };
+    let late = |_| ServerFault::TimedOut { what: "the handshake", ms, words: words.last() };
+    let greeting = greet(pipes, mode, &desk);
+    let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await.map_err(late)?;
+    let (service, era) = greeted?;
+    let parts = parts(service, Some(program), &era).await;
+    Ok(Connection::new(Link::Pipes(outbox), desk, era, parts, plan))
+}
+
+async fn web(
+    plan: &ServerPlan,
+    place: Place,
+    signal: &Arc<Signal>,
+) -> Result<Connection, ServerFault> {
+    let desk = Arc::new(Desk::new(Arc::clone(signal)));
+    let (web, inbound) = Web::new(place, Arc::clone(&desk), plan.bounds);
+    let wire = Wire::new(Arc::clone(&web), inbound, plan.bounds);
+    let greeted = greet(wire, auto(), &desk).await;
+    let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
+    web.agreed(&era.version, era.modern);
+    let parts = parts(service, None, &era).await;
+    let spoken = Arc::clone(&web);
+    let outbox = Outbox::start(move |message| {
+        let web = Arc::clone(&spoken);
+        async move {
+            web.aside(message).await;
+            true
+        }
+    });
+    Ok(Connection::new(Link::Web(web, outbox), desk, era, parts, plan))
+}
+
+async fn events(
+    plan: &ServerPlan,
+    place: &Place,
+    signal: &Arc<Signal>,
+) -> Result<Connection, ServerFault> {
+    let desk = Arc::new(Desk::new(Arc::clone(signal)));
+    let events = Events::open(place, Arc::clone(&desk), plan.bounds).await?;
+    let mailbox = events.mailbox();
+    let (service, era) = greet(events, ClientLifecycleMode::Initialize, &desk).await?;
+    let parts = parts(service, None, &era).await;
+    let spoken = Arc::clone(&mailbox);
+    let outbox = Outbox::start(move |message| {
+        let mailbox = Arc::clone(&spoken);
+        async move {
+            let deadline = toolgate_http::after(tokio::time::Instant::now(), 10_000);
+            let _ = mailbox.put(toolgate_http::Verb::Post, message, deadline).await;
+            true
+        }
+    });
+    Ok(Connection::new(Link::Events(mailbox, outbox), desk, era, parts, plan))
+}
+
+/// The new revision first; an old one where the server says, in the words of the protocol, that it
+/// does not know the new.
+fn auto() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+async fn greet<T: Transport<RoleClient> + 'static>(
+    transport: T,
+    mode: ClientLifecycleMode,
+    desk: &Desk,
+) -> Result<(RunningService<RoleClient, Guest>, Era), ServerFault> {
+    let served = Guest.serve_with_lifecycle(transport, mode).await;
+    let service = served.map_err(|error| match desk.gone() {
+        Some(fault) => fault.clone(),
+        None => refused(&error),
+    })?;
+    let info = service.peer().peer_info();
+    let silent = || ServerFault::Protocol("it does not say who it is".to_owned());
+    let info = info.ok_or_else(silent)?;
+    Ok((service, era(&info)))
+}
+
+fn era(info: &ServerPeerInfo) -> Era {
+    let tools = info.capabilities.tools.as_ref();
+    Era {
+        version: info.protocol_version.as_str().to_owned(),
+        modern: !info.protocol_version.has_initialize(),
+        has_tools: tools.is_some(),
+        tells_changes: tools.is_some_and(|tools| tools.list_changed == Some(true)),
+        instructions: info.instructions.clone(),
+    }
+}
+
+/// What a connection consists of; a server of the new revision is asked to tell when its list
+/// changes, one of an old revision does so by itself.
+async fn parts(
+    service: RunningService<RoleClient, Guest>,
+    program: Option<Program>,
+    era: &Era,
+) -> Parts {
+    let mut subscription: Option<Subscription> = None;
+    if era.modern && era.tells_changes {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let listening = tokio::time::timeout(LISTEN, service.peer().listen(filter)).await;
+        subscription = listening.ok().and_then(Result::ok);
+    }
+    Parts { service, subscription, program }
+}
+
+fn refused(error: &ClientInitializeError) -> ServerFault {
+    ServerFault::Protocol(shown(&error.to_string(), 300))
+}

@@ -1,0 +1,157 @@
+//! Decides what must be known of a server before it is reached: where it is, and how much of it is
+//! borne.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use toolgate_kernel::names::ServerName;
+
+/// A server as it is configured. Secrets are looked up already.
+#[derive(Debug, Clone)]
+pub struct ServerPlan {
+    /// Its name.
+    pub name: ServerName,
+    /// How it is reached.
+    pub reach: Reach,
+    /// Milliseconds until it is connected and has told what it can.
+    pub connect_ms_max: u64,
+    /// Milliseconds of one call; nothing the server says makes it longer.
+    pub call_ms_max: u64,
+    /// How much of it is borne.
+    pub bounds: Bounds,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum Reach {
+    /// A program of ours, spoken to over its input and output.
+    Stdio {
+        /// The program; no shell reads it.
+        program: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its whole environment: [`inherited`] and what is configured.
+        env: BTreeMap<String, Secret>,
+        /// Where it runs.
+        cwd: PathBuf,
+    },
+    /// A server somewhere else.
+    Http {
+        /// Its address.
+        url: String,
+        /// Headers that every request has.
+        headers: Vec<(String, Secret)>,
+        /// The token that every request has.
+        bearer: Option<Secret>,
+        /// Which of the two transports it speaks.
+        kind: HttpKind,
+    },
+}
+
+/// Which transport a server speaks over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpKind {
+    /// The newer one, and the older where the server does not know it.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP with server-sent events, as of 2024-11-05.
+    Sse,
+}
+
+/// A text that nobody sees: it is not shown in messages, logs or traces.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// A secret.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+/// How much of a server is borne.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of one message.
+    pub message_bytes_max: usize,
+    /// Lines that are no message, before the server counts as broken.
+    pub noise_max: u64,
+    /// Bytes of its error output that are kept: the last ones.
+    pub stderr_bytes_max: usize,
+    /// Tools that it may have.
+    pub tools_max: usize,
+    /// Pages its list may have.
+    pub pages_max: usize,
+    /// Milliseconds between two readings of its list.
+    pub refresh_ms_min: u64,
+    /// Failures in a row, after which it is left alone.
+    pub failures_max: u32,
+    /// Milliseconds before it is tried again after the first failure; each further failure doubles it.
+    pub backoff_ms: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: 4 << 20,
+            noise_max: 100,
+            stderr_bytes_max: 64 << 10,
+            tools_max: 512,
+            pages_max: 100,
+            refresh_ms_min: 5_000,
+            failures_max: 5,
+            backoff_ms: 100,
+        }
+    }
+}
+
+/// What of our own environment a program may know: where programs and files are, and how people
+/// here write. Keys and tokens are not among it; a server that needs one is given it by its
+/// configuration.
+pub fn inherited<'a>(
+    ours: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> BTreeMap<String, Secret> {
+    const NAMES: &[&str] = &["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "LOGNAME", "TZ"];
+    let allowed = |name: &str| NAMES.contains(&name) || name.starts_with("LC_");
+    let named = ours.into_iter().filter(|(name, _)| allowed(name));
+    named.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_inherits_what_is_on_the_list_and_nothing_else() {
+        let ours = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("OPENAI_API_KEY", "canary"),
+            ("LD_PRELOAD", "x.so"),
+            ("SHELL", "/bin/sh"),
+            ("path", "no"),
+        ];
+        let names: Vec<String> = inherited(ours).into_keys().collect();
+        assert_eq!(names, ["LC_ALL", "PATH"]);
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let secret = Secret::new("canary");
+        assert!(!format!("{secret:?} {:?}", (&secret, 1)).contains("canary"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Decides what of the configured servers is shared by all sessions: one connection each, one list
+//! each, and one word about what is new.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::time::Instant;
+use toolgate_http::Transport;
+use toolgate_kernel::names::ServerName;
+
+use super::call::{self, Answered, Asked};
+use super::desk::Signal;
+use super::fault::{CallFault, ServerFault};
+use super::listing::Listed;
+use super::plan::ServerPlan;
+use super::seat::{Seat, Standing};
+
+/// All configured servers. Dropping it ends their programs at once; [`Registry::close`] lets them
+/// leave first.
+pub struct Registry {
+    seats: BTreeMap<ServerName, Seat>,
+    http: Arc<Transport>,
+    version: Arc<AtomicU64>,
+}
+
+impl Registry {
+    /// The servers of these plans. None is connected to before it is needed.
+    pub fn new(plans: Vec<ServerPlan>, http: Arc<Transport>) -> Self {
+        let version = Arc::new(AtomicU64::new(0));
+        let seat = |plan: ServerPlan| {
+            let signal = Signal { version: Arc::clone(&version), ..Signal::default() };
+            (plan.name.clone(), Seat::new(plan, Arc::new(signal)))
+        };
+        Self { seats: plans.into_iter().map(seat).collect(), http, version }
+    }
+
+    /// The names of all servers, in order.
+    pub fn servers(&self) -> impl Iterator<Item = &ServerName> {
+        self.seats.keys()
+    }
+
+    /// A number that is another one when a list changed, or a server went or came back. Whoever
+    /// keeps tools compares it with the number from before they were asked for.
+    pub fn version(&self) -> u64 {
+        for seat in self.seats.values() {
+            if seat.is_due() {
+                self.version.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What a server says it has. It is connected to if it is not; its list is read again only when
+    /// the server says that it changed, and then at most once in five seconds.
+    pub async fn tools(&self, server: &ServerName) -> Result<Arc<Listed>, ServerFault> {
+        self.seat(server)?.tools(&self.http).await
+    }
+
+    /// Calls a tool of a server. Nothing the server says extends the deadline, and a call is sent
+    /// at most once: one that certainly did not arrive is sent anew, once.
+    pub async fn call(
+        &self,
+        server: &ServerName,
+        asked: Asked<'_>,
+        deadline: Instant,
+    ) -> Result<Answered, CallFault> {
+        let seat = self.seat(server).map_err(CallFault::NotSent)?;
+        let ms = seat.plan.call_ms_max;
+        let deadline = deadline.min(toolgate_http::after(tokio::time::Instant::now(), ms));
+        match self.attempt(seat, asked, deadline).await {
+            Err(CallFault::NotSent(ServerFault::Failed { failures, last })) => {
+                Err(CallFault::NotSent(ServerFault::Failed { failures, last }))
+            }
+            Err(CallFault::NotSent(_)) => self.attempt(seat, asked, deadline).await,
+            other => other,
+        }
+    }
+
+    async fn attempt(
+        &self,
+        seat: &Seat,
+        asked: Asked<'_>,
+        deadline: Instant,
+    ) -> Result<Answered, CallFault> {
+        let connecting = seat.connection(&self.http, deadline);
+        let connection = connecting.await.map_err(CallFault::NotSent)?;
+        let answered = call::call(&connection, asked, deadline).await;
+        match &answered {
+            Ok(_) => seat.served(),
+            Err(_) if connection.desk.gone().is_some() => seat.tidy().await,
+            Err(_) => {}
+        }
+        answered
+    }
+
+    /// How a server stands.
+    pub fn standing(&self, server: &ServerName) -> Result<Standing, ServerFault> {
+        Ok(self.seat(server)?.standing())
+    }
+
+    /// What the program of a server wrote to its error output: the last of it.
+    pub async fn words(&self, server: &ServerName) -> Option<String> {
+        self.seat(server).ok()?.words().await
+    }
+
+    /// How much a server said that nobody wanted: lines that are no messages, answers to nothing,
+    /// and notifications or requests that were not heard.
+    pub async fn counts(&self, server: &ServerName) -> Option<[u64; 3]> {
+        self.seat(server).ok()?.counts().await
+    }
+
+    /// Lets a server that failed too often be tried again, because a person says so.
+    pub async fn revive(&self, server: &ServerName) -> Result<(), ServerFault> {
+        self.seat(server)?.revive().await;
+        Ok(())
+    }
+
+    /// Ends all connections; the programs and all that they started are gone within five seconds.
+    pub async fn close(&self) {
+        futures_util::future::join_all(self.seats.values().map(Seat::close)).await;
+    }
+
+    fn seat(&self, server: &ServerName) -> Result<&Seat, ServerFault> {
+        self.seats.get(server).ok_or(ServerFault::Unknown)
+    }
+}

@@ -1,0 +1,258 @@
+//! Decides when a server is connected to, tried again, or left alone, and when its list is read
+//! again.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use toolgate_http::{Transport, after};
+
+use super::connection::Connection;
+use super::desk::Signal;
+use super::fault::ServerFault;
+use super::listing::{self, Listed};
+use super::open::open;
+use super::plan::ServerPlan;
+
+/// A connection that lasted so long was no failure, however it ended.
+const LASTING: Duration = Duration::from_secs(30);
+
+/// One server, as all sessions share it.
+pub(super) struct Seat {
+    pub(super) plan: ServerPlan,
+    signal: Arc<Signal>,
+    state: tokio::sync::Mutex<State>,
+    /// Failures in a row.
+    failures: AtomicU32,
+    /// Whether the list must be read again before it is given out.
+    stale: AtomicBool,
+    list: Mutex<Option<(Arc<Listed>, Instant)>>,
+    /// Only one reads the list at a time.
+    reading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<(Arc<Connection>, Instant)>,
+    again: Option<Instant>,
+    last: Option<ServerFault>,
+    closed: bool,
+}
+
+/// How a server stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody needed it yet.
+    Idle,
+    /// It is connected.
+    Connected,
+    /// It failed, and will be tried again.
+    Resting(ServerFault),
+    /// It failed too often.
+    Failed(ServerFault),
+    /// It is being connected to, or let go.
+    Busy,
+}
+
+impl Seat {
+    pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>) -> Self {
+        Self {
+            plan,
+            signal,
+            state: tokio::sync::Mutex::default(),
+            failures: AtomicU32::new(0),
+            stale: AtomicBool::new(true),
+            list: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The connection, made now if there is none.
+    pub(super) async fn connection(
+        &self,
+        http: &Transport,
+        deadline: Instant,
+    ) -> Result<Arc<Connection>, ServerFault> {
+        let late = |_| self.late();
+        let mut state = tokio::time::timeout_at(deadline, self.state.lock()).await.map_err(late)?;
+        if state.closed {
+            return Err(ServerFault::Closed);
+        }
+        if let Some((connection, _)) = &state.connection {
+            match connection.desk.gone() {
+                None => return Ok(Arc::clone(connection)),
+                Some(fault) => {
+                    let fault = fault.clone();
+                    self.vanished(&mut state, fault);
+                }
+            }
+        }
+        self.rest(&mut state, deadline).await?;
+        let opening = open(&self.plan, http, &self.signal);
+        let opened = tokio::time::timeout_at(deadline, opening).await;
+        match opened.unwrap_or_else(|_| Err(self.late())) {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                state.connection = Some((Arc::clone(&connection), tokio::time::Instant::now()));
+                self.stale.store(true, Ordering::Release);
+                self.signal.version.fetch_add(1, Ordering::AcqRel);
+                Ok(connection)
+            }
+            Err(fault) => {
+                self.failed(&mut state, fault.clone());
+                Err(fault)
+            }
+        }
+    }
+
+    fn late(&self) -> ServerFault {
+        let ms = self.plan.connect_ms_max;
+        ServerFault::TimedOut { what: "connecting", ms, words: String::new() }
+    }
+
+    /// Waits until the server may be tried again, if that is soon enough.
+    async fn rest(&self, state: &mut State, deadline: Instant) -> Result<(), ServerFault> {
+        let failures = self.failures.load(Ordering::Acquire);
+        let last = || state.last.clone().unwrap_or(ServerFault::Closed);
+        if failures >= self.plan.bounds.failures_max {
+            return Err(ServerFault::Failed { failures, last: Box::new(last()) });
+        }
+        match state.again {
+            Some(again) if again > deadline => Err(last()),
+            Some(again) => {
+                tokio::time::sleep_until(again).await;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The connection is gone: what is left of it is cleared away, and it counts as a failure
+    /// unless it lasted.
+    fn vanished(&self, state: &mut State, fault: ServerFault) {
+        let Some((old, since)) = state.connection.take() else { return };
+        if since.elapsed() >= LASTING {
+            self.failures.store(0, Ordering::Release);
+        }
+        self.failed(state, fault);
+        // Ending a program takes seconds, and whoever asks next does not wait for it.
+        tokio::spawn(async move { old.close().await });
+    }
+
+    fn failed(&self, state: &mut State, fault: ServerFault) {
+        let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
+        let factor = 1_u64 << failures.saturating_sub(1).min(16);
+        let ms = self.plan.bounds.backoff_ms.saturating_mul(factor);
+        state.again = Some(after(tokio::time::Instant::now(), ms));
+        state.last = Some(fault);
+    }
+
+    /// A tool of the server answered: whatever failed before is forgotten.
+    pub(super) fn served(&self) {
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Release);
+        }
+    }
+
+    /// Clears a connection away that is gone.
+    pub(super) async fn tidy(&self) {
+        let mut state = self.state.lock().await;
+        let gone = state.connection.as_ref().and_then(|(old, _)| old.desk.gone().cloned());
+        if let Some(fault) = gone {
+            self.vanished(&mut state, fault);
+        }
+    }
+
+    /// Whether the server's word that its list changed is due; at most once in a while.
+    pub(super) fn is_due(&self) -> bool {
+        if !self.signal.changed.load(Ordering::Acquire) {
+            return false;
+        }
+        let read = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = tokio::time::Instant::now();
+        let ms = self.plan.bounds.refresh_ms_min;
+        let due = read.as_ref().is_none_or(|(_, at)| now >= after(*at, ms));
+        if due {
+            self.signal.changed.store(false, Ordering::Release);
+            self.stale.store(true, Ordering::Release);
+        }
+        due
+    }
+
+    /// What the server says it has: what is known, unless something is new.
+    pub(super) async fn tools(&self, http: &Transport) -> Result<Arc<Listed>, ServerFault> {
+        let ms = self.plan.connect_ms_max.saturating_add(self.plan.call_ms_max);
+        let deadline = after(tokio::time::Instant::now(), ms);
+        let connection = self.connection(http, deadline).await?;
+        let late = |_| self.late();
+        let one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
+        self.is_due();
+        let known = || self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !self.stale.load(Ordering::Acquire)
+            && let Some((listed, _)) = known()
+        {
+            return Ok(listed);
+        }
+        let deadline = after(tokio::time::Instant::now(), self.plan.call_ms_max);
+        let listed = match listing::list(&connection, deadline).await {
+            Ok(listed) => Arc::new(listed),
+            Err(fault) => {
+                self.tidy().await;
+                return Err(fault);
+            }
+        };
+        let read = (Arc::clone(&listed), tokio::time::Instant::now());
+        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        self.stale.store(false, Ordering::Release);
+        drop(one);
+        Ok(listed)
+    }
+
+    /// How the server stands.
+    pub(super) fn standing(&self) -> Standing {
+        let Ok(state) = self.state.try_lock() else { return Standing::Busy };
+        let failures = self.failures.load(Ordering::Acquire);
+        let gone = state.connection.as_ref().map(|(connection, _)| connection.desk.gone().cloned());
+        match (gone, &state.last) {
+            (Some(None), _) => Standing::Connected,
+            (Some(Some(fault)), _) => Standing::Resting(fault),
+            (None, Some(fault)) if failures >= self.plan.bounds.failures_max => {
+                Standing::Failed(fault.clone())
+            }
+            (None, Some(fault)) if failures > 0 => Standing::Resting(fault.clone()),
+            (None, Some(_) | None) => Standing::Idle,
+        }
+    }
+
+    /// What a program wrote to its error output last.
+    pub(super) async fn words(&self) -> Option<String> {
+        let state = self.state.lock().await;
+        state.connection.as_ref().and_then(|(connection, _)| connection.words())
+    }
+
+    /// What was said that nobody wanted: noise, answers to nothing, and what was not heard.
+    pub(super) async fn counts(&self) -> Option<[u64; 3]> {
+        let state = self.state.lock().await;
+        let counts = &state.connection.as_ref()?.0.desk.counts;
+        let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        Some([read(&counts.noise), read(&counts.unasked), read(&counts.unheard)])
+    }
+
+    /// Forgets all failures, because a person says so.
+    pub(super) async fn revive(&self) {
+        let mut state = self.state.lock().await;
+        self.failures.store(0, Ordering::Release);
+        state.again = None;
+        state.last = None;
+    }
+
+    /// Ends the connection, for good.
+    pub(super) async fn close(&self) {
+        let mut state = self.state.lock().await;
+        state.closed = true;
+        if let Some((connection, _)) = state.connection.take() {
+            connection.close().await;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Decides how a server is spoken to over the pipes of its program: a line is a message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStdin, ChildStdout};
+use toolgate_http::after;
+
+use super::child::Words;
+use super::desk::{Desk, Heard};
+use super::fault::ServerFault;
+use super::lines::{Line, Lines};
+use super::outbox::Outbox;
+use super::plan::Bounds;
+
+/// Milliseconds for which the protocol library's own messages wait for room.
+const ROOM_MS_MAX: u64 = 10_000;
+
+/// An outbox that writes lines to a program.
+pub(super) fn outbox(stdin: ChildStdin) -> Outbox {
+    let stdin = Arc::new(tokio::sync::Mutex::new(stdin));
+    Outbox::start(move |message: Bytes| {
+        let stdin = Arc::clone(&stdin);
+        async move {
+            let line = [&message[..], b"\n"].concat();
+            let mut stdin = stdin.lock().await;
+            stdin.write_all(&line).await.is_ok() && stdin.flush().await.is_ok()
+        }
+    })
+}
+
+/// The pipes, as the protocol library wants them. Answers to our own requests are given out on the
+/// way.
+pub(super) struct Pipes {
+    pub(super) lines: Lines<ChildStdout>,
+    pub(super) outbox: Outbox,
+    pub(super) desk: Arc<Desk>,
+    pub(super) words: Words,
+    pub(super) bounds: Bounds,
+    pub(super) noise: u64,
+}
+
+/// The message was not written.
+#[derive(Debug, thiserror::Error)]
+#[error("the message was not written")]
+pub(super) struct NotWritten;
+
+impl Transport<RoleClient> for Pipes {
+    type Error = NotWritten;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), NotWritten>> + Send + 'static {
+        self.desk.said(&item);
+        let outbox = self.outbox.clone();
+        async move {
+            let line = serde_json::to_vec(&item).map_err(|_| NotWritten)?;
+            let deadline = after(tokio::time::Instant::now(), ROOM_MS_MAX);
+            if outbox.put(line.into(), deadline).await { Ok(()) } else { Err(NotWritten) }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let heard = match self.lines.next().await {
+                Ok(Some(Line::Text(text))) => self.desk.hear(text),
+                Ok(Some(Line::NotText)) => self.desk.noise(),
+                Ok(Some(Line::TooLong { begin, end })) => self.desk.too_long(&begin, &end),
+                Ok(None) | Err(_) => {
+                    self.desk.end(ServerFault::Ended(self.words.last()));
+                    return None;
+                }
+            };
+            match heard {
+                Heard::Theirs(message) => return Some(*message),
+                Heard::Done => {}
+                Heard::Noise => {
+                    self.noise += 1;
+                    if self.noise > self.bounds.noise_max {
+                        let (max, words) = (self.bounds.noise_max, self.words.last());
+                        self.desk.end(ServerFault::Noisy { max, words });
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), NotWritten> {
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Decides what a supplier must do: bring the tools from outside that a phase asks for.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::names::{PhaseName, ToolName};
+
+use crate::toolbox::Toolbox;
+
+/// Brings tools from outside, such as those of MCP servers.
+pub trait Supplier: Send + Sync {
+    /// Makes ready what a phase asks for. It is asked before each step, so it answers at once, and
+    /// with nothing, as long as there is no news.
+    fn supply<'a>(
+        &'a self,
+        agent: &'a Agent,
+        phase: &'a PhaseName,
+    ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>>;
+}
+
+/// What there is from now on.
+#[derive(Clone)]
+pub struct Supply {
+    /// The agent with the tools from outside.
+    pub agent: Arc<Agent>,
+    /// The handlers of all its tools.
+    pub tools: Toolbox,
+    /// What is not as it should be, in sentences for people.
+    pub notes: Vec<String>,
+}
+
+impl Supply {
+    /// The tools from outside, by name.
+    pub(crate) fn outside(&self) -> Vec<ToolName> {
+        let entries = self.agent.toolset.entries().iter();
+        let outside = entries.filter(|entry| entry.spec.name.of_server().is_some());
+        outside.map(|entry| entry.spec.name.clone()).collect()
+    }
+}
+
+/// Something is missing without which the phase must not begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("phase {phase} cannot begin: {reason}")]
+pub struct SupplyFault {
+    /// The phase.
+    pub phase: PhaseName,
+    /// What is missing, and what to do.
+    pub reason: String,
+}
