@@ -15,6 +15,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "SQLite blocks; its queue is bounded, and dropping the store waits for the thread",
     ),
     (
+        "crates/mcp/src/server/http/mod.rs",
+        "connections are served side by side; they are counted, every wait in them has a deadline, \
+         and stopping waits for them",
+    ),
+    (
         "crates/cli/src/typing.rs",
         "a person types as long as they like; one line at a time is waited for, and Ctrl-D ends it",
     ),
