@@ -355,7 +355,12 @@ impl State {
     fn closed(&mut self, closed: &IterationClosed) {
         match closed.closing {
             Closing::Done | Closing::PhaseChanged | Closing::Stopped => {}
-            Closing::CallLimit | Closing::ContextLimit | Closing::TurnLimit | Closing::Failed => {
+            Closing::CallLimit
+            | Closing::ContextLimit
+            | Closing::TurnLimit
+            | Closing::Refused
+            | Closing::Truncated
+            | Closing::Failed => {
                 let note = visible(&closed.note);
                 self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));
             }

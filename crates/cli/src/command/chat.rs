@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{CallRefused, Event, Stage};
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 
@@ -70,12 +71,13 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     block_on(async {
         let typing = Typing::begin(Some(history))?;
         let session = session(&opened, options).await?;
+        let pictures = pictures(&options.image, &crew.agent.limits)?;
         let mut talk = Talk {
             opened: &opened,
             crew,
             session,
             driver: None,
-            pictures: pictures(&options.image)?,
+            pictures,
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
             ready,
@@ -105,14 +107,14 @@ async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>
     Ok(Some(id))
 }
 
-fn pictures(files: &[PathBuf]) -> Result<Vec<Picture>> {
-    files.iter().map(|file| picture(file)).collect()
+fn pictures(files: &[PathBuf], limits: &Limits) -> Result<Vec<Picture>> {
+    files.iter().map(|file| picture(file, limits)).collect()
 }
 
 /// A picture from a file.
-pub(crate) fn picture(file: &std::path::Path) -> Result<Picture> {
+pub(crate) fn picture(file: &std::path::Path, limits: &Limits) -> Result<Picture> {
     let bytes = bounded(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    Picture::read(bytes).with_context(|| format!("{} cannot be shown", file.display()))
+    Picture::read(bytes, limits).with_context(|| format!("{} cannot be shown", file.display()))
 }
 
 /// A conversation that goes on.
@@ -213,10 +215,12 @@ impl Talk<'_> {
             "/tools" => self.tools().await,
             "/why" => self.why().await,
             "/history" => self.history().await,
-            "/image" => picture(std::path::Path::new(rest.trim())).map(|picture| {
-                self.pictures.push(picture);
-                say("  It goes with your next words.");
-            }),
+            "/image" => {
+                picture(std::path::Path::new(rest.trim()), &self.crew.agent.limits).map(|picture| {
+                    self.pictures.push(picture);
+                    say("  It goes with your next words.");
+                })
+            }
             "/new" => {
                 (self.session, self.driver) = (None, None);
                 say("  The next words begin another conversation.");
@@ -268,7 +272,8 @@ impl Talk<'_> {
             (Some(text), true) => {
                 let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let actor = Actor::Client("cli".into());
-                self.opened.runtime.show(id, &actor, text, pictures).await?;
+                let limits = &self.crew.agent.limits;
+                self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
             (None, true) => {}
             (None, false) => {

@@ -178,7 +178,9 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
-            let pictures = options.image.iter().map(|file| picture(file)).collect::<Result<_>>()?;
+            let limits = &crew.agent.limits;
+            let pictures = options.image.iter().map(|file| picture(file, limits));
+            let pictures = pictures.collect::<Result<_>>()?;
             let start = Start { title: premise.to_owned(), pictures, chat: false };
             let driver = Driver::open_with(runtime, crew, new_id("run")?, &actor, start).await?;
             Ok(Begun::Driver(Box::new(driver)))
