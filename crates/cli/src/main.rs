@@ -12,6 +12,7 @@ mod person;
 mod project;
 mod reading;
 mod screen;
+mod servers;
 mod stop;
 mod summary;
 mod typing;
