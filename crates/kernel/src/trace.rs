@@ -195,9 +195,9 @@ impl Tracing {
         let asked = self.asked.as_deref();
         let again = self.entries.last().is_some_and(|entry| entry.error.is_some());
         self.toolless = if again && tools_count == 0 { self.toolless + 1 } else { 0 };
-        let choice = asked.filter(|_| tools_count > 0).map(|asked| match &asked.tool_choice {
-            Value::Null => json!("auto"),
-            choice => choice.clone(),
+        let choice = asked.filter(|_| tools_count > 0).map(|asked| {
+            let choice = &asked.tool_choice;
+            if choice.is_null() { json!("auto") } else { choice.clone() }
         });
         let left = asked.map_or(0, |asked| asked.toolless_retries);
         Request {

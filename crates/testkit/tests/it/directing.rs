@@ -141,6 +141,7 @@ async fn no_form_is_asked_for_where_none_can_help() {
 
 #[tokio::test]
 async fn every_step_is_in_the_reply_with_what_it_cost() {
+    use FaultKind::{BadRequest, Overloaded};
     let mended = |text: &str| {
         let reply = said(text).unwrap();
         let attempts = vec![ProviderFault::new(FaultKind::Overloaded, "busy").attempt()];
@@ -149,7 +150,6 @@ async fn every_step_is_in_the_reply_with_what_it_cost() {
     let replies = vec![mended("plain words"), fault(FaultKind::BadRequest), mended(GOOD)];
     let reply = ask(true, replies).await.0.unwrap();
     let faults: Vec<FaultKind> = reply.attempts.iter().map(|attempt| attempt.fault).collect();
-    use FaultKind::{BadRequest, Overloaded};
     assert_eq!(faults, [Overloaded, BadRequest, BadRequest, Overloaded]);
     assert_eq!(reply.repairs.len(), 2);
     let discarded = Usage::discarded(&reply.attempts, None);

@@ -221,7 +221,7 @@ fn a_model_and_a_person_who_say_nothing_are_not_waited_for_without_end() {
 }
 
 /// A clock that goes on by itself.
-struct Running(std::time::Instant);
+struct Running(tokio::time::Instant);
 
 impl Clock for Running {
     fn now(&self) -> Timestamp {
@@ -253,7 +253,7 @@ impl Provider for Slow {
 
 #[test]
 fn a_model_is_not_waited_for_beyond_the_end_of_the_run() {
-    let clock = Arc::new(Running(std::time::Instant::now()));
+    let clock = Arc::new(Running(tokio::time::Instant::now()));
     let key = SigningKey::from_bytes(&SCENARIO_KEY);
     let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), clock, key));
     block_on(async {
