@@ -130,6 +130,8 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::Stalled => "The model did nothing",
         Ending::NoToolCalls => "No tool was called (NO_TOOL_CALLS)",
         Ending::ToolError => "A tool failed (TOOL_ERROR)",
+        Ending::Refused => "The model declined",
+        Ending::Truncated => "The last reply ran out of room",
     }
 }
 

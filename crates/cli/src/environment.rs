@@ -112,6 +112,12 @@ pub(crate) fn random_seed() -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// Every variable that is a text.
+pub(crate) fn all() -> Vec<(String, String)> {
+    let text = |text: std::ffi::OsString| text.into_string().ok();
+    std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
+}
+
 /// A variable; an empty one says nothing.
 pub(crate) fn text(name: &str) -> Result<Option<String>> {
     match std::env::var(name) {

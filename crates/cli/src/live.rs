@@ -201,6 +201,11 @@ impl Live {
                 state.phase = phase.to_string();
                 state.line(&fit(&dim(&format!("  → {from} to {phase}: {}", visible(reason)))));
             }
+            Event::ToolsSupplied { notes, .. } => {
+                for note in notes {
+                    state.line(&fit(&dim(&format!("  ! {}", visible(note)))));
+                }
+            }
             Event::IterationOpened { iteration, .. } => {
                 state.iteration = *iteration;
                 if !self.talk {
@@ -424,7 +429,12 @@ impl State {
     fn closed(&mut self, closed: &IterationClosed) {
         match closed.closing {
             Closing::Done | Closing::PhaseChanged | Closing::Stopped => {}
-            Closing::CallLimit | Closing::ContextLimit | Closing::TurnLimit | Closing::Failed => {
+            Closing::CallLimit
+            | Closing::ContextLimit
+            | Closing::TurnLimit
+            | Closing::Refused
+            | Closing::Truncated
+            | Closing::Failed => {
                 let note = visible(&closed.note);
                 self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));
             }

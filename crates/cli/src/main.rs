@@ -13,6 +13,7 @@ mod project;
 mod reading;
 mod roster;
 mod screen;
+mod servers;
 mod stop;
 mod summary;
 mod typing;

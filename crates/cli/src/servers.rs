@@ -50,22 +50,20 @@ impl Servers {
             written.clone().build(sections).map_err(|refusal| refusal.to_string())
         };
         let (runtime, own) = (Arc::clone(&opened.runtime), crew.tools.clone());
-        let supplies = Supplies::new(
-            Arc::clone(&registry),
-            runtime,
-            terms.collect(),
-            own,
-            Box::new(build),
-        );
+        let supplies =
+            Supplies::new(Arc::clone(&registry), runtime, terms.collect(), own, Box::new(build));
         crew.supplier = Some(Arc::new(supplies));
         Ok(Self(Some(registry)))
     }
 
-    /// Lets them go: connections are ended, and programs are gone within five seconds.
-    pub(crate) async fn close(&self) {
+    /// Does some work, then lets the servers go: connections are ended, and programs are gone within
+    /// five seconds.
+    pub(crate) async fn around<T>(&self, work: impl Future<Output = T>) -> T {
+        let done = work.await;
         if let Some(registry) = &self.0 {
             registry.close().await;
         }
+        done
     }
 }
 

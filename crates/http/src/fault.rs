@@ -99,6 +99,8 @@ impl HttpFault {
             | Self::Unreachable { .. }
             | Self::Tls { .. }
             | Self::NoRoots { .. }
+            | Self::NoTls { .. }
+            | Self::OnlyTls { .. }
             | Self::ClearText { .. } => false,
             Self::TimedOut { what, .. } => ![FINDING, CONNECTING].contains(what),
             Self::CutOff

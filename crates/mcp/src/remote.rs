@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn data_goes_before_words_and_nothing_is_followed() {
         for (text, data) in [
-            (r#"{"content":[{"type":"text","text":"a"}],"structuredContent":{"n":1}}"#, json!({"n":1})),
+            (
+                r#"{"content":[{"type":"text","text":"a"}],"structuredContent":{"n":1}}"#,
+                json!({"n":1}),
+            ),
             (
                 r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
                 json!({ "result": "a\nb" }),

@@ -17,6 +17,7 @@ use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
+use crate::servers::Servers;
 
 /// How long a call waits for another one in its session.
 const HELD_WAIT: Duration = Duration::from_secs(2);
@@ -48,12 +49,13 @@ pub(crate) struct Options {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
-    let (mut crew, _) = place.crew_with(&Flags::default())?;
+    let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     crew.person = AtTerminal::here(Ready::default());
     let opened = place.open()?;
     let actor = Actor::Client("cli".into());
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let _hold = hold(&opened, &session, options.have.rival()).await?;
         let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());
         let mut driver = match resume().await {
@@ -73,6 +75,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             driver.move_to(&actor, phase, "asked for on the command line").await?;
         }
         let envelope = driver.call(&actor, &options.tool, &options.args, None).await?;
+        for note in &driver.session().supplied.notes {
+            console::hint(&console::visible(note));
+        }
         if options.json {
             console::json(&envelope);
         } else {
@@ -91,7 +96,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             }
         }
         Ok(if envelope.ok { Exit::Done } else { Exit::Failed })
-    })
+    }))
 }
 
 /// Has the session for one call. Others that make one are soon through.

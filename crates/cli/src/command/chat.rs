@@ -8,6 +8,7 @@ use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{CallRefused, Event, Stage};
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
@@ -21,6 +22,7 @@ use crate::model;
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
 use crate::screen::{Screen, Shows};
+use crate::servers::Servers;
 use crate::stop::Stop;
 use crate::typing::{Typed, Typing};
 
@@ -68,16 +70,18 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let Cast { crew, ready, text, .. } = run::cast(place, &options.settings)?;
+    let Cast { mut crew, ready, text, .. } = run::cast(place, &options.settings)?;
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
     let opened = place.open()?;
     // A reserved folder, which no tool reaches.
     let history = place.folder.join(".toolgate").join("chat.history");
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
         let session = session(&opened, options).await?;
+        let pictures = pictures(&options.image, &crew.agent.limits)?;
         let mut talk = Talk {
             opened: &opened,
             crew,
@@ -85,13 +89,13 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             hold: session.as_ref().map(|id| opened.hold(id, options.have.rival())).transpose()?,
             session,
             driver: None,
-            pictures: pictures(&options.image)?,
+            pictures,
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
             ready,
         };
         talk.on(&typing, options.message.as_deref()).await
-    })
+    }))
 }
 
 /// The conversation to go on with.
@@ -113,14 +117,14 @@ async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>
     Ok(Some(id))
 }
 
-fn pictures(files: &[PathBuf]) -> Result<Vec<Picture>> {
-    files.iter().map(|file| picture(file)).collect()
+fn pictures(files: &[PathBuf], limits: &Limits) -> Result<Vec<Picture>> {
+    files.iter().map(|file| picture(file, limits)).collect()
 }
 
 /// A picture from a file.
-pub(crate) fn picture(file: &std::path::Path) -> Result<Picture> {
+pub(crate) fn picture(file: &std::path::Path, limits: &Limits) -> Result<Picture> {
     let bytes = bounded(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    Picture::read(bytes).with_context(|| format!("{} cannot be shown", file.display()))
+    Picture::read(bytes, limits).with_context(|| format!("{} cannot be shown", file.display()))
 }
 
 /// A conversation that goes on.
@@ -250,7 +254,7 @@ impl Talk<'_> {
 
     fn image(&mut self, file: &std::path::Path) -> Result<()> {
         model::shows_pictures(&self.text)?;
-        self.pictures.push(picture(file)?);
+        self.pictures.push(picture(file, &self.crew.agent.limits)?);
         say("  It goes with your next words.");
         Ok(())
     }
@@ -285,7 +289,8 @@ impl Talk<'_> {
             (Some(text), true) => {
                 let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let actor = Actor::Client("cli".into());
-                self.opened.runtime.show(id, &actor, text, pictures).await?;
+                let limits = &self.crew.agent.limits;
+                self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
             (None, true) => {}
             (None, false) => {

@@ -119,7 +119,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
     let (_, text) = place.crew_with(&options.settings)?;
-    let exchange = model::exchange()?;
+    let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
         let mut models = Vec::new();
         for name in names(&text) {

@@ -25,6 +25,7 @@ use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::reading;
 use crate::screen::{Screen, Shows};
+use crate::servers::Servers;
 use crate::stop::Stop;
 use crate::summary::Summary;
 
@@ -108,12 +109,13 @@ impl How {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
-    let Cast { crew, played, ready, text } = cast(place, &options.how.settings)?;
+    let Cast { mut crew, played, ready, text } = cast(place, &options.how.settings)?;
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
     let opened = place.open()?;
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
             Begun::Driver(driver, _hold) => {
@@ -122,22 +124,23 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
         }
-    })
+    }))
 }
 
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
     how.check()?;
-    let Cast { crew, played, ready, .. } = cast(place, &how.settings)?;
+    let Cast { mut crew, played, ready, text } = cast(place, &how.settings)?;
     let opened = place.open()?;
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let stop = Stop::listen()?;
         tell(played, how);
         let _hold = opened.hold(session, how.have.rival())?;
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
         how.heard(&driver.session())?;
         drive(&opened, driver, how, &ready, stop).await
-    })
+    }))
 }
 
 /// Says who plays the model, when nobody asked for it.
@@ -210,7 +213,9 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
-            let pictures = options.image.iter().map(|file| picture(file)).collect::<Result<_>>()?;
+            let limits = &crew.agent.limits;
+            let pictures = options.image.iter().map(|file| picture(file, limits));
+            let pictures = pictures.collect::<Result<_>>()?;
             let start = Start { title: premise.to_owned(), pictures, chat: false };
             let id = new_id("run")?;
             let hold = opened.hold(&id, Rival::Respected)?;

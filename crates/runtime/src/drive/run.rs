@@ -159,7 +159,7 @@ impl Driver {
             let message = "The run's time is over. Nothing more is run.";
             return Some(Trouble::new(Code::RUN_DEADLINE_EXCEEDED, message));
         }
-        let overspent = self.crew.agent.budget.allows(&self.session.usage).err()?;
+        let overspent = self.crew.agent.budget.allows(&self.session.spent).err()?;
         Some(Trouble::new(Code::BUDGET_EXCEEDED, format!("{overspent}. Nothing more is run.")))
     }
 

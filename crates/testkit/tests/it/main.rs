@@ -19,6 +19,7 @@ mod driver;
 mod failures;
 mod provider;
 mod provider_cut;
+mod provider_endings;
 mod provider_faults;
 mod scenarios;
 mod tampering;
