@@ -25,13 +25,14 @@ async fn a_request_without_a_good_token_is_refused_with_a_challenge() {
     let mut forged = good.clone();
     let last = if forged.pop() == Some('0') { '1' } else { '0' };
     forged.push(last);
-    for token in [foreign, &other_session, &over, &forged, "", "tgt_"] {
+    for token in [foreign, &other_session, &over, &forged, "tgt_"] {
         let got = list(stage.ask(token)).send().await;
         assert_eq!(got.status, 401, "{token}");
         assert!(got.header("www-authenticate").unwrap().contains("invalid_token"), "{token}");
         // Nobody is told what was wrong, and nothing of a token comes back.
-        assert!(token.is_empty() || !got.body.contains(token));
+        assert!(!got.body.contains(token));
     }
+    assert_eq!(list(stage.ask("")).send().await.status, 401);
     let twice = list(stage.ask(&good).header("Authorization", &format!("Bearer {good}")));
     assert_eq!(twice.send().await.status, 401);
     let basic = stage.ask(&good).without("Authorization").header("Authorization", "Basic YTpi");

@@ -127,6 +127,8 @@ async fn nonsense_and_long_lines_do_not_end_it() {
 async fn a_cancelled_request_is_not_answered_and_the_end_is_waited_for() {
     let mut pipes = Pipes::new(None).await;
     pipes.say(&request(1, "tools/call", modern(json!({ "name": "slow" })))).await;
+    // What comes together is one batch, and begins together.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     pipes.say(&request(2, "tools/call", modern(json!({ "name": "alpha" })))).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });

@@ -114,17 +114,16 @@ fn pack(ledger: &Ledger, gate: &Arc<Notify>) -> Pack {
     tools.push(tool(draft, record).unwrap());
     let (ledger, gate) = (Arc::clone(ledger), Arc::clone(gate));
     let draft = SpecDraft::new("slow", "Waits until it is let go.").effect(Effect::External);
-    let slow = move |tx: &mut toolgate_runtime::Transaction, _: Nothing| {
+    let slow = waiting_tool(draft, move |tx, _: Nothing| {
         tx.beat();
         let (ledger, gate) = (Arc::clone(&ledger), Arc::clone(&gate));
-        let waiting: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
+        Box::pin(async move {
             gate.notified().await;
             ledger.lock().unwrap().push("slow".to_owned());
             Ok(Output::message("at last"))
-        });
-        waiting
-    };
-    tools.push(waiting_tool(draft, slow).unwrap());
+        })
+    });
+    tools.push(slow.unwrap());
     Pack::new(Section::new(SectionName::parse("tools").unwrap()), tools)
 }
 
