@@ -95,6 +95,7 @@ fn of_drive(fault: &DriveFault) -> Option<Exit> {
         | DriveFault::Ended
         | DriveFault::Change(_)
         | DriveFault::NotHere(_)
+        | DriveFault::Supply(_)
         | DriveFault::NoPhase(_) => None,
     }
 }

@@ -126,6 +126,7 @@ impl Summary {
             | Event::CallStarted { .. }
             | Event::FileConflicted { .. }
             | Event::StateChanged { .. }
+            | Event::ToolsSupplied { .. }
             | Event::Answered { .. }
             | Event::Heard { .. }
             | Event::Ended { .. } => {}

@@ -94,9 +94,7 @@ impl Shared {
     fn fingerprint(&self, content: &Arc<Vec<u8>>) -> Digest {
         self.trail.lock().unwrap_or_else(PoisonError::into_inner).digest(content)
     }
-}
 
-impl Shared {
     /// The same with another agent.
     pub(crate) fn with_agent(&self, agent: Arc<Agent>) -> Self {
         Self {
@@ -106,6 +104,7 @@ impl Shared {
             provider: self.provider.clone(),
             resources: self.resources.clone(),
             heartbeat: Arc::clone(&self.heartbeat),
+            trail: Mutex::default(),
         }
     }
 }
