@@ -71,6 +71,7 @@ impl Transport<RoleClient> for Pipes {
                 Ok(Some(Line::NotText)) => self.switch.noise(),
                 Ok(Some(Line::TooLong { begin, end })) => self.switch.too_long(&begin, &end),
                 Ok(None) | Err(_) => {
+                    self.words.settle().await;
                     self.switch.end(ServerFault::Ended(self.words.last()));
                     return None;
                 }

@@ -38,9 +38,17 @@ pub(super) fn post(server: &Arc<Server>, request: &Request, write: &mut TcpStrea
     };
     let answered = respond(write, "202 Accepted", "", "");
     let calls = message.get("method").and_then(Value::as_str) == Some("tools/call");
-    server.hear(&message, &mut |text| server.announce(text));
-    if calls && server.mode == Mode::CutStream {
-        server.announce("\"cut\"");
+    // What is said next over this connection is heard, whatever becomes of this.
+    let server = Arc::clone(server);
+    let hearing = std::thread::spawn(move || {
+        server.hear(&message, &mut |text| server.announce(text));
+        if calls && server.mode == Mode::CutStream {
+            server.announce("\"cut\"");
+        }
+    });
+    // Everything but a call is done in order.
+    if !calls {
+        let _ = hearing.join();
     }
     answered
 }

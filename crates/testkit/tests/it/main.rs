@@ -22,6 +22,7 @@ mod mcp_corpus;
 mod mcp_faults;
 mod mcp_http;
 mod mcp_programs;
+mod mcp_real;
 mod mcp_stage;
 mod provider;
 mod provider_cut;

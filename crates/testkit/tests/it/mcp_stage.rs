@@ -48,8 +48,8 @@ fn arguments(dir: &tempfile::TempDir, words: &[&str]) -> Vec<String> {
     args
 }
 
-fn plan(reach: Reach, bounds: Bounds) -> ServerPlan {
-    ServerPlan { name: name(), reach, connect_ms_max: 8_000, call_ms_max: CALL_MS, bounds }
+fn plan(reach: Reach, bounds: Bounds, call_ms_max: u64) -> ServerPlan {
+    ServerPlan { name: name(), reach, connect_ms_max: 8_000, call_ms_max, bounds }
 }
 
 pub(crate) fn registry(plans: Vec<ServerPlan>) -> Registry {
@@ -68,16 +68,33 @@ impl Stage {
         Self::program(dir, FAKE.into(), args, bounds)
     }
 
+    /// A program whose answers are so large that making them takes a while.
+    pub(crate) fn patient(words: &[&str], bounds: Bounds) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let args = arguments(&dir, words);
+        Self::started(dir, FAKE.into(), args, bounds, 20_000)
+    }
+
     pub(crate) fn program(
         dir: tempfile::TempDir,
         program: PathBuf,
         args: Vec<String>,
         bounds: Bounds,
     ) -> Self {
+        Self::started(dir, program, args, bounds, CALL_MS)
+    }
+
+    fn started(
+        dir: tempfile::TempDir,
+        program: PathBuf,
+        args: Vec<String>,
+        bounds: Bounds,
+        call_ms: u64,
+    ) -> Self {
         let env = BTreeMap::from([("CONFIGURED".to_owned(), Secret::new("yes"))]);
         let cwd = dir.path().to_owned();
         let reach = Reach::Stdio { program, args, env, cwd };
-        Self { registry: registry(vec![plan(reach, bounds)]), dir, _server: None }
+        Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, _server: None }
     }
 
     /// A server over HTTP.
@@ -93,7 +110,10 @@ impl Stage {
         let url = format!("{}{path}", address.trim());
         let reach = Reach::Http { url, headers: vec![], bearer: None, kind };
         let bounds = Bounds { backoff_ms: 10, ..Bounds::default() };
-        Self { registry: registry(vec![plan(reach, bounds)]), dir, _server: Some(child) }
+        // A server on a busy machine may take long to make a large answer.
+        let large = words.contains(&"result-bomb");
+        let call_ms = if large { 20_000 } else { CALL_MS };
+        Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, _server: Some(child) }
     }
 
     pub(crate) async fn tools(&self) -> Result<Arc<Listed>, ServerFault> {
