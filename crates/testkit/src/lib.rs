@@ -5,6 +5,7 @@ pub mod corpus;
 pub mod crash;
 pub mod fake;
 pub mod ledger;
+pub mod mcp;
 pub mod person;
 pub mod scenario;
 pub mod stage;
