@@ -6,6 +6,7 @@ pub mod crash;
 pub mod everything;
 pub mod fake;
 pub mod ledger;
+pub mod mcp;
 pub mod person;
 pub mod scenario;
 pub mod stage;

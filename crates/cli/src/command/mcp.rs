@@ -19,8 +19,9 @@ use super::run::Have;
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
-use crate::project::{Place, SystemClock};
+use crate::project::{Opened, Place, SystemClock};
 use crate::roster::TokenFile;
+use crate::servers::Servers;
 use crate::stop::Stop;
 
 #[derive(Args)]
@@ -59,9 +60,22 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 
 async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
-    let (crew, _) = place.crew_with(&Flags::default())?;
+    let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let opened = place.open()?;
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    servers.around(offer(place, options, &opened, crew, session, phase)).await
+}
+
+/// Offers the session until it is told to stop.
+async fn offer(
+    place: &Place,
+    options: &Options,
+    opened: &Opened,
+    crew: Crew,
+    session: SessionId,
+    phase: Option<PhaseName>,
+) -> Result<Exit> {
     let _hold = opened.hold(&session, options.have.rival())?;
     let name = session.clone();
     let open = async |runtime: Arc<Runtime>, crew: Crew| {

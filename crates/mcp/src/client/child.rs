@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,12 +19,19 @@ use super::plan::Secret;
 const LEAVE: Duration = Duration::from_secs(2);
 /// How long it may take after it was told to end.
 const TERM: Duration = Duration::from_secs(1);
+/// How long is waited for the last words of a program that ended.
+const SETTLE_STEP: Duration = Duration::from_millis(5);
+const SETTLE_STEPS: u32 = 60;
 /// Characters of its last words that a message quotes.
 const WORDS_CHARS_MAX: usize = 300;
 
 /// What a program wrote to its error output: the last bytes of it.
 #[derive(Clone, Default)]
-pub(super) struct Words(Arc<Mutex<VecDeque<u8>>>);
+pub(super) struct Words {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    /// Whether nothing more will come.
+    over: Arc<AtomicBool>,
+}
 
 /// A running program and everything it started. Dropping it ends the whole group at once.
 pub(super) struct Program {
@@ -107,16 +115,27 @@ impl Words {
     async fn keep(self, mut stderr: ChildStderr, bytes_max: usize) {
         let mut buffer = vec![0; 16 << 10];
         while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.extend(buffer.iter().take(count));
             let surplus = kept.len().saturating_sub(bytes_max);
             kept.drain(..surplus);
+        }
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Waits a moment for the last words of a program that ended.
+    pub(super) async fn settle(&self) {
+        for _ in 0..SETTLE_STEPS {
+            if self.over.load(Ordering::Acquire) {
+                return;
+            }
+            tokio::time::sleep(SETTLE_STEP).await;
         }
     }
 
     /// All that is kept.
     pub(super) fn all(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }

@@ -12,8 +12,6 @@ use tokio::time::Instant;
 use toolgate_http::Verb;
 
 use super::child::{Program, Words};
-use super::desk::Desk;
-use super::events::Mailbox;
 use super::fault::{CallFault, ServerFault};
 use super::guest::{Guest, NAME};
 use super::headers::Repeated;
@@ -21,6 +19,8 @@ use super::http::Web;
 use super::message::{self, Reply};
 use super::outbox::Outbox;
 use super::plan::{Bounds, ServerPlan};
+use super::sse::Mailbox;
+use super::switch::Switch;
 
 /// Calls in a row that a program may leave unanswered, saying nothing at all, before it is stopped.
 const SILENT_MAX: u32 = 2;
@@ -44,7 +44,7 @@ pub(super) struct Era {
 pub(super) enum Link {
     Pipes(Outbox),
     Web(Arc<Web>, Outbox),
-    Events(Arc<Mailbox>, Outbox),
+    Sse(Arc<Mailbox>, Outbox),
 }
 
 /// What ends with the connection.
@@ -57,7 +57,7 @@ pub(super) struct Parts {
 /// A connection to a server.
 pub(super) struct Connection {
     link: Link,
-    pub(super) desk: Arc<Desk>,
+    pub(super) switch: Arc<Switch>,
     pub(super) era: Era,
     parts: Mutex<Option<Parts>>,
     words: Option<Words>,
@@ -79,7 +79,7 @@ pub(super) struct Called<'a> {
 impl Connection {
     pub(super) fn new(
         link: Link,
-        desk: Arc<Desk>,
+        switch: Arc<Switch>,
         era: Era,
         parts: Parts,
         plan: &ServerPlan,
@@ -93,7 +93,7 @@ impl Connection {
         let words = parts.program.as_ref().map(|program| program.words.clone());
         Self {
             link,
-            desk,
+            switch,
             meta: if era.modern { meta } else { String::new() },
             era,
             parts: Mutex::new(Some(parts)),
@@ -127,16 +127,16 @@ impl Connection {
         called: Option<Called<'_>>,
         deadline: Instant,
     ) -> Result<Reply, CallFault> {
-        if let Some(fault) = self.desk.gone() {
+        if let Some(fault) = self.switch.gone() {
             return Err(CallFault::NotSent(fault.clone()));
         }
         match &self.link {
             Link::Web(web, outbox) => {
-                let number = self.desk.number();
+                let number = self.switch.number();
                 let body = message::request(number, method, params);
                 // A closed stream is a cancelled request in the new revision, and nothing in the old.
                 let outbox = (!self.era.modern).then_some(outbox);
-                let mut leaving = Leaving { desk: None, outbox, number };
+                let mut leaving = Leaving { switch: None, outbox, number };
                 let repeated = called.and_then(|called| {
                     let all = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
                     all.get(called.tool).map(Arc::clone)
@@ -154,7 +154,7 @@ impl Connection {
                     async |body| if outbox.put(body, deadline).await { Ok(()) } else { Err(None) };
                 self.ask_on_a_stream(outbox, method, params, deadline, sending).await
             }
-            Link::Events(mailbox, outbox) => {
+            Link::Sse(mailbox, outbox) => {
                 let sending =
                     async |body| mailbox.put(Verb::PostOnce, body, deadline).await.map_err(Some);
                 self.ask_on_a_stream(outbox, method, params, deadline, sending).await
@@ -172,12 +172,12 @@ impl Connection {
         send: impl AsyncFnOnce(Bytes) -> Result<(), Option<CallFault>>,
     ) -> Result<Reply, CallFault> {
         let began = tokio::time::Instant::now();
-        let heard = self.desk.heard();
-        let (number, answer) = self.desk.wait();
-        let mut leaving = Leaving { desk: Some(&self.desk), outbox: Some(outbox), number };
+        let heard = self.switch.heard();
+        let (number, answer) = self.switch.wait();
+        let mut leaving = Leaving { switch: Some(&self.switch), outbox: Some(outbox), number };
         if let Err(fault) = send(message::request(number, method, params)).await {
             leaving.outbox = None;
-            let gone = || self.desk.gone().cloned().unwrap_or(ServerFault::Hung);
+            let gone = || self.switch.gone().cloned().unwrap_or(ServerFault::Hung);
             return Err(fault.unwrap_or_else(|| CallFault::NotSent(gone())));
         }
         match tokio::time::timeout_at(deadline, answer).await {
@@ -188,7 +188,7 @@ impl Connection {
             }
             Ok(Err(_)) => {
                 leaving.outbox = None;
-                let gone = self.desk.gone().cloned().unwrap_or(ServerFault::Closed);
+                let gone = self.switch.gone().cloned().unwrap_or(ServerFault::Closed);
                 Err(CallFault::Lost(gone))
             }
             Err(_) => {
@@ -202,10 +202,10 @@ impl Connection {
 
     /// Stops a program that says nothing any more.
     fn was_silent(&self, heard_before: u64) {
-        if self.desk.heard() != heard_before {
+        if self.switch.heard() != heard_before {
             self.silent.store(0, Ordering::Relaxed);
         } else if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_MAX {
-            self.desk.end(ServerFault::Hung);
+            self.switch.end(ServerFault::Hung);
         }
     }
 
@@ -216,7 +216,7 @@ impl Connection {
 
     /// Ends the connection: a session is given back, a program leaves or is made to.
     pub(super) async fn close(&self) {
-        self.desk.end(ServerFault::Closed);
+        self.switch.end(ServerFault::Closed);
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Parts { mut service, subscription, program }) = parts else { return };
         drop(subscription);
@@ -236,15 +236,15 @@ impl Connection {
 
 /// Tells the server when nobody waits for an answer any more.
 struct Leaving<'a> {
-    desk: Option<&'a Desk>,
+    switch: Option<&'a Switch>,
     outbox: Option<&'a Outbox>,
     number: u64,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        if let Some(desk) = self.desk {
-            desk.leave(self.number);
+        if let Some(switch) = self.switch {
+            switch.leave(self.number);
         }
         if let Some(outbox) = self.outbox {
             outbox.drop_in(message::cancelled(self.number, "nobody waits for it any more"));

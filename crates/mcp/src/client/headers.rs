@@ -66,11 +66,16 @@ pub(super) fn arguments(headers: &mut HeaderMap, repeated: &[Repeated], args: &s
 /// A value that can travel in a header: as it is, or in base64 where it could be read wrongly.
 fn encoded(value: &str) -> String {
     let edge = |end: Option<char>| matches!(end, Some(' ' | '\t'));
-    let plain = value.chars().all(|c| ('\u{20}'..='\u{7e}').contains(&c))
-        && !edge(value.chars().next())
-        && !edge(value.chars().next_back())
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
-    if plain { value.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(value)) }
+    let odd = value.chars().any(|c| !('\u{20}'..='\u{7e}').contains(&c))
+        || edge(value.chars().next())
+        || edge(value.chars().next_back());
+    // What looks encoded already would be decoded at the other end.
+    let encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    if odd || encoded {
+        format!("=?base64?{}?=", BASE64_STANDARD.encode(value))
+    } else {
+        value.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use toolgate_http::sse::{RESPONSE_BYTES_MAX, Reader, SseFault};
 use toolgate_http::{Answer, HttpFault, Verb, after};
 
-use super::desk::{Desk, Heard};
 use super::fault::{CallFault, ServerFault, shown};
 use super::headers;
 use super::message::{Head, Reply};
 use super::place::{Place, unauthorized};
 use super::plan::Bounds;
+use super::switch::{Heard, Switch};
 
 /// Messages for the protocol library that wait to be read.
 const INBOUND_MAX: usize = 64;
@@ -38,7 +38,7 @@ pub(super) struct Web {
     modern: OnceLock<bool>,
     /// Whether the stream of notifications should be opened.
     pub(super) wants_stream: AtomicBool,
-    pub(super) desk: Arc<Desk>,
+    pub(super) switch: Arc<Switch>,
     inbound: mpsc::Sender<ServerJsonRpcMessage>,
     bounds: Bounds,
     noise: AtomicU64,
@@ -49,7 +49,7 @@ pub(super) struct Web {
 impl Web {
     pub(super) fn new(
         place: Place,
-        desk: Arc<Desk>,
+        switch: Arc<Switch>,
         bounds: Bounds,
     ) -> (Arc<Self>, mpsc::Receiver<ServerJsonRpcMessage>) {
         let (inbound, receiver) = mpsc::channel(INBOUND_MAX);
@@ -60,7 +60,7 @@ impl Web {
             has_session: AtomicBool::new(false),
             modern: OnceLock::new(),
             wants_stream: AtomicBool::new(false),
-            desk,
+            switch,
             inbound,
             bounds,
             noise: AtomicU64::new(0),
@@ -183,7 +183,7 @@ impl Web {
             401 | 403 => return Err(CallFault::NotSent(unauthorized(answer))),
             404 if self.has_session() => {
                 let fault = ServerFault::Protocol("it has forgotten the session".to_owned());
-                self.desk.end(fault.clone());
+                self.switch.end(fault.clone());
                 return Err(CallFault::NotSent(fault));
             }
             _ => {}
@@ -202,17 +202,17 @@ impl Web {
 
     /// Gives a message to whoever it is for.
     pub(super) fn pass(&self, text: &str) {
-        match self.desk.hear(text) {
+        match self.switch.hear(text) {
             Heard::Theirs(message) => {
                 if self.inbound.try_send(*message).is_err() {
-                    self.desk.counts.unheard.fetch_add(1, Ordering::Relaxed);
+                    self.switch.counts.unheard.fetch_add(1, Ordering::Relaxed);
                 }
             }
             Heard::Done => {}
             Heard::Noise => {
                 if self.noise.fetch_add(1, Ordering::Relaxed) >= self.bounds.noise_max {
                     let (max, words) = (self.bounds.noise_max, String::new());
-                    self.desk.end(ServerFault::Noisy { max, words });
+                    self.switch.end(ServerFault::Noisy { max, words });
                 }
             }
         }

@@ -42,7 +42,8 @@ pub(super) enum Reply {
 
 impl<'a> Head<'a> {
     pub(super) fn read(text: &'a str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        // A list would be read as the fields of a message, one after the other.
+        text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok())?
     }
 
     /// The number of our own request that this answers.

@@ -3,8 +3,6 @@
 mod call;
 mod child;
 mod connection;
-mod desk;
-mod events;
 mod fault;
 mod guest;
 mod headers;
@@ -18,12 +16,14 @@ mod place;
 mod plan;
 mod registry;
 mod seat;
+mod sse;
 mod stdio;
 mod stream;
+mod switch;
 
 pub use call::{Answered, Asked};
 pub use fault::{CallFault, ServerFault};
 pub use listing::{Found, Listed};
 pub use plan::{Bounds, HttpKind, Reach, Secret, ServerPlan, inherited};
 pub use registry::Registry;
-pub use seat::Standing;
+pub use seat::Health;

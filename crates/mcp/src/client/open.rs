@@ -13,8 +13,6 @@ use toolgate_http::Transport as Http;
 
 use super::child::Program;
 use super::connection::{Connection, Era, Link, Parts};
-use super::desk::{Desk, Signal};
-use super::events::Events;
 use super::fault::{ServerFault, shown};
 use super::guest::Guest;
 use super::http::Web;
@@ -22,8 +20,10 @@ use super::lines::Lines;
 use super::outbox::Outbox;
 use super::place::Place;
 use super::plan::{HttpKind, Reach, ServerPlan};
+use super::sse::Older;
 use super::stdio::{self, Pipes};
 use super::stream::Wire;
+use super::switch::{Signal, Switch};
 
 /// How long the wish to hear of changes may take.
 const LISTEN: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub(super) async fn open(
                 let place = Place::new(http, plan, url, headers, bearer.as_ref())?;
                 match kind {
                     HttpKind::Streamable => web(plan, place, signal).await,
-                    HttpKind::Sse => events(plan, &place, signal).await,
+                    HttpKind::Sse => older(plan, &place, signal).await,
                     HttpKind::Auto => either(plan, place, signal).await,
                 }
             }
@@ -60,7 +60,7 @@ async fn either(
 ) -> Result<Connection, ServerFault> {
     match web(plan, place.clone(), signal).await {
         Err(ServerFault::Status(400 | 404 | 405 | 406 | 415 | 501)) => {
-            events(plan, &place, signal).await
+            older(plan, &place, signal).await
         }
         other => other,
     }
@@ -92,22 +92,22 @@ async fn start(
     let (program, stdin, stdout) =
         Program::start(program, args, env.clone(), cwd, bounds.stderr_bytes_max)?;
     let words = program.words.clone();
-    let desk = Arc::new(Desk::new(Arc::clone(signal)));
+    let switch = Arc::new(Switch::new(Arc::clone(signal)));
     let outbox = stdio::outbox(stdin);
     let pipes = Pipes {
         lines: Lines::new(stdout, bounds.message_bytes_max),
         outbox: outbox.clone(),
-        desk: Arc::clone(&desk),
+        switch: Arc::clone(&switch),
         words: words.clone(),
         bounds,
         noise: 0,
     };
     let late = |_| ServerFault::TimedOut { what: "the handshake", ms, words: words.last() };
-    let greeting = greet(pipes, mode, &desk);
+    let greeting = greet(pipes, mode, &switch);
     let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await.map_err(late)?;
     let (service, era) = greeted?;
     let parts = parts(service, Some(program), &era).await;
-    Ok(Connection::new(Link::Pipes(outbox), desk, era, parts, plan))
+    Ok(Connection::new(Link::Pipes(outbox), switch, era, parts, plan))
 }
 
 async fn web(
@@ -115,10 +115,10 @@ async fn web(
     place: Place,
     signal: &Arc<Signal>,
 ) -> Result<Connection, ServerFault> {
-    let desk = Arc::new(Desk::new(Arc::clone(signal)));
-    let (web, inbound) = Web::new(place, Arc::clone(&desk), plan.bounds);
+    let switch = Arc::new(Switch::new(Arc::clone(signal)));
+    let (web, inbound) = Web::new(place, Arc::clone(&switch), plan.bounds);
     let wire = Wire::new(Arc::clone(&web), inbound, plan.bounds);
-    let greeted = greet(wire, auto(), &desk).await;
+    let greeted = greet(wire, auto(), &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
     let parts = parts(service, None, &era).await;
@@ -130,18 +130,18 @@ async fn web(
             true
         }
     });
-    Ok(Connection::new(Link::Web(web, outbox), desk, era, parts, plan))
+    Ok(Connection::new(Link::Web(web, outbox), switch, era, parts, plan))
 }
 
-async fn events(
+async fn older(
     plan: &ServerPlan,
     place: &Place,
     signal: &Arc<Signal>,
 ) -> Result<Connection, ServerFault> {
-    let desk = Arc::new(Desk::new(Arc::clone(signal)));
-    let events = Events::open(place, Arc::clone(&desk), plan.bounds).await?;
-    let mailbox = events.mailbox();
-    let (service, era) = greet(events, ClientLifecycleMode::Initialize, &desk).await?;
+    let switch = Arc::new(Switch::new(Arc::clone(signal)));
+    let older = Older::open(place, Arc::clone(&switch), plan.bounds).await?;
+    let mailbox = older.mailbox();
+    let (service, era) = greet(older, ClientLifecycleMode::Initialize, &switch).await?;
     let parts = parts(service, None, &era).await;
     let spoken = Arc::clone(&mailbox);
     let outbox = Outbox::start(move |message| {
@@ -152,7 +152,7 @@ async fn events(
             true
         }
     });
-    Ok(Connection::new(Link::Events(mailbox, outbox), desk, era, parts, plan))
+    Ok(Connection::new(Link::Sse(mailbox, outbox), switch, era, parts, plan))
 }
 
 /// The new revision first; an old one where the server says, in the words of the protocol, that it
@@ -167,10 +167,10 @@ fn auto() -> ClientLifecycleMode {
 async fn greet<T: Transport<RoleClient> + 'static>(
     transport: T,
     mode: ClientLifecycleMode,
-    desk: &Desk,
+    switch: &Switch,
 ) -> Result<(RunningService<RoleClient, Guest>, Era), ServerFault> {
     let served = Guest.serve_with_lifecycle(transport, mode).await;
-    let service = served.map_err(|error| match desk.gone() {
+    let service = served.map_err(|error| match switch.gone() {
         Some(fault) => fault.clone(),
         None => refused(&error),
     })?;

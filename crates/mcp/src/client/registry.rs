@@ -10,11 +10,11 @@ use toolgate_http::Transport;
 use toolgate_kernel::names::ServerName;
 
 use super::call::{self, Answered, Asked};
-use super::desk::Signal;
 use super::fault::{CallFault, ServerFault};
 use super::listing::Listed;
 use super::plan::ServerPlan;
-use super::seat::{Seat, Standing};
+use super::seat::{Health, Seat};
+use super::switch::Signal;
 
 /// All configured servers. Dropping it ends their programs at once; [`Registry::close`] lets them
 /// leave first.
@@ -88,15 +88,15 @@ impl Registry {
         let answered = call::call(&connection, asked, deadline).await;
         match &answered {
             Ok(_) => seat.served(),
-            Err(_) if connection.desk.gone().is_some() => seat.tidy().await,
+            Err(_) if connection.switch.gone().is_some() => seat.tidy().await,
             Err(_) => {}
         }
         answered
     }
 
     /// How a server stands.
-    pub fn standing(&self, server: &ServerName) -> Result<Standing, ServerFault> {
-        Ok(self.seat(server)?.standing())
+    pub fn health(&self, server: &ServerName) -> Result<Health, ServerFault> {
+        Ok(self.seat(server)?.health())
     }
 
     /// What the program of a server wrote to its error output: the last of it.

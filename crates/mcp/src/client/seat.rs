@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use toolgate_http::{Transport, after};
 
 use super::connection::Connection;
-use super::desk::Signal;
 use super::fault::ServerFault;
 use super::listing::{self, Listed};
 use super::open::open;
 use super::plan::ServerPlan;
+use super::switch::Signal;
 
 /// A connection that lasted so long was no failure, however it ended.
 const LASTING: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ struct State {
 
 /// How a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Health {
     /// Nobody needed it yet.
     Idle,
     /// It is connected.
@@ -80,7 +80,7 @@ impl Seat {
             return Err(ServerFault::Closed);
         }
         if let Some((connection, _)) = &state.connection {
-            match connection.desk.gone() {
+            match connection.switch.gone() {
                 None => return Ok(Arc::clone(connection)),
                 Some(fault) => {
                     let fault = fault.clone();
@@ -158,7 +158,7 @@ impl Seat {
     /// Clears a connection away that is gone.
     pub(super) async fn tidy(&self) {
         let mut state = self.state.lock().await;
-        let gone = state.connection.as_ref().and_then(|(old, _)| old.desk.gone().cloned());
+        let gone = state.connection.as_ref().and_then(|(old, _)| old.switch.gone().cloned());
         if let Some(fault) = gone {
             self.vanished(&mut state, fault);
         }
@@ -210,18 +210,19 @@ impl Seat {
     }
 
     /// How the server stands.
-    pub(super) fn standing(&self) -> Standing {
-        let Ok(state) = self.state.try_lock() else { return Standing::Busy };
+    pub(super) fn health(&self) -> Health {
+        let Ok(state) = self.state.try_lock() else { return Health::Busy };
         let failures = self.failures.load(Ordering::Acquire);
-        let gone = state.connection.as_ref().map(|(connection, _)| connection.desk.gone().cloned());
+        let gone =
+            state.connection.as_ref().map(|(connection, _)| connection.switch.gone().cloned());
         match (gone, &state.last) {
-            (Some(None), _) => Standing::Connected,
-            (Some(Some(fault)), _) => Standing::Resting(fault),
+            (Some(None), _) => Health::Connected,
+            (Some(Some(fault)), _) => Health::Resting(fault),
             (None, Some(fault)) if failures >= self.plan.bounds.failures_max => {
-                Standing::Failed(fault.clone())
+                Health::Failed(fault.clone())
             }
-            (None, Some(fault)) if failures > 0 => Standing::Resting(fault.clone()),
-            (None, Some(_) | None) => Standing::Idle,
+            (None, Some(fault)) if failures > 0 => Health::Resting(fault.clone()),
+            (None, Some(_) | None) => Health::Idle,
         }
     }
 
@@ -234,7 +235,7 @@ impl Seat {
     /// What was said that nobody wanted: noise, answers to nothing, and what was not heard.
     pub(super) async fn counts(&self) -> Option<[u64; 3]> {
         let state = self.state.lock().await;
-        let counts = &state.connection.as_ref()?.0.desk.counts;
+        let counts = &state.connection.as_ref()?.0.switch.counts;
         let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         Some([read(&counts.noise), read(&counts.unasked), read(&counts.unheard)])
     }

@@ -10,11 +10,11 @@ use tokio::process::{ChildStdin, ChildStdout};
 use toolgate_http::after;
 
 use super::child::Words;
-use super::desk::{Desk, Heard};
 use super::fault::ServerFault;
 use super::lines::{Line, Lines};
 use super::outbox::Outbox;
 use super::plan::Bounds;
+use super::switch::{Heard, Switch};
 
 /// Milliseconds for which the protocol library's own messages wait for room.
 const ROOM_MS_MAX: u64 = 10_000;
@@ -37,7 +37,7 @@ pub(super) fn outbox(stdin: ChildStdin) -> Outbox {
 pub(super) struct Pipes {
     pub(super) lines: Lines<ChildStdout>,
     pub(super) outbox: Outbox,
-    pub(super) desk: Arc<Desk>,
+    pub(super) switch: Arc<Switch>,
     pub(super) words: Words,
     pub(super) bounds: Bounds,
     pub(super) noise: u64,
@@ -55,7 +55,7 @@ impl Transport<RoleClient> for Pipes {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), NotWritten>> + Send + 'static {
-        self.desk.said(&item);
+        self.switch.said(&item);
         let outbox = self.outbox.clone();
         async move {
             let line = serde_json::to_vec(&item).map_err(|_| NotWritten)?;
@@ -67,11 +67,12 @@ impl Transport<RoleClient> for Pipes {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let heard = match self.lines.next().await {
-                Ok(Some(Line::Text(text))) => self.desk.hear(text),
-                Ok(Some(Line::NotText)) => self.desk.noise(),
-                Ok(Some(Line::TooLong { begin, end })) => self.desk.too_long(&begin, &end),
+                Ok(Some(Line::Text(text))) => self.switch.hear(text),
+                Ok(Some(Line::NotText)) => self.switch.noise(),
+                Ok(Some(Line::TooLong { begin, end })) => self.switch.too_long(&begin, &end),
                 Ok(None) | Err(_) => {
-                    self.desk.end(ServerFault::Ended(self.words.last()));
+                    self.words.settle().await;
+                    self.switch.end(ServerFault::Ended(self.words.last()));
                     return None;
                 }
             };
@@ -82,7 +83,7 @@ impl Transport<RoleClient> for Pipes {
                     self.noise += 1;
                     if self.noise > self.bounds.noise_max {
                         let (max, words) = (self.bounds.noise_max, self.words.last());
-                        self.desk.end(ServerFault::Noisy { max, words });
+                        self.switch.end(ServerFault::Noisy { max, words });
                         return None;
                     }
                 }

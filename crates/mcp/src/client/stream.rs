@@ -35,7 +35,7 @@ enum Stream {
     /// The server has none, or none is wanted.
     None,
     Opening(BoxFuture<'static, Result<Answer, ServerFault>>),
-    Open(Box<(Answer, Reader)>),
+    Open(Box<Answer>, Box<Reader>),
     /// It broke; it is opened again then.
     Resting(Instant),
 }
@@ -60,13 +60,12 @@ async fn step(stream: &mut Stream, web: &Web) -> Stepped {
     match stream {
         Stream::None => std::future::pending().await,
         Stream::Opening(opening) => match opening.await {
-            Ok(answer) => Stepped::Opened(answer),
+            Ok(answer) => Stepped::Opened(Box::new(answer)),
             // A server that has no such stream says so once.
             Err(ServerFault::Status(_) | ServerFault::Unauthorized { .. }) => Stepped::Never,
             Err(_) => Stepped::Broken,
         },
-        Stream::Open(open) => {
-            let (answer, reader) = open.as_mut();
+        Stream::Open(answer, reader) => {
             let Ok(Some(bytes)) = answer.chunk().await else { return Stepped::Broken };
             let read = reader.read(&bytes, |event| {
                 web.pass(event.data);
@@ -82,7 +81,7 @@ async fn step(stream: &mut Stream, web: &Web) -> Stepped {
 }
 
 enum Stepped {
-    Opened(Answer),
+    Opened(Box<Answer>),
     Read,
     Broken,
     Rested,
@@ -101,7 +100,7 @@ impl Transport<RoleClient> for Wire {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), NotTaken>> + Send + 'static {
-        self.web.desk.said(&item);
+        self.web.switch.said(&item);
         let web = Arc::clone(&self.web);
         async move { web.exchange(item).await.map_err(NotTaken) }
     }
@@ -114,13 +113,13 @@ impl Transport<RoleClient> for Wire {
             let stepped = tokio::select! {
                 biased;
                 message = self.inbound.recv() => return message,
-                () = self.web.desk.end_told() => return None,
+                () = self.web.switch.end_told() => return None,
                 stepped = step(&mut self.stream, &self.web) => stepped,
             };
             match stepped {
                 Stepped::Opened(answer) => {
                     let reader = Reader::bounded(self.bounds.message_bytes_max, usize::MAX);
-                    self.stream = Stream::Open(Box::new((answer, reader)));
+                    self.stream = Stream::Open(answer, Box::new(reader));
                 }
                 Stepped::Read => self.again_ms = AGAIN_MS,
                 Stepped::Broken => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Event, FileChange, Outcome, ProjectEvent, Record, StreamId};
@@ -175,6 +175,7 @@ impl Driver {
             provider: crew.provider.clone(),
             resources: runtime.resources.clone(),
             heartbeat: Arc::clone(&crew.heartbeat),
+            trail: Mutex::default(),
         });
         Ok(Self {
             session,

@@ -26,17 +26,17 @@ pub(super) struct Signal {
 
 /// What a server said that nobody wanted.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(super) struct Counts {
     /// Lines that are no message.
-    pub noise: AtomicU64,
+    pub(super) noise: AtomicU64,
     /// Answers to nothing that was asked, or asked once and answered already.
-    pub unasked: AtomicU64,
+    pub(super) unasked: AtomicU64,
     /// Requests and notifications beyond what is borne.
-    pub unheard: AtomicU64,
+    pub(super) unheard: AtomicU64,
 }
 
 /// Where the messages of one connection are given out.
-pub(super) struct Desk {
+pub(super) struct Switch {
     next: AtomicU64,
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Reply>>>,
     /// What the protocol library asked and was not answered yet.
@@ -61,7 +61,7 @@ pub(super) enum Heard {
     Noise,
 }
 
-impl Desk {
+impl Switch {
     pub(super) fn new(signal: Arc<Signal>) -> Self {
         Self {
             next: AtomicU64::new(1),
@@ -165,11 +165,8 @@ impl Desk {
 
     /// A message that is too long to be read.
     pub(super) fn too_long(&self, begin: &str, end: &str) -> Heard {
-        match number_at_an_end(begin, end) {
-            Some(number) => {
-                self.give(number, Reply::TooLarge);
-            }
-            None => {}
+        if let Some(number) = number_at_an_end(begin, end) {
+            self.give(number, Reply::TooLarge);
         }
         self.noise()
     }
@@ -242,49 +239,49 @@ impl Desk {
 mod tests {
     use super::*;
 
-    fn desk() -> Desk {
-        Desk::new(Arc::default())
+    fn switch() -> Switch {
+        Switch::new(Arc::default())
     }
 
-    fn unasked(desk: &Desk) -> u64 {
-        desk.counts.unasked.load(Ordering::Relaxed)
+    fn unasked(switch: &Switch) -> u64 {
+        switch.counts.unasked.load(Ordering::Relaxed)
     }
 
     #[tokio::test]
     async fn the_first_answer_counts_and_others_are_counted() {
-        let desk = desk();
-        let (number, answer) = desk.wait();
+        let switch = switch();
+        let (number, answer) = switch.wait();
         assert_eq!(number, 1);
         for id in [r#""tg-2""#, r#""1""#, "1", "999"] {
-            desk.hear(&format!(r#"{{"id":{id},"result":{{"no":1}}}}"#));
+            switch.hear(&format!(r#"{{"id":{id},"result":{{"no":1}}}}"#));
         }
-        desk.hear(r#"{"id":"tg-1","result":{"first":1}}"#);
-        desk.hear(r#"{"id":"tg-1","result":{"second":1}}"#);
+        switch.hear(r#"{"id":"tg-1","result":{"first":1}}"#);
+        switch.hear(r#"{"id":"tg-1","result":{"second":1}}"#);
         assert_eq!(answer.await, Ok(Reply::Result(r#"{"first":1}"#.to_owned())));
-        assert_eq!(unasked(&desk), 5);
+        assert_eq!(unasked(&switch), 5);
     }
 
     #[tokio::test]
     async fn whoever_waits_learns_that_the_server_is_gone() {
         let signal = Arc::new(Signal::default());
-        let desk = Desk::new(Arc::clone(&signal));
-        let (_, answer) = desk.wait();
-        desk.end(ServerFault::Hung);
-        desk.end(ServerFault::Closed);
+        let switch = Switch::new(Arc::clone(&signal));
+        let (_, answer) = switch.wait();
+        switch.end(ServerFault::Hung);
+        switch.end(ServerFault::Closed);
         assert!(answer.await.is_err());
-        assert_eq!(desk.gone(), Some(&ServerFault::Hung));
+        assert_eq!(switch.gone(), Some(&ServerFault::Hung));
         assert_eq!(signal.version.load(Ordering::Relaxed), 1);
         // Nobody can wait for what will not come.
-        assert!(desk.wait().1.await.is_err());
-        desk.end_told().await;
+        assert!(switch.wait().1.await.is_err());
+        switch.end_told().await;
     }
 
     #[test]
     fn a_server_that_asks_without_end_is_heard_up_to_a_bound() {
-        let desk = desk();
+        let switch = switch();
         let heard = (0..100).filter(|n| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"ping"}}"#);
-            matches!(desk.hear(&text), Heard::Theirs(_))
+            matches!(switch.hear(&text), Heard::Theirs(_))
         });
         assert_eq!(heard.count(), REQUESTS_MAX);
     }
@@ -292,13 +289,13 @@ mod tests {
     #[test]
     fn a_changed_list_is_noted_and_progress_is_not_passed_on() {
         let signal = Arc::new(Signal::default());
-        let desk = Desk::new(Arc::clone(&signal));
+        let switch = Switch::new(Arc::clone(&signal));
         for method in ["progress", "message", "resources/updated"] {
             let text = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}"}}"#);
-            assert!(matches!(desk.hear(&text), Heard::Done));
+            assert!(matches!(switch.hear(&text), Heard::Done));
         }
         assert!(!signal.changed.load(Ordering::Relaxed));
-        desk.hear(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+        switch.hear(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
         assert!(signal.changed.load(Ordering::Relaxed));
     }
 }

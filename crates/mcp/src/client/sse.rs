@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use toolgate_http::sse::{Reader, SseFault};
 use toolgate_http::{Answer, Verb, after};
 
-use super::desk::{Desk, Heard};
 use super::fault::{CallFault, ServerFault, shown};
 use super::place::{Place, unauthorized};
 use super::plan::Bounds;
+use super::switch::{Heard, Switch};
 
 /// Milliseconds for a message of the protocol library to be taken.
 const TAKE_MS_MAX: u64 = 10_000;
@@ -27,13 +27,13 @@ pub(super) struct Mailbox {
 }
 
 /// The stream, as the protocol library wants it.
-pub(super) struct Events {
+pub(super) struct Older {
     mailbox: Arc<Mailbox>,
     answer: Answer,
     reader: Reader,
     /// Messages that came together with one that was given out.
     waiting: VecDeque<String>,
-    desk: Arc<Desk>,
+    switch: Arc<Switch>,
     bounds: Bounds,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Events {
 #[error("the message was not taken")]
 pub(super) struct NotTaken;
 
-impl Events {
+impl Older {
     /// Opens the stream and waits until it names the path for messages, which must be on the same
     /// server.
     pub(super) async fn open(
         place: &Place,
-        desk: Arc<Desk>,
+        switch: Arc<Switch>,
         bounds: Bounds,
     ) -> Result<Self, ServerFault> {
         let mut headers = HeaderMap::clone(&place.headers);
@@ -78,7 +78,7 @@ impl Events {
         }
         let place = place.elsewhere(&named.unwrap_or_default())?;
         let mailbox = Arc::new(Mailbox { place });
-        Ok(Self { mailbox, answer, reader, waiting, desk, bounds })
+        Ok(Self { mailbox, answer, reader, waiting, switch, bounds })
     }
 
     pub(super) fn mailbox(&self) -> Arc<Mailbox> {
@@ -127,14 +127,14 @@ impl Mailbox {
     }
 }
 
-impl Transport<RoleClient> for Events {
+impl Transport<RoleClient> for Older {
     type Error = NotTaken;
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), NotTaken>> + Send + 'static {
-        self.desk.said(&item);
+        self.switch.said(&item);
         let mailbox = Arc::clone(&self.mailbox);
         async move {
             let body = serde_json::to_vec(&item).map_err(|_| NotTaken)?;
@@ -146,13 +146,13 @@ impl Transport<RoleClient> for Events {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             while let Some(text) = self.waiting.pop_front() {
-                match self.desk.hear(&text) {
+                match self.switch.hear(&text) {
                     Heard::Theirs(message) => return Some(*message),
                     Heard::Done => {}
                     Heard::Noise => {
                         let max = self.bounds.noise_max;
-                        if self.desk.counts.noise.load(Ordering::Relaxed) > max {
-                            self.desk.end(ServerFault::Noisy { max, words: String::new() });
+                        if self.switch.counts.noise.load(Ordering::Relaxed) > max {
+                            self.switch.end(ServerFault::Noisy { max, words: String::new() });
                             return None;
                         }
                     }
@@ -160,7 +160,7 @@ impl Transport<RoleClient> for Events {
             }
             let chunk = tokio::select! {
                 chunk = self.answer.chunk() => chunk,
-                () = self.desk.end_told() => return None,
+                () = self.switch.end_told() => return None,
             };
             let waiting = &mut self.waiting;
             let read = match &chunk {
@@ -169,12 +169,12 @@ impl Transport<RoleClient> for Events {
                     Ok::<(), SseFault>(())
                 }),
                 Ok(None) | Err(_) => {
-                    self.desk.end(toolgate_http::HttpFault::CutOff.into());
+                    self.switch.end(toolgate_http::HttpFault::CutOff.into());
                     return None;
                 }
             };
             if let Err(fault) = read {
-                self.desk.end(ServerFault::Protocol(fault.to_string()));
+                self.switch.end(ServerFault::Protocol(fault.to_string()));
                 return None;
             }
         }

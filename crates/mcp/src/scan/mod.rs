@@ -1,0 +1,82 @@
+//! Decides what of a tool's definition keeps it out, and what a person must look at first. It reads
+//! and nothing else: no reference is followed, no file opened, nobody asked.
+
+mod header;
+mod schema;
+mod words;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use toolgate_kernel::pin::Definition;
+
+pub use words::is_hidden;
+
+/// Bytes of a description.
+pub const ABOUT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a schema.
+pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
+/// Levels of a schema.
+pub const SCHEMA_DEPTH_MAX: usize = 32;
+
+/// What came of looking at a definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scanned {
+    /// It cannot be used; nobody can change that but its server.
+    Excluded(String),
+    /// It is shown to no model before a person accepted these very words.
+    Flagged(Vec<String>),
+    /// Nothing speaks against it.
+    Clean,
+}
+
+/// Looks at a tool's definition. `others` are the names of tools that others have: a definition
+/// that names one of them wants to change what that one does.
+pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> Scanned {
+    if definition.about.len() > ABOUT_BYTES_MAX {
+        let why = format!("its description has more than {ABOUT_BYTES_MAX} bytes");
+        return Scanned::Excluded(why);
+    }
+    let input = schema::check(&definition.input).and_then(|()| header::check(&definition.input));
+    if let Err(why) = input {
+        return Scanned::Excluded(format!("its input schema {why}"));
+    }
+    if let Some(Err(why)) = definition.output.as_ref().map(schema::check) {
+        return Scanned::Excluded(format!("its output schema {why}"));
+    }
+    let mut why = Vec::new();
+    let mut look = |place: &str, text: &str| {
+        for found in words::suspicious(text, name, others) {
+            let told = format!("{place} {found}");
+            if !why.contains(&told) {
+                why.push(told);
+            }
+        }
+    };
+    look("its description", &definition.about);
+    look("its name", name);
+    look("its title", definition.title.as_deref().unwrap_or_default());
+    each_text(&definition.input, &mut |text| look("its input schema", text));
+    each_text(&definition.annotations, &mut |text| look("its annotations", text));
+    if let Some(output) = &definition.output {
+        each_text(output, &mut |text| look("its output schema", text));
+    }
+    why.extend(schema::open(&definition.input));
+    why.extend(schema::curious(&definition.input));
+    if why.is_empty() { Scanned::Clean } else { Scanned::Flagged(why) }
+}
+
+/// Every text in a value, the names of its fields too.
+fn each_text(value: &Value, look: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => look(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, look)),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                look(name);
+                each_text(field, look);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -1,0 +1,265 @@
+//! Decides which schemas of a server can be used: bounded, closed in themselves, and asking for
+//! nothing that is none of the tool's business.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX};
+
+/// Parts a schema may have once all its references are written out.
+const PARTS_MAX: u64 = 10_000;
+
+/// Names of parameters that ask for the conversation or for keys, without case and punctuation.
+const CURIOUS: &[&str] = &[
+    "systemprompt",
+    "conversation",
+    "conversationhistory",
+    "chathistory",
+    "chatlog",
+    "fullcontext",
+    "modelcontext",
+    "contextwindow",
+    "previousmessages",
+    "allmessages",
+    "sidenote",
+    "password",
+    "passwd",
+    "apikey",
+    "secret",
+    "secretkey",
+    "accesstoken",
+    "authtoken",
+    "bearertoken",
+    "privatekey",
+    "sshkey",
+    "credential",
+    "credentials",
+    "sessioncookie",
+    "toollist",
+];
+
+/// Whether a schema can be used; why not, where it cannot.
+pub(super) fn check(schema: &Value) -> Result<(), String> {
+    match schema {
+        Value::Object(_) => {}
+        Value::Bool(_) => return Err("takes anything".to_owned()),
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err("is no schema".to_owned());
+        }
+    }
+    if depth(schema) > SCHEMA_DEPTH_MAX {
+        return Err(format!("has more than {SCHEMA_DEPTH_MAX} levels"));
+    }
+    if schema.to_string().len() > SCHEMA_BYTES_MAX {
+        return Err(format!("has more than {SCHEMA_BYTES_MAX} bytes"));
+    }
+    let mut weigher = Weigher { root: schema, known: BTreeMap::new() };
+    let parts = weigher.parts(schema, &mut Vec::new())?;
+    if parts > PARTS_MAX {
+        return Err(format!("unfolds to more than {PARTS_MAX} parts"));
+    }
+    Ok(())
+}
+
+/// Levels of a value, counted without recursion beyond the bound.
+fn depth(value: &Value) -> usize {
+    fn walk(value: &Value, level: usize) -> usize {
+        if level > SCHEMA_DEPTH_MAX {
+            return level;
+        }
+        let below = |value: &Value| walk(value, level + 1);
+        match value {
+            Value::Array(items) => items.iter().map(below).max().unwrap_or(level),
+            Value::Object(fields) => fields.values().map(below).max().unwrap_or(level),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => level,
+        }
+    }
+    walk(value, 0)
+}
+
+/// Counts what a schema unfolds to, without unfolding it.
+struct Weigher<'a> {
+    root: &'a Value,
+    /// What is known of each reference.
+    known: BTreeMap<String, u64>,
+}
+
+impl<'a> Weigher<'a> {
+    /// `open` are the references that are followed now, with whether a value was entered since.
+    fn parts(&mut self, schema: &'a Value, open: &mut Vec<(String, bool)>) -> Result<u64, String> {
+        let fields = match schema {
+            Value::Object(fields) => fields,
+            Value::Array(items) => {
+                let mut sum = 0_u64;
+                for item in items {
+                    sum = sum.saturating_add(self.parts(item, open)?);
+                }
+                return Ok(sum);
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Ok(0),
+        };
+        let mut sum = 1_u64;
+        for (keyword, value) in fields {
+            let more = match (keyword.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
+                    self.reference(to, open)?
+                }
+                ("$ref" | "$dynamicRef" | "$recursiveRef", _) => {
+                    return Err("has a reference that is no text".to_owned());
+                }
+                // Data, and definitions that count where they are used.
+                ("const" | "enum" | "default" | "examples" | "$defs" | "definitions", _) => 0,
+                ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
+                    let mut inner = 0_u64;
+                    for schema in named.values() {
+                        let more = entered(open, |open| self.parts(schema, open))?;
+                        inner = inner.saturating_add(more);
+                    }
+                    inner
+                }
+                ("allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else", _) => {
+                    self.parts(value, open)?
+                }
+                _ => entered(open, |open| self.parts(value, open))?,
+            };
+            sum = sum.saturating_add(more);
+        }
+        Ok(sum)
+    }
+
+    fn reference(&mut self, to: &str, open: &mut Vec<(String, bool)>) -> Result<u64, String> {
+        let Some(pointer) = to.strip_prefix('#') else {
+            return Err("refers to something outside of itself; that is never looked up".to_owned());
+        };
+        if let Some(at) = open.iter().position(|(known, _)| known == to) {
+            // A tree of records may hold records; a schema that is only itself holds nothing.
+            let entered = open.iter().skip(at).any(|(_, entered)| *entered);
+            return if entered { Ok(1) } else { Err("refers to itself in a circle".to_owned()) };
+        }
+        if let Some(known) = self.known.get(to) {
+            return Ok(*known);
+        }
+        let target = self.root.pointer(&unescaped(pointer));
+        let target = target.ok_or_else(|| "refers to a part that it does not have".to_owned())?;
+        open.push((to.to_owned(), false));
+        let parts = self.parts(target, open);
+        open.pop();
+        self.known.insert(to.to_owned(), parts.clone()?);
+        parts
+    }
+}
+
+/// Looks at a part of a value rather than at the same value again.
+fn entered<T>(
+    open: &mut Vec<(String, bool)>,
+    look: impl FnOnce(&mut Vec<(String, bool)>) -> T,
+) -> T {
+    let before = open.last_mut().map(|(_, entered)| std::mem::replace(entered, true));
+    let told = look(open);
+    if let (Some(before), Some((_, entered))) = (before, open.last_mut()) {
+        *entered = before;
+    }
+    told
+}
+
+/// A pointer as it stands in an address.
+fn unescaped(pointer: &str) -> String {
+    pointer.replace("%24", "$").replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
+}
+
+/// Whether a tool takes whatever it is given.
+pub(super) fn open(schema: &Value) -> Option<String> {
+    let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let free = schema.get("additionalProperties") == Some(&Value::Bool(true));
+    let composed = ["$ref", "allOf", "anyOf", "oneOf"].iter().any(|key| schema.get(key).is_some());
+    let named = schema.get("properties").is_some();
+    let open = free || (!closed && !named && !composed);
+    open.then(|| "its input schema is open: it takes any argument".to_owned())
+}
+
+/// Parameters that ask for the conversation or for keys.
+pub(super) fn curious(schema: &Value) -> Vec<String> {
+    fn walk(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                let named = fields.get("properties").and_then(Value::as_object);
+                for name in named.into_iter().flat_map(|named| named.keys()) {
+                    let plain: String = name
+                        .chars()
+                        .filter(char::is_ascii_alphanumeric)
+                        .map(|c| c.to_ascii_lowercase())
+                        .collect();
+                    if CURIOUS.contains(&plain.as_str()) {
+                        found.push(format!(
+                            "its parameter {name} asks for the conversation or a key"
+                        ));
+                    }
+                }
+                fields.values().for_each(|field| walk(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(schema, &mut found);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_stay_inside_and_come_to_an_end() {
+        let tree = json!({"type": "object", "properties": {"root": {"$ref": "#/$defs/node"}},
+            "$defs": {"node": {"type": "object", "properties": {
+                "below": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}}});
+        assert_eq!(check(&tree), Ok(()));
+        assert_eq!(
+            check(&json!({"type": "object", "properties": {"again": {"$ref": "#"}}})),
+            Ok(())
+        );
+        for (schema, why) in [
+            (json!({"$ref": "#"}), "circle"),
+            (
+                json!({"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}),
+                "circle",
+            ),
+            (json!({"properties": {"a": {"$ref": "other.json"}}}), "outside"),
+            (json!({"properties": {"a": {"$ref": "#/$defs/none"}}}), "does not have"),
+            (json!({"$ref": 7}), "no text"),
+            (json!([]), "no schema"),
+        ] {
+            assert!(check(&schema).is_err_and(|told| told.contains(why)), "{schema}");
+        }
+    }
+
+    #[test]
+    fn levels_and_bytes_are_bounded_at_the_limit() {
+        // Each level is an object in an object: two levels of the value.
+        let nested =
+            |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({ "items": inner }));
+        assert_eq!(check(&nested(SCHEMA_DEPTH_MAX)), Ok(()));
+        assert!(check(&nested(SCHEMA_DEPTH_MAX + 1)).is_err());
+        let long = |bytes: usize| {
+            let empty = json!({ "title": "" }).to_string().len();
+            json!({ "title": "x".repeat(bytes - empty) })
+        };
+        assert_eq!(check(&long(SCHEMA_BYTES_MAX)), Ok(()));
+        assert!(check(&long(SCHEMA_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn a_closed_schema_is_not_open() {
+        assert!(open(&json!({"type": "object"})).is_some());
+        assert!(
+            open(&json!({"type": "object", "properties": {}, "additionalProperties": true}))
+                .is_some()
+        );
+        assert!(open(&json!({"type": "object", "properties": {}})).is_none());
+        assert!(open(&json!({"type": "object", "additionalProperties": false})).is_none());
+    }
+}

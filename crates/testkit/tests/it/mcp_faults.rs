@@ -1,0 +1,231 @@
+//! The MCP rows of the fault matrix over a program's pipes, each against a server that misbehaves so.
+
+use std::time::{Duration, Instant};
+
+use toolgate_mcp::client::{Bounds, CallFault, Health, ServerFault};
+
+use crate::mcp_stage::{CALL_MS, Stage, name, said, until};
+
+/// MWR-001, MWR-004, MWR-005: what nobody wanted is counted, and the call goes on.
+#[tokio::test]
+async fn what_nobody_wanted_is_skipped_and_counted() {
+    for (mode, counted) in
+        [("noise", 0), ("bad-utf8", 0), ("unknown-ids", 1), ("duplicate-ids", 1), ("long-line", 0)]
+    {
+        let stage = Stage::piped(&["--mode", mode]);
+        for text in ["one", "two"] {
+            let answered = stage.call("echo", text).await;
+            let answered = answered.unwrap_or_else(|fault| panic!("{mode}: {fault}"));
+            assert_eq!(said(&answered), format!("{text:?}"), "{mode}");
+        }
+        let counts = stage.counts().await;
+        assert!(counts[counted] >= 2, "{mode}: {counts:?}");
+        assert_eq!(stage.ledger("call").len(), 2, "{mode}");
+        assert_eq!(stage.ledger("started").len(), 1, "{mode}: it was not ended");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_only_makes_noise_is_left() {
+    let stage = Stage::piped(&["--mode", "noise-flood"]);
+    let fault = stage.tools().await.unwrap_err();
+    assert!(matches!(fault, ServerFault::Noisy { max: 100, .. }), "{fault}");
+    let quiet = Bounds { noise_max: 200, ..Bounds::default() };
+    assert!(Stage::piped_with(&["--mode", "noise-flood"], quiet).tools().await.is_ok());
+}
+
+/// MWR-003, MWR-006, MWR-012: the deadline holds whatever is said meanwhile, and the server is told.
+#[tokio::test]
+async fn a_call_without_an_answer_ends_at_its_deadline() {
+    for mode in ["half", "hang", "drip", "progress-flood", "id-type"] {
+        let stage = Stage::piped(&["--mode", mode]);
+        stage.tools().await.ok();
+        let began = Instant::now();
+        let fault = stage.call("write", "x").await.unwrap_err();
+        assert!(matches!(fault, CallFault::TimedOut { .. }), "{mode}: {fault}");
+        assert!(fault.may_have_happened(), "{mode}");
+        let took = began.elapsed();
+        let most = Duration::from_millis(CALL_MS + 1_000);
+        assert!(took >= Duration::from_millis(CALL_MS) && took < most, "{mode}: {took:?}");
+        assert_eq!(stage.ledger("call").len(), 1, "{mode}: it is sent once");
+        let told = || !stage.ledger("notifications/cancelled").is_empty();
+        assert!(until(1_000, told).await, "{mode}: the server is told");
+    }
+}
+
+#[tokio::test]
+async fn whoever_stops_waiting_cancels_the_call() {
+    let stage = Stage::piped(&["--mode", "progress-flood"]);
+    stage.tools().await.unwrap();
+    let waiting = tokio::time::timeout(Duration::from_millis(200), stage.call("write", "x")).await;
+    assert!(waiting.is_err());
+    let told = || stage.ledger("notifications/cancelled").iter().any(|line| line.contains("tg-"));
+    assert!(until(1_000, told).await);
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_is_stopped_and_started_anew() {
+    let stage = Stage::piped(&["--mode", "half"]);
+    stage.tools().await.unwrap();
+    for _ in 0..2 {
+        assert!(matches!(stage.call("write", "x").await, Err(CallFault::TimedOut { .. })));
+    }
+    assert!(matches!(stage.registry.health(&name()), Ok(Health::Resting(ServerFault::Hung))));
+    stage.tools().await.unwrap();
+    assert_eq!(stage.ledger("started").len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_start_is_left_alone_after_five_times() {
+    let stage = Stage::piped(&["--mode", "exit-at-once"]);
+    for _ in 0..5 {
+        let fault = stage.tools().await.unwrap_err();
+        let ServerFault::Ended(words) = &fault else { panic!("{fault}") };
+        assert!(words.contains("no such configuration"), "{words}");
+    }
+    let started = stage.ledger("started").len();
+    let fault = stage.tools().await.unwrap_err();
+    assert!(matches!(fault, ServerFault::Failed { failures: 5, .. }), "{fault}");
+    assert!(matches!(stage.call("echo", "x").await, Err(CallFault::NotSent(_))));
+    assert_eq!(stage.ledger("started").len(), started, "it is not started any more");
+    assert!(matches!(stage.registry.health(&name()), Ok(Health::Failed(_))));
+    stage.registry.revive(&name()).await.unwrap();
+    assert!(matches!(stage.tools().await, Err(ServerFault::Ended(_))));
+    assert!(stage.ledger("started").len() > started);
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_told_without_its_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("no-such-program");
+    let stage = Stage::program(dir, program, vec![], Bounds::default());
+    let fault = stage.tools().await.unwrap_err();
+    assert!(matches!(fault, ServerFault::NotStarted(_)), "{fault}");
+    assert!(fault.to_string().contains("no-such-program"));
+}
+
+#[tokio::test]
+async fn a_call_whose_server_ends_is_lost_and_never_sent_again() {
+    let stage = Stage::piped(&["--mode", "exit-mid-call"]);
+    stage.tools().await.unwrap();
+    let version = stage.registry.version();
+    let fault = stage.call("write", "x").await.unwrap_err();
+    assert!(matches!(fault, CallFault::Lost(ServerFault::Ended(_))), "{fault}");
+    assert!(fault.may_have_happened());
+    assert_eq!(stage.ledger("call"), [r#"call write {"text":"x"} key-1"#]);
+    assert_ne!(stage.registry.version(), version, "a server that vanished is news");
+    // It comes back for the next one, and that is news too.
+    let version = stage.registry.version();
+    stage.tools().await.unwrap();
+    assert_ne!(stage.registry.version(), version);
+}
+
+/// A server that connects and then ends at every call is left alone as well.
+#[tokio::test]
+async fn a_server_that_ends_at_every_call_is_left_alone_after_five_times() {
+    let stage = Stage::piped(&["--mode", "exit-mid-call"]);
+    for _ in 0..5 {
+        assert!(matches!(stage.call("write", "x").await, Err(CallFault::Lost(_))));
+    }
+    let fault = stage.call("write", "x").await.unwrap_err();
+    assert!(matches!(fault, CallFault::NotSent(ServerFault::Failed { .. })), "{fault}");
+    assert_eq!(stage.ledger("call").len(), 5);
+}
+
+/// MWR-009: ten thousand words that the list changed are one reading of it.
+#[tokio::test]
+async fn a_flood_of_changes_is_one_reading() {
+    let bounds = Bounds { refresh_ms_min: 1_000, ..Bounds::default() };
+    let stage = Stage::piped_with(&["--mode", "list-flood"], bounds);
+    stage.tools().await.unwrap();
+    let version = stage.registry.version();
+    for _ in 0..3 {
+        stage.call("echo", "x").await.unwrap();
+        stage.tools().await.unwrap();
+    }
+    assert_eq!(stage.registry.version(), version, "not yet");
+    assert_eq!(stage.ledger("tools/list").len(), 1);
+    // The news are not forgotten: they are told when their time has come.
+    assert!(until(3_000, || stage.registry.version() != version).await);
+    let version = stage.registry.version();
+    stage.tools().await.unwrap();
+    assert_eq!((stage.ledger("tools/list").len(), stage.registry.version()), (2, version));
+    assert_eq!(Bounds::default().refresh_ms_min, 5_000);
+}
+
+/// MWR-011: lists without end are refused.
+#[tokio::test]
+async fn endless_lists_are_refused() {
+    for (mode, told) in [
+        ("tool-flood", ServerFault::TooMany { what: "bytes", max: 4 << 20 }),
+        ("many-tools", ServerFault::TooMany { what: "tools", max: 512 }),
+        ("endless-pages", ServerFault::TooMany { what: "pages", max: 100 }),
+        ("cursor-loop", ServerFault::Loop),
+    ] {
+        let stage = Stage::patient(&["--mode", mode], Bounds::default());
+        assert_eq!(stage.tools().await.unwrap_err(), told, "{mode}");
+        assert!(stage.call("echo", "x").await.is_ok(), "{mode}: the server goes on");
+    }
+    let bounds = Bounds { tools_max: 513, ..Bounds::default() };
+    let stage = Stage::piped_with(&["--mode", "many-tools"], bounds);
+    assert_eq!(stage.tools().await.unwrap().tools.len(), 513);
+}
+
+/// MDS-003: what a server says about a tool after a change is read again.
+#[tokio::test]
+async fn a_changed_definition_is_seen() {
+    let bounds = Bounds { refresh_ms_min: 50, ..Bounds::default() };
+    let stage = Stage::piped_with(&["--mode", "change"], bounds);
+    let first = stage.tools().await.unwrap();
+    let version = stage.registry.version();
+    stage.call("echo", "x").await.unwrap();
+    stage.call("echo", "x").await.unwrap();
+    assert!(until(2_000, || stage.registry.version() != version).await);
+    let second = stage.tools().await.unwrap();
+    assert_ne!(first.tools[0], second.tools[0]);
+    assert_eq!(first.tools[1..], second.tools[1..]);
+}
+
+/// MWR-013: a result beyond all measure is not kept, and the caller learns that it happened.
+#[tokio::test]
+async fn a_result_beyond_all_measure_is_refused_as_one_that_happened() {
+    let stage = Stage::patient(&["--mode", "result-bomb"], Bounds::default());
+    let fault = stage.call("echo", "x").await.unwrap_err();
+    assert_eq!(fault, CallFault::TooLarge { max: 4 << 20 });
+    assert!(fault.may_have_happened());
+}
+
+/// MWR-008: a server that asks for a model, for files or for a person's key gets none of them.
+#[tokio::test]
+async fn a_server_that_asks_back_is_refused() {
+    let stage = Stage::piped(&["--mode", "asks-back"]);
+    assert!(stage.call("echo", "x").await.is_ok());
+    for asked in ["sampling/createMessage", "roots/list", "elicitation/create"] {
+        assert_eq!(stage.ledger(asked), [format!("{asked} refused")]);
+    }
+    let stage = Stage::piped(&["--mode", "input-required", "--era", "modern"]);
+    let fault = stage.call("echo", "x").await.unwrap_err();
+    assert!(matches!(fault, CallFault::WantsInput(_)), "{fault}");
+}
+
+/// A refusal in the words of the new revision is no old server; an old one may end at the question.
+#[tokio::test]
+async fn the_era_is_found_out_by_the_rules() {
+    let stage = Stage::piped(&["--mode", "modern-refusal"]);
+    let fault = stage.tools().await.unwrap_err();
+    assert!(matches!(fault, ServerFault::Protocol(_)), "{fault}");
+    assert_eq!(stage.ledger("initialize"), [""; 0]);
+    let stage = Stage::piped(&["--mode", "exit-at-unknown"]);
+    assert!(stage.tools().await.is_ok());
+    assert_eq!((stage.ledger("started").len(), stage.ledger("initialize").len()), (2, 1));
+}
+
+/// One server that is down does not concern another.
+#[tokio::test]
+async fn other_servers_are_not_concerned() {
+    let (bad, good) = (Stage::piped(&["--mode", "hang"]), Stage::piped(&[]));
+    good.tools().await.unwrap();
+    bad.tools().await.unwrap();
+    let (lost, kept) = tokio::join!(bad.call("write", "x"), good.call("echo", "x"));
+    assert!(lost.is_err() && kept.is_ok());
+}
