@@ -10,7 +10,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::TokenKeeper;
-use toolgate_mcp::server::{Clerk, Gateway, Served, Principal, http, stdio};
+use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, stdio};
 use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
 
@@ -25,8 +25,10 @@ use crate::servers::Servers;
 use crate::stop::Stop;
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  toolgate mcp\n  toolgate mcp --http 127.0.0.1:8765\n  toolgate \
-                        mcp --session review --phase REVISION --strict")]
+#[command(
+    after_help = "Examples:\n  toolgate mcp\n  toolgate mcp --http 127.0.0.1:8765\n  toolgate \
+                        mcp --session review --phase REVISION --strict"
+)]
 pub(crate) struct Options {
     /// Serve over HTTP on this address, in place of stdin and stdout. A token is needed then.
     #[arg(long, value_name = "ADDR")]
