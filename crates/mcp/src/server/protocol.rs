@@ -76,7 +76,7 @@ impl Wanted {
             ("resourcesListChanged", self.resources_list_changed),
         ];
         let wanted = kinds.into_iter().filter(|(_, wanted)| *wanted);
-        wanted.map(|(kind, wanted)| (kind.to_owned(), wanted.into())).collect()
+        wanted.map(|(kind, wanted)| (kind.to_owned(), Value::Bool(wanted))).collect()
     }
 
     /// The notifications that two looks at the lists ask for.
