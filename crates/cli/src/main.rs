@@ -11,6 +11,7 @@ mod model;
 mod person;
 mod project;
 mod reading;
+mod roster;
 mod screen;
 mod servers;
 mod stop;
@@ -63,6 +64,10 @@ enum Command {
     Call(command::call::Options),
     /// Says what the gate would decide on a call; nothing runs.
     Explain(command::explain::Options),
+    /// Offers a session to MCP clients, through the same gate.
+    Mcp(command::mcp::Options),
+    /// Makes, lists and revokes tokens for MCP clients.
+    Token(command::token::Options),
     /// Lists, shows, resumes, replays and exports sessions.
     Sessions(command::sessions::Options),
     /// Checks that the log is what was written.
@@ -86,7 +91,8 @@ impl Command {
             Self::Explain(options) => options.json,
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
-            Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
+            Self::Token(options) => options.json(),
+            Self::Init(_) | Self::Mcp(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
 }
@@ -104,6 +110,8 @@ fn main() -> std::process::ExitCode {
         Command::Call(options) => command::call::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Mcp(options) => command::mcp::run(&place, &options),
+        Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),

@@ -80,7 +80,8 @@ impl Place {
         }
     }
 
-    fn home(&self) -> Result<PathBuf> {
+    /// The folder of the log.
+    pub(crate) fn home(&self) -> Result<PathBuf> {
         ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
         Ok(self.folder.join(".toolgate"))
     }

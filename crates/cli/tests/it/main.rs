@@ -5,6 +5,7 @@
 mod calls;
 mod configs;
 mod held;
+mod mcp;
 mod models;
 mod readme;
 mod runs;
