@@ -17,8 +17,10 @@ use crate::project::{Place, SystemClock};
 use crate::roster::{Listed, TokenFile};
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  toolgate token create --session mcp --expires 30d\n  toolgate \
-                        token create --phase REVISION\n  toolgate token revoke 3f2a9c017b44d1e0")]
+#[command(
+    after_help = "Examples:\n  toolgate token create --session mcp --expires 30d\n  toolgate \
+                        token create --phase REVISION\n  toolgate token revoke 3f2a9c017b44d1e0"
+)]
 pub(crate) struct Options {
     #[command(subcommand)]
     what: What,

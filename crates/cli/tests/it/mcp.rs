@@ -21,7 +21,8 @@ impl Server {
         command.args(["mcp", "--http", "127.0.0.1:0"]).args(args).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = lines.find(|line| line.as_ref().unwrap().contains("Listening")).unwrap().unwrap();
+        let line =
+            lines.find(|line| line.as_ref().unwrap().contains("Listening")).unwrap().unwrap();
         let port = line.rsplit(':').next().unwrap().trim_end_matches("/mcp").parse().unwrap();
         Self { child, port }
     }
@@ -31,7 +32,8 @@ impl Server {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let body =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let head = format!(
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
              MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{}Authorization: Bearer {token}\r\n\

@@ -287,7 +287,9 @@ impl Work {
             let fault = match outcome {
                 Ok(envelopes) => return envelopes,
                 Err(DriveFault::Ended) => {
-                    return all(&|name| busy(name, "The session has ended; nothing can be called."));
+                    return all(&|name| {
+                        busy(name, "The session has ended; nothing can be called.")
+                    });
                 }
                 Err(DriveFault::Supply(fault)) => {
                     return all(&|name| busy(name, &format!("{fault}. Nothing of the call ran.")));

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 use super::line::Line;
 use super::message::{self, RequestId};
-use super::served::{Answer, Caller, Lists, Served, Request};
 use super::refusal::Refused;
+use super::served::{Answer, Caller, Lists, Request, Served};
 
 /// Methods that the newest revision no longer has.
 const OLD: &[&str] =
@@ -50,11 +50,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Everything, as clients of the older revisions get it.
-    pub(crate) const ALL: Self = Self {
-        tools_list_changed: true,
-        prompts_list_changed: true,
-        resources_list_changed: true,
-    };
+    pub(crate) const ALL: Self =
+        Self { tools_list_changed: true, prompts_list_changed: true, resources_list_changed: true };
 
     /// Reads the params of `subscriptions/listen`. What is not offered is left out.
     pub(crate) fn read(params: &str, lists: &Lists) -> Result<Self, Refused> {

@@ -109,7 +109,8 @@ impl Common {
     /// What a request of the newest revision must say of itself.
     pub(crate) fn complete(&self) -> Result<(Revision, Value), Refused> {
         let missing = |field: &str| {
-            let message = format!("_meta lacks io.modelcontextprotocol/{field}, or it is malformed.");
+            let message =
+                format!("_meta lacks io.modelcontextprotocol/{field}, or it is malformed.");
             Refused::params(message).malformed()
         };
         let meta = self.meta.as_ref();

@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::line::{LINE_MESSAGES_MAX, Line};
 use super::message::{self, Message, RequestId, parts};
-use super::served::{Answer, Caller, Served, Principal, Request};
 use super::protocol::{self, Wanted};
 use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
+use super::served::{Answer, Caller, Principal, Request, Served};
 use super::visit::{OpenRequests, Visit};
 
 /// Bytes of one line.

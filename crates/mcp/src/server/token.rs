@@ -140,7 +140,9 @@ mod tests {
         assert!(!format!("{token:?}").contains("ab12"));
         let other = SigningKey::from_bytes(&[8; 32]);
         assert_eq!(Claims::read(token.reveal(), &other), None);
-        for (from, to) in [("PLAN", ""), ("1000", "9000"), ("mcp", "xyz"), ("ab12", "ab13"), ("tgt_", "")] {
+        for (from, to) in
+            [("PLAN", ""), ("1000", "9000"), ("mcp", "xyz"), ("ab12", "ab13"), ("tgt_", "")]
+        {
             let changed = token.reveal().replacen(from, to, 1);
             assert_eq!(Claims::read(&changed, &key), None, "{changed}");
         }

@@ -14,9 +14,9 @@ use toolgate_kernel::seal::SigningKey;
 
 use super::line::{Asks, is_level};
 use super::message::RequestId;
-use super::served::{Caller, Principal};
 use super::refusal::Refused;
 use super::revision::Revision;
+use super::served::{Caller, Principal};
 
 /// Clients of the older revisions at once.
 const VISITS_MAX: usize = 1_024;

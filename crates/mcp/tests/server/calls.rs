@@ -58,8 +58,7 @@ async fn the_oldest_revisions_get_no_structured_content() {
 async fn progress_is_told_to_whoever_asks_for_it() {
     let stage = Stage::new().await;
     let ask = stage.ask(&stage.token("t", None));
-    let params =
-        json!({ "name": "slow", "arguments": {}, "_meta": { "progressToken": "tok" } });
+    let params = json!({ "name": "slow", "arguments": {}, "_meta": { "progressToken": "tok" } });
     let slow = ask.modern("tools/call", params);
     let (gate, asking) = (stage.gate.clone(), tokio::spawn(async move { slow.send().await }));
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -18,7 +18,10 @@ async fn a_request_without_a_good_token_is_refused_with_a_challenge() {
     let good = stage.token("good", None);
     assert_eq!(list(stage.ask(&good)).send().await.status, 200);
     let got = list(stage.ask(&good).without("Authorization")).send().await;
-    assert_eq!((got.status, got.header("www-authenticate")), (401, Some("Bearer realm=\"toolgate\"")));
+    assert_eq!(
+        (got.status, got.header("www-authenticate")),
+        (401, Some("Bearer realm=\"toolgate\""))
+    );
     let foreign = "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJvdGhlciJ9.c2lnbmF0dXJl";
     let other_session = stage.token_for("x", "another", None, 1_000);
     let over = stage.token_for("x", "mcp", None, 0);

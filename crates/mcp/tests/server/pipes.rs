@@ -84,7 +84,9 @@ async fn both_eras_are_served_on_one_pipe() {
     pipes.hello("2025-06-18").await;
     let got = pipes.ask(4, "tools/list", json!({})).await;
     assert_eq!(got["result"]["tools"].as_array().unwrap().len(), 6);
-    pipes.say(&request(5, "tools/call", json!({ "name": "move_on", "arguments": { "to": "B" } }))).await;
+    pipes
+        .say(&request(5, "tools/call", json!({ "name": "move_on", "arguments": { "to": "B" } })))
+        .await;
     let (mut answered, mut told) = (false, false);
     while !(answered && told) {
         let message = pipes.hear().await;
@@ -100,7 +102,9 @@ async fn a_strict_pipe_shows_its_phase_only() {
     let tools = got["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["beta", "common", "move_on"]);
-    let got = pipes.ask(2, "tools/call", modern(json!({ "name": "common", "arguments": { "word": "x" } }))).await;
+    let got = pipes
+        .ask(2, "tools/call", modern(json!({ "name": "common", "arguments": { "word": "x" } })))
+        .await;
     assert_eq!(got["result"]["isError"], true, "the session is in phase A");
     assert!(pipes.ledger.lock().unwrap().is_empty());
 }
@@ -148,7 +152,10 @@ async fn a_cancelled_request_is_not_answered_and_the_end_is_waited_for() {
 async fn batches_on_a_pipe() {
     let mut pipes = Pipes::new(None).await;
     pipes.hello("2025-03-26").await;
-    let batch = json!([request(1, "ping", json!({})), request(2, "tools/call", json!({ "name": "alpha" }))]);
+    let batch = json!([
+        request(1, "ping", json!({})),
+        request(2, "tools/call", json!({ "name": "alpha" }))
+    ]);
     pipes.say(&batch).await;
     let got = pipes.hear().await;
     assert_eq!(got.as_array().unwrap().len(), 2);

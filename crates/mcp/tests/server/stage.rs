@@ -194,7 +194,13 @@ impl Stage {
         self.token_for(id, "mcp", phase, 1_000)
     }
 
-    pub(crate) fn token_for(&self, id: &str, session: &str, phase: Option<&str>, at: i64) -> String {
+    pub(crate) fn token_for(
+        &self,
+        id: &str,
+        session: &str,
+        phase: Option<&str>,
+        at: i64,
+    ) -> String {
         let claims = Claims {
             id: id.to_owned(),
             session: SessionId::parse(session).unwrap(),
@@ -286,7 +292,8 @@ impl Ask {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
-        let mut ask = self.header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method);
+        let mut ask =
+            self.header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method);
         if let Some(name) = name {
             ask = ask.header("Mcp-Name", &name);
         }
@@ -353,7 +360,8 @@ impl Got {
     }
 
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}: {}", self.status, self.body))
+        serde_json::from_str(&self.body)
+            .unwrap_or_else(|_| panic!("{}: {}", self.status, self.body))
     }
 
     pub(crate) fn code(&self) -> i64 {

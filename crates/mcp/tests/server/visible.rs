@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::stage::{Ask, Stage, told};
 
-const TOOLS: &[&str] = &["alpha", "beta", "nowhere", "common", "move_on", "slow", "record", "asked"];
+const TOOLS: &[&str] =
+    &["alpha", "beta", "nowhere", "common", "move_on", "slow", "record", "asked"];
 
 /// What each phase grants, as the configuration says it.
 fn granted(phase: &str) -> &'static [&'static str] {
@@ -51,7 +52,8 @@ impl Entry {
             }
             Self::Newest => stage.ask(&stage.token("newest", None)).modern(method, params),
             Self::Address(phase) => {
-                let ask = stage.ask(&stage.token("newest", None)).at(&format!("/mcp/phase/{phase}"));
+                let ask =
+                    stage.ask(&stage.token("newest", None)).at(&format!("/mcp/phase/{phase}"));
                 ask.modern(method, params)
             }
             Self::BoundToken(phase) => {
@@ -142,7 +144,8 @@ async fn what_a_token_cannot_reach_is_not_there() {
     assert_eq!(ask.send().await.status, 404);
     let ask = stage.ask(&bound).at("/mcp/phase/A").modern("tools/list", json!({}));
     assert_eq!(ask.send().await.status, 200);
-    for path in ["/mcp/phase/NOPE", "/mcp/phase/", "/mcpx", "/", "/mcp/phase/A/B", "/mcp/phase/%41"] {
+    for path in ["/mcp/phase/NOPE", "/mcp/phase/", "/mcpx", "/", "/mcp/phase/A/B", "/mcp/phase/%41"]
+    {
         let ask = stage.ask(&stage.token("free", None)).at(path);
         assert_eq!(ask.modern("tools/list", json!({})).send().await.status, 404, "{path}");
     }

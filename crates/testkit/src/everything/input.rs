@@ -9,7 +9,8 @@ use super::Params;
 use super::tools::said;
 
 fn form(message: &str, field: &str, kind: &str) -> Value {
-    let schema = json!({ "type": "object", "properties": { field: { "type": kind } }, "required": [field] });
+    let schema =
+        json!({ "type": "object", "properties": { field: { "type": kind } }, "required": [field] });
     json!({
         "method": "elicitation/create",
         "params": { "mode": "form", "message": message, "requestedSchema": schema },
@@ -64,11 +65,7 @@ pub(super) fn prompt(params: &Params) -> Result<Answer, Refused> {
     Ok(Answer::new(json!({ "messages": messages }).to_string()))
 }
 
-pub(super) fn call(
-    params: &Params,
-    caller: &Caller,
-    key: &SigningKey,
-) -> Result<Answer, Refused> {
+pub(super) fn call(params: &Params, caller: &Caller, key: &SigningKey) -> Result<Answer, Refused> {
     let given = &params.input_responses;
     let state = params.request_state.as_deref().map(|state| opened(key, state)).transpose()?;
     let name = form("What is your name?", "name", "string");
@@ -91,7 +88,8 @@ pub(super) fn call(
             Some(reply) => said(&format!("Roots: {}", Value::Object(reply.clone()))),
             None => required(json!({ "client_roots": roots() }), None),
         },
-        "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
+        "test_input_required_result_request_state"
+        | "test_input_required_result_tampered_state" => {
             match (answered(given, "confirm"), state) {
                 (Some(_), Some("confirming")) => said("state-ok"),
                 _ => {
@@ -106,8 +104,7 @@ pub(super) fn call(
                 return Ok(said("All three were given."));
             }
             let greeting = sample("Generate a greeting");
-            let asked =
-                json!({ "user_name": name, "greeting": greeting, "client_roots": roots() });
+            let asked = json!({ "user_name": name, "greeting": greeting, "client_roots": roots() });
             required(asked, Some(signed(key, "three")))
         }
         "test_input_required_result_multi_round" => match state {

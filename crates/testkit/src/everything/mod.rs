@@ -91,9 +91,7 @@ impl Everything {
         match request.method {
             "tools/list" => Ok(Answer::kept(&json!({ "tools": self.tool_list() }), KEPT)),
             "prompts/list" => Ok(Answer::kept(&json!({ "prompts": self.prompt_list() }), KEPT)),
-            "resources/list" => {
-                Ok(Answer::kept(&json!({ "resources": shown::resources() }), KEPT))
-            }
+            "resources/list" => Ok(Answer::kept(&json!({ "resources": shown::resources() }), KEPT)),
             "resources/templates/list" => {
                 Ok(Answer::kept(&json!({ "resourceTemplates": shown::templates() }), KEPT))
             }
@@ -118,12 +116,7 @@ impl Everything {
         }
     }
 
-    async fn call(
-        &self,
-        params: &Params,
-        caller: &Caller,
-        line: &Line,
-    ) -> Result<Answer, Refused> {
+    async fn call(&self, params: &Params, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
         match params.name.as_str() {
             "test_trigger_tool_change" => self.grow(&self.tools),
             "test_trigger_prompt_change" => self.grow(&self.prompts),

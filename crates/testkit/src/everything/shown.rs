@@ -11,9 +11,7 @@ pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU
 pub(super) const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
 pub(super) fn resources() -> Vec<Value> {
-    let entry = |uri: &str, name: &str, kind: &str| {
-        json!({ "uri": uri, "name": name, "description": format!("{name}, for testing"), "mimeType": kind })
-    };
+    let entry = |uri: &str, name: &str, kind: &str| json!({ "uri": uri, "name": name, "description": format!("{name}, for testing"), "mimeType": kind });
     vec![
         entry("test://static-text", "Static Text Resource", "text/plain"),
         entry("test://static-binary", "Static Binary Resource", "image/png"),
@@ -36,13 +34,12 @@ pub(super) fn read(uri: &str) -> Option<Value> {
         "test://static-text" => {
             Some(text("text/plain", "This is the content of the static text resource."))
         }
-        "test://static-binary" => {
-            Some(json!({ "uri": uri, "mimeType": "image/png", "blob": PNG }))
-        }
+        "test://static-binary" => Some(json!({ "uri": uri, "mimeType": "image/png", "blob": PNG })),
         "test://watched-resource" => Some(text("text/plain", "Watched resource content")),
         _ => {
             let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
-            let said = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
+            let said =
+                json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
             Some(text("application/json", &said.to_string()))
         }
     }

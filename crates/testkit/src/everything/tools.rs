@@ -98,14 +98,8 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-pub(super) async fn call(
-    params: &Params,
-    caller: &Caller,
-    line: &Line,
-) -> Result<Answer, Refused> {
-    let resource = |uri: &str, kind: &str, text: &str| {
-        json!({ "type": "resource", "resource": { "uri": uri, "mimeType": kind, "text": text } })
-    };
+pub(super) async fn call(params: &Params, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
+    let resource = |uri: &str, kind: &str, text: &str| json!({ "type": "resource", "resource": { "uri": uri, "mimeType": kind, "text": text } });
     let image = json!({ "type": "image", "data": PNG, "mimeType": "image/png" });
     Ok(match params.name.as_str() {
         "test_simple_text" => said("This is a simple text response for testing."),
@@ -124,7 +118,8 @@ pub(super) async fn call(
             content(&json!([text, image, mixed]))
         }
         "test_tool_with_logging" | "test_logging_tool" => {
-            for step in ["Tool execution started", "Tool processing data", "Tool execution completed"]
+            for step in
+                ["Tool execution started", "Tool processing data", "Tool execution completed"]
             {
                 line.log("info", "fixture", &json!(step));
                 pause().await;
@@ -150,7 +145,8 @@ pub(super) async fn call(
         "json_schema_2020_12_tool" => said("It takes what its schema takes."),
         "test_sampling" => {
             let message = json!({ "type": "text", "text": params.text("prompt") });
-            let asked = json!({ "messages": [{ "role": "user", "content": message }], "maxTokens": 100 });
+            let asked =
+                json!({ "messages": [{ "role": "user", "content": message }], "maxTokens": 100 });
             match line.ask("sampling/createMessage", &asked).await {
                 Ok(reply) => {
                     let text = reply["content"]["text"].as_str().unwrap_or_default();

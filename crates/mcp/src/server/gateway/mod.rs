@@ -16,8 +16,8 @@ use toolgate_kernel::tool::ToolSpec;
 
 use super::clerk::{Clerk, View};
 use super::line::Line;
-use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Served, Request};
 use super::refusal::Refused;
+use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Request, Served};
 
 /// Entries of one page of a list.
 const PAGE_MAX: usize = 200;

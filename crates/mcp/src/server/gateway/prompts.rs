@@ -8,8 +8,8 @@ use toolgate_kernel::phase::Phase;
 
 use super::reading;
 use crate::server::clerk::View;
-use crate::server::served::{Answer, Caller};
 use crate::server::refusal::Refused;
+use crate::server::served::{Answer, Caller};
 
 /// Characters of the instructions.
 const INSTRUCTIONS_CHARS_MAX: usize = 16_000;

@@ -9,8 +9,8 @@ use toolgate_kernel::section::Home;
 
 use super::{READ, open_section, reading};
 use crate::server::clerk::{Clerk, View};
-use crate::server::served::{Answer, Caller};
 use crate::server::refusal::{Refused, RpcCode};
+use crate::server::served::{Answer, Caller};
 
 /// Entries that are listed.
 const LISTED_MAX: usize = 2_000;
@@ -87,17 +87,13 @@ fn kept<'a>(
     }
 }
 
-pub(super) async fn read(
-    clerk: &Clerk,
-    caller: &Caller,
-    params: &str,
-) -> Result<Answer, Refused> {
+pub(super) async fn read(clerk: &Clerk, caller: &Caller, params: &str) -> Result<Answer, Refused> {
     #[derive(Deserialize)]
     struct Params {
         uri: String,
     }
-    let Params { uri } = serde_json::from_str(params)
-        .map_err(|_| Refused::params("resources/read says a uri."))?;
+    let Params { uri } =
+        serde_json::from_str(params).map_err(|_| Refused::params("resources/read says a uri."))?;
     let view = clerk.view();
     let Some((session, project)) = clerk.look().await else {
         return Err(Refused::new(RpcCode::Internal, "The session is busy; try again."));

@@ -13,9 +13,9 @@ use toolgate_kernel::tool::{Effect, ToolSpec};
 
 use super::reach;
 use crate::server::clerk::{Order, View};
-use crate::server::served::{Answer, Caller};
 use crate::server::refusal::Refused;
 use crate::server::revision::Revision;
+use crate::server::served::{Answer, Caller};
 
 /// The tools that a caller sees.
 pub(super) fn list(view: &View, caller: &Caller) -> Vec<Value> {

@@ -6,7 +6,7 @@ use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
 use hyper::{HeaderMap, StatusCode, Uri};
 use toolgate_kernel::names::PhaseName;
 
-use super::super::served::{Served, Principal};
+use super::super::served::{Principal, Served};
 
 /// Why nobody is let in with what was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,8 @@ fn is_loopback(host: &str) -> bool {
 
 /// A known host without a port stands for every port of it.
 fn same_host(known: &str, host: &str) -> bool {
-    known.eq_ignore_ascii_case(host) || (bare(known) == known && known.eq_ignore_ascii_case(bare(host)))
+    known.eq_ignore_ascii_case(host)
+        || (bare(known) == known && known.eq_ignore_ascii_case(bare(host)))
 }
 
 /// The token of a request. Two of them are none.
@@ -147,9 +148,15 @@ mod tests {
         for host in ["localhost", "localhost:80", "127.0.0.1:9", "[::1]", "[::1]:9", "LOCALHOST"] {
             assert!(is_loopback(host), "{host}");
         }
-        for host in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::1]x", "127.0.0.1:9@evil", "", "::1:x"]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "[::1]x",
+            "127.0.0.1:9@evil",
+            "",
+            "::1:x",
+        ] {
             assert!(!is_loopback(host), "{host}");
         }
         assert!(same_host("gate.example", "gate.example:8443"));

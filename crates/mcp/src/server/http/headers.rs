@@ -62,7 +62,10 @@ mod tests {
     fn wrapped_values_are_read() {
         assert_eq!(decoded("plain").as_deref(), Some("plain"));
         assert_eq!(decoded("=?base64?SGVsbG8sIOS4lueVjA==?=").as_deref(), Some("Hello, 世界"));
-        assert_eq!(decoded("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=").as_deref(), Some("=?base64?literal?="));
+        assert_eq!(
+            decoded("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=").as_deref(),
+            Some("=?base64?literal?=")
+        );
         for bad in ["=?base64?a?=", "=?base64?====?=", "=?base64?YR==?=", "=?base64?Y!==?="] {
             assert_eq!(decoded(bad), None, "{bad}");
         }

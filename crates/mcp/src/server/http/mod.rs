@@ -29,8 +29,8 @@ use self::door::Entrance;
 pub use self::door::{Denied, Door, Keeper};
 use self::post::{Posted, events};
 use super::line::LINE_MESSAGES_MAX;
-use super::served::Served;
 use super::protocol::{self, Wanted};
+use super::served::Served;
 use super::visit::Visits;
 
 /// Bytes of one body.

@@ -13,10 +13,10 @@ use super::headers::{self, SESSION, VERSION};
 use super::{Server, empty, plain};
 use crate::server::line::{LINE_MESSAGES_MAX, Line};
 use crate::server::message::{self, Message, RequestId, parts};
-use crate::server::served::{Answer, Caller, Request};
 use crate::server::protocol::{self, Wanted};
 use crate::server::refusal::{Refused, RpcCode};
 use crate::server::revision::{Common, Revision};
+use crate::server::served::{Answer, Caller, Request};
 use crate::server::visit::{Running, Visit};
 
 /// A message that is turned away, with the HTTP status beside the words.
@@ -180,9 +180,9 @@ impl Posted<'_> {
 
     fn takes_events(&self) -> bool {
         let accepted = self.headers.get_all(ACCEPT).iter();
-        accepted.filter_map(|value| value.to_str().ok()).any(|value| {
-            value.contains("text/event-stream") || value.contains("*/*")
-        })
+        accepted
+            .filter_map(|value| value.to_str().ok())
+            .any(|value| value.contains("text/event-stream") || value.contains("*/*"))
     }
 
     async fn answer(&self, server: &Arc<Server>, asked: Asked) -> Response<Reply> {
@@ -190,7 +190,8 @@ impl Posted<'_> {
         if modern && asked.method == "subscriptions/listen" {
             return self.subscribe(server, asked);
         }
-        let running = match asked.visit.as_ref().map(|visit| visit.open.run(&asked.id)).transpose() {
+        let running = match asked.visit.as_ref().map(|visit| visit.open.run(&asked.id)).transpose()
+        {
             Ok(running) => running,
             Err(refusal) => return refused(Some(&asked.id), &refusal, modern),
         };
