@@ -92,7 +92,8 @@ impl Command {
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
             Self::Token(options) => options.json(),
-            Self::Init(_) | Self::Mcp(_) | Self::Schema(_) | Self::Completions(_) => false,
+            Self::Mcp(options) => options.json(),
+            Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::sync::watch;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
@@ -14,8 +14,8 @@ use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, stdio};
 use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
 
-use super::phase;
 use super::run::Have;
+use super::{phase, pins};
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
@@ -29,7 +29,10 @@ use crate::stop::Stop;
     after_help = "Examples:\n  toolgate mcp\n  toolgate mcp --http 127.0.0.1:8765\n  toolgate \
                         mcp --session review --phase REVISION --strict"
 )]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Serve over HTTP on this address, in place of stdin and stdout. A token is needed then.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
@@ -39,7 +42,7 @@ pub(crate) struct Options {
     /// The phase to be in; the session is moved there first.
     #[arg(long)]
     phase: Option<String>,
-    /// Served this phase and nothing else. Over HTTP, tokens and addresses say so.
+    /// Offer this phase and nothing else. Over HTTP, tokens and addresses say so.
     #[arg(long, requires = "phase", conflicts_with = "http")]
     strict: bool,
     /// A host that clients may name beside this computer; may be given several times.
@@ -52,7 +55,26 @@ pub(crate) struct Options {
     have: Have,
 }
 
+/// What is done with servers, in place of being one.
+#[derive(Subcommand)]
+enum What {
+    /// Which definitions of servers' tools are believed.
+    Pins {
+        #[command(subcommand)]
+        what: pins::What,
+    },
+}
+
+impl Options {
+    pub(crate) fn json(&self) -> bool {
+        self.what.as_ref().is_some_and(|What::Pins { what }| what.json())
+    }
+}
+
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    if let Some(What::Pins { what }) = &options.what {
+        return pins::run(place, what);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(serve(place, options));
     // Somebody may still wait for a line on stdin, which nobody will write.
@@ -65,20 +87,20 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let opened = place.open()?;
+    let _hold = opened.hold(&session, options.have.rival())?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
-    servers.around(offer(place, options, &opened, crew, session, phase)).await
+    servers.around(offer(place, options, session, phase, crew, &opened)).await
 }
 
-/// Offers the session until it is told to stop.
+/// Offers the session until somebody says stop.
 async fn offer(
     place: &Place,
     options: &Options,
-    opened: &Opened,
-    crew: Crew,
     session: SessionId,
     phase: Option<PhaseName>,
+    crew: Crew,
+    opened: &Opened,
 ) -> Result<Exit> {
-    let _hold = opened.hold(&session, options.have.rival())?;
     let name = session.clone();
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let driver = take_up(runtime, crew, name, phase.as_ref()).await?;

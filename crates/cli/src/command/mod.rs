@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod mcp;
+mod pins;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod sessions;
