@@ -1,7 +1,8 @@
 //! The MCP rows of the fault matrix over a program's pipes, each against a server that misbehaves so.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolgate_mcp::client::{Bounds, CallFault, Health, ServerFault};
 
 use crate::mcp_stage::{CALL_MS, Stage, name, said, until};

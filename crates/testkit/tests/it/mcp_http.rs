@@ -1,7 +1,8 @@
 //! The MCP rows of the fault matrix over HTTP.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolgate_mcp::client::{CallFault, HttpKind, ServerFault};
 
 use crate::mcp_stage::{CALL_MS, Stage, until};
