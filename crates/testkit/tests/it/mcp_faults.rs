@@ -96,6 +96,20 @@ async fn a_server_that_does_not_start_is_left_alone_after_five_times() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_left_alone_is_tried_again_later() {
+    let bounds = Bounds { backoff_ms: 1, left_ms: 1_000, failures_max: 2, ..Bounds::default() };
+    let stage = Stage::piped_with(&["--mode", "exit-at-once"], bounds);
+    for _ in 0..2 {
+        assert!(matches!(stage.tools().await, Err(ServerFault::Ended(_))));
+    }
+    assert!(matches!(stage.tools().await, Err(ServerFault::Failed { .. })));
+    let version = stage.registry.version();
+    assert!(until(3_000, || stage.registry.version() != version).await, "its time is news");
+    assert!(matches!(stage.tools().await, Err(ServerFault::Ended(_))));
+    assert!(matches!(stage.tools().await, Err(ServerFault::Failed { .. })));
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_is_told_without_its_path() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("no-such-program");
