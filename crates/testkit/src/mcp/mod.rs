@@ -91,6 +91,8 @@ pub enum Mode {
     Resumes,
     /// It refuses the first question in the words of the new revision.
     ModernRefusal,
+    /// It answers a question that it does not know with nothing.
+    EmptyAtUnknown,
     /// It ends at a question that it does not know.
     ExitAtUnknown,
     /// Two tools of one name.

@@ -230,9 +230,12 @@ async fn the_era_is_found_out_by_the_rules() {
     let fault = stage.tools().await.unwrap_err();
     assert!(matches!(fault, ServerFault::Protocol(_)), "{fault}");
     assert_eq!(stage.ledger("initialize"), [""; 0]);
-    let stage = Stage::piped(&["--mode", "exit-at-unknown"]);
-    assert!(stage.tools().await.is_ok());
-    assert_eq!((stage.ledger("started").len(), stage.ledger("initialize").len()), (2, 1));
+    for mode in ["exit-at-unknown", "empty-at-unknown"] {
+        let stage = Stage::piped(&["--mode", mode]);
+        assert!(stage.tools().await.is_ok(), "{mode}");
+        let counted = (stage.ledger("started").len(), stage.ledger("initialize").len());
+        assert_eq!(counted, (2, 1), "{mode}");
+    }
 }
 
 /// One server that is down does not concern another.
