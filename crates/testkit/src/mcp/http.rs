@@ -90,8 +90,10 @@ fn answer(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> boo
 }
 
 pub(super) fn respond(write: &mut TcpStream, status: &str, headers: &str, body: &str) -> bool {
-    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n", body.len());
-    write.write_all(head.as_bytes()).is_ok() && write.write_all(body.as_bytes()).is_ok()
+    // Written at once, so that no half of it waits for a word that the other half arrived.
+    let whole =
+        format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
+    write.write_all(whole.as_bytes()).is_ok()
 }
 
 pub(super) fn begin_stream(write: &mut TcpStream) -> bool {
