@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 mod dispatch;
+mod gateway;
 mod loops;
 mod manuscript;
 mod meter;
@@ -29,6 +30,8 @@ enum What {
     Dispatch(dispatch::Options),
     /// Whole runs against the model server at `PERF_URL`, as `bench/` asks for them.
     Loop,
+    /// An MCP gateway in front of a server, as `bench/` asks for it.
+    Gateway(gateway::Options),
     /// Runs that wait for their model: memory of each.
     Park(park::Options),
     /// A novel of 300,000 words on disk: reading, searching, replacing, starting.
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<()> {
     match Options::parse().what {
         What::Dispatch(options) => dispatch::run(&options),
         What::Loop => loops::run(),
+        What::Gateway(options) => gateway::run(&options),
         What::Park(options) => park::run(&options),
         What::Manuscript(options) => manuscript::run(&options),
         What::Snapshot => snapshot::run(),

@@ -8,6 +8,8 @@ use serde::Serialize;
 use toolgate_kernel::event::Ending;
 use toolgate_runtime::Driver;
 
+use crate::visible::visible_after;
+
 /// Columns that a line takes when nobody can say how wide the terminal is.
 const COLUMNS: usize = 80;
 
@@ -128,6 +130,8 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::Stalled => "The model did nothing",
         Ending::NoToolCalls => "No tool was called (NO_TOOL_CALLS)",
         Ending::ToolError => "A tool failed (TOOL_ERROR)",
+        Ending::Refused => "The model declined",
+        Ending::Truncated => "The last reply ran out of room",
     }
 }
 
@@ -188,19 +192,7 @@ pub(crate) fn visible(text: &str) -> String {
 
 /// The same with its lines kept.
 pub(crate) fn visible_lines(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let hidden = c.is_control()
-            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}' | '\u{180e}')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-            || matches!(c, '\u{e0000}'..='\u{e007f}');
-        match c {
-            '\n' => out.push('\n'),
-            c if hidden => out.push_str(&format!("<U+{:04X}>", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
+    visible_after(&mut None, text)
 }
 
 #[cfg(test)]

@@ -98,11 +98,24 @@ pub(crate) fn roots() -> Result<Roots> {
     Ok(Roots { only: file("SSL_CERT_FILE")?, beside: file("TOOLGATE_CA_FILE")? })
 }
 
+/// The variables that name a proxy and are set. None is used: a key goes straight to its server.
+pub(crate) fn proxies() -> Vec<String> {
+    let set = |name: &String| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+    names.iter().flat_map(|name| [(*name).to_owned(), name.to_lowercase()]).filter(set).collect()
+}
+
 /// A number that nobody can guess.
 pub(crate) fn random_seed() -> Result<u64> {
     let mut bytes = [0; 8];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+/// Every variable that is a text.
+pub(crate) fn all() -> Vec<(String, String)> {
+    let text = |text: std::ffi::OsString| text.into_string().ok();
+    std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
 }
 
 /// A variable; an empty one says nothing.

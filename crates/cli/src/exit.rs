@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use toolgate_runtime::log::ReadFault;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{DriveFault, OpenFault};
+use toolgate_store::HoldFault;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,12 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(fault) = cause.downcast_ref::<OpenFault>() {
         return of_open(fault);
     }
+    if let Some(fault) = cause.downcast_ref::<HoldFault>() {
+        return Some(match fault {
+            HoldFault::Held { .. } => Exit::Busy,
+            HoldFault::Unreachable { .. } => Exit::Log,
+        });
+    }
     cause.is::<toolgate_store::OpenFault>().then_some(Exit::Log)
 }
 
@@ -88,6 +95,7 @@ fn of_drive(fault: &DriveFault) -> Option<Exit> {
         | DriveFault::Ended
         | DriveFault::Change(_)
         | DriveFault::NotHere(_)
+        | DriveFault::Supply(_)
         | DriveFault::NoPhase(_) => None,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::time::Instant;
 use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
@@ -17,6 +18,7 @@ use toolgate_kernel::settings::Settings;
 use crate::console::{
     bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width, words,
 };
+use crate::visible::{is_joining, visible_after};
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +59,38 @@ struct State {
     column: usize,
     /// Whether a status line stands at the bottom.
     status: bool,
+    /// How long nothing came.
+    quiet: Quiet,
+    /// The end of a piece of words that is understood with the next one.
+    rest: String,
+    /// The last character that was shown of the words.
+    last: Option<char>,
     banner: String,
     /// Whether words are shown as brightly as everything else.
     plain: bool,
+}
+
+/// A time in which nothing comes.
+#[derive(Default)]
+struct Quiet {
+    /// Since when; never while a person is asked.
+    since: Option<Instant>,
+    /// The seconds that are shown.
+    seconds: u64,
+    /// Whether the model thinks.
+    thinking: bool,
+}
+
+impl Quiet {
+    fn broken() -> Self {
+        Self { since: Some(Instant::now()), ..Self::default() }
+    }
+
+    /// Whether there is something new to show.
+    fn tick(&mut self) -> bool {
+        let seconds = self.since.map_or(0, |since| since.elapsed().as_secs());
+        std::mem::replace(&mut self.seconds, seconds) != seconds && seconds > 0
+    }
 }
 
 /// What is shown of a call that came to its end.
@@ -78,6 +109,7 @@ impl Live {
             iteration: session.iteration,
             calls: session.next_call.saturating_sub(1),
             tokens: session.usage.input_tokens.saturating_add(session.usage.output_tokens),
+            quiet: Quiet::broken(),
             ..State::default()
         };
         Self { detail, settings, words: Some(words), talk: false, state: Mutex::new(state) }
@@ -86,7 +118,7 @@ impl Live {
     /// A conversation as it happens.
     pub(crate) fn talk(detail: Detail, settings: Settings, session: &Session) -> Self {
         let phase = session.phase.as_ref().map(ToString::to_string).unwrap_or_default();
-        let state = State { phase, plain: true, ..State::default() };
+        let state = State { phase, plain: true, quiet: Quiet::broken(), ..State::default() };
         Self { detail, settings, words: None, talk: true, state: Mutex::new(state) }
     }
 
@@ -107,8 +139,23 @@ impl Live {
         }
         let mut state = self.state();
         state.wipe();
-        state.flow(text);
+        state.quiet = Quiet::broken();
+        state.stream(text);
         state.streamed = true;
+    }
+
+    /// The model thinks, and says nothing yet.
+    pub(crate) fn thinking(&self) {
+        self.state().quiet.thinking = true;
+    }
+
+    /// Says what is waited for when nothing came for a while, where a terminal can take it away.
+    pub(crate) fn tick(&self) {
+        let mut state = self.state();
+        if state.column == 0 && console::user_attended() && state.quiet.tick() {
+            state.wipe();
+            self.status(&mut state);
+        }
     }
 
     /// Says that the words so far do not count.
@@ -124,6 +171,7 @@ impl Live {
     pub(crate) fn event(&self, record: &Record<Event>) {
         let mut state = self.state();
         state.wipe();
+        state.quiet = Quiet::broken();
         self.show(&mut state, &record.event);
         self.status(&mut state);
     }
@@ -137,10 +185,12 @@ impl Live {
         self.status(&mut state);
     }
 
-    /// Takes the status line away.
+    /// Takes the status line away; somebody else has the screen until something comes.
     pub(crate) fn done(&self) {
         let mut state = self.state();
         state.wipe();
+        state.quiet = Quiet::default();
+        state.whole();
         state.newline();
     }
 
@@ -150,6 +200,11 @@ impl Live {
             Event::PhaseEntered { phase, from, reason, .. } => {
                 state.phase = phase.to_string();
                 state.line(&fit(&dim(&format!("  → {from} to {phase}: {}", visible(reason)))));
+            }
+            Event::ToolsSupplied { notes, .. } => {
+                for note in notes {
+                    state.line(&fit(&dim(&format!("  ! {}", visible(note)))));
+                }
             }
             Event::IterationOpened { iteration, .. } => {
                 state.iteration = *iteration;
@@ -161,8 +216,9 @@ impl Live {
             Event::ModelReplied { text, calls, usage, directed, repairs, finish, .. } => {
                 state.tokens = state.tokens.saturating_add(usage.input_tokens);
                 state.tokens = state.tokens.saturating_add(usage.output_tokens);
+                state.whole();
                 if !state.streamed && !text.is_empty() {
-                    state.flow(text);
+                    state.flow(&visible_lines(text));
                 }
                 state.streamed = false;
                 state.written.clear();
@@ -258,18 +314,25 @@ impl Live {
 
     /// Draws the status line, where a terminal can take it away again.
     fn status(&self, state: &mut State) {
-        let Some(words) = self.words.as_ref().filter(|_| console::user_attended()) else { return };
-        if state.column > 0 || state.iteration == 0 {
+        if state.column > 0 || !console::user_attended() {
             return;
         }
-        let words = words().map(|words| format!(" · {words} words")).unwrap_or_default();
-        let line = format!(
-            "{} · iteration {}{words} · {} calls · {} tokens",
-            state.phase,
-            state.iteration,
-            state.calls,
-            grouped(state.tokens)
-        );
+        let waiting = state.waiting();
+        let line = match (&self.words, waiting) {
+            (None, Some(waiting)) => format!("  {waiting}"),
+            (Some(words), waiting) if state.iteration > 0 => {
+                let words = words().map(|words| format!(" · {words} words")).unwrap_or_default();
+                let waiting = waiting.map(|text| format!(" · {text}")).unwrap_or_default();
+                format!(
+                    "{} · iteration {}{words} · {} calls · {} tokens{waiting}",
+                    state.phase,
+                    state.iteration,
+                    state.calls,
+                    grouped(state.tokens)
+                )
+            }
+            (None | Some(_), None | Some(_)) => return,
+        };
         put(&dim(&console::truncate_str(&line, columns().saturating_sub(1), "…")));
         state.status = true;
     }
@@ -303,6 +366,17 @@ impl State {
         if std::mem::take(&mut self.status) {
             put("\r\u{1b}[2K");
         }
+    }
+
+    /// What is waited for, and for how long, once that is a second.
+    fn waiting(&self) -> Option<String> {
+        let Quiet { seconds, thinking, .. } = self.quiet;
+        let what = match self.written.values().next() {
+            Some(call) => format!("running {}…", visible(&call.name)),
+            None if thinking => "thinking…".to_owned(),
+            None => "waiting for the model…".to_owned(),
+        };
+        (seconds > 0).then(|| format!("{what} {seconds} s"))
     }
 
     fn newline(&mut self) {
@@ -355,17 +429,42 @@ impl State {
     fn closed(&mut self, closed: &IterationClosed) {
         match closed.closing {
             Closing::Done | Closing::PhaseChanged | Closing::Stopped => {}
-            Closing::CallLimit | Closing::ContextLimit | Closing::TurnLimit | Closing::Failed => {
+            Closing::CallLimit
+            | Closing::ContextLimit
+            | Closing::TurnLimit
+            | Closing::Refused
+            | Closing::Truncated
+            | Closing::Failed => {
                 let note = visible(&closed.note);
                 self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));
             }
         }
     }
 
+    /// Lets a piece of words flow. What can only be told with the next piece waits for it.
+    fn stream(&mut self, piece: &str) {
+        self.rest.push_str(piece);
+        let end = self.rest.trim_end_matches(is_joining).len();
+        let rest = self.rest.split_off(end);
+        let ready = std::mem::replace(&mut self.rest, rest);
+        let text = visible_after(&mut self.last, &ready);
+        self.flow(&text);
+    }
+
+    /// No piece comes any more.
+    fn whole(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        if !rest.is_empty() {
+            let text = visible_after(&mut self.last, &rest);
+            self.flow(&text);
+        }
+        self.last = None;
+    }
+
     /// Lets words flow, wrapped at the terminal's edge, two columns in.
     fn flow(&mut self, text: &str) {
         let edge = columns().saturating_sub(2);
-        for (at, line) in visible_lines(text).split('\n').enumerate() {
+        for (at, line) in text.split('\n').enumerate() {
             if at > 0 {
                 self.newline();
             }
@@ -390,7 +489,27 @@ impl State {
         if text.chars().count() > max {
             shown.push('…');
         }
-        self.flow(&format!("  {what}: {shown}"));
+        self.flow(&visible_lines(&format!("  {what}: {shown}")));
         self.newline();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_told_after_a_second() {
+        let mut state = State::default();
+        assert_eq!(state.waiting(), None, "nobody asked");
+        assert!(!state.quiet.tick(), "a person is asked");
+        state.quiet = Quiet::broken();
+        assert!(!state.quiet.tick() && state.waiting().is_none(), "it just began");
+        state.quiet.since = Instant::now().checked_sub(std::time::Duration::from_millis(2_500));
+        assert!(state.quiet.tick());
+        assert!(!state.quiet.tick(), "it is shown once a second");
+        assert_eq!(state.waiting().as_deref(), Some("waiting for the model… 2 s"));
+        state.quiet.thinking = true;
+        assert_eq!(state.waiting().as_deref(), Some("thinking… 2 s"));
     }
 }

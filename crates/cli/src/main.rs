@@ -11,10 +11,13 @@ mod model;
 mod person;
 mod project;
 mod reading;
+mod roster;
 mod screen;
+mod servers;
 mod stop;
 mod summary;
 mod typing;
+mod visible;
 
 use clap::{Parser, Subcommand};
 
@@ -29,7 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
                   configuration\n  3  a person's word is due\n  74 the log cannot be written or read\n  75 \
-                  somebody else is at work on it; try again\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
+                  another process has it; wait, or use --take-over\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
                   \"a lighthouse keeper who collects storms\""
 )]
 struct Options {
@@ -61,6 +64,10 @@ enum Command {
     Call(command::call::Options),
     /// Says what the gate would decide on a call; nothing runs.
     Explain(command::explain::Options),
+    /// Offers a session to MCP clients, through the same gate.
+    Mcp(command::mcp::Options),
+    /// Makes, lists and revokes tokens for MCP clients.
+    Token(command::token::Options),
     /// Lists, shows, resumes, replays and exports sessions.
     Sessions(command::sessions::Options),
     /// Checks that the log is what was written.
@@ -84,6 +91,8 @@ impl Command {
             Self::Explain(options) => options.json,
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
+            Self::Token(options) => options.json(),
+            Self::Mcp(options) => options.json(),
             Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
@@ -102,6 +111,8 @@ fn main() -> std::process::ExitCode {
         Command::Call(options) => command::call::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Mcp(options) => command::mcp::run(&place, &options),
+        Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),

@@ -37,6 +37,18 @@ pub(crate) enum Played {
     AsAsked,
 }
 
+/// Refuses pictures for a model that is said to see none.
+pub(crate) fn shows_pictures(text: &AgentText) -> Result<()> {
+    match text.chosen()? {
+        Chosen::Model(model) if model.text.capabilities.images == Some(false) => bail!(
+            "{} sees no pictures: its capabilities say images: false. Name another model, leave \
+             the picture out, or write images: true if that is wrong",
+            model.name
+        ),
+        Chosen::Model(_) | Chosen::Script(_) | Chosen::None => Ok(()),
+    }
+}
+
 /// The model of a run.
 pub(crate) fn provider(
     place: &Path,
@@ -53,7 +65,7 @@ pub(crate) fn provider(
             Ok((Arc::new(directing), Played::AsAsked))
         }
         Chosen::Model(model) => {
-            let (exchange, mut spec) = (exchange()?, spec(place, text, &model)?);
+            let (exchange, mut spec) = (exchange(&text.limits)?, spec(place, text, &model)?);
             let own: Arc<dyn Provider> = Arc::new(exchange.model(&spec)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
             let above = &directives.request_overrides;
@@ -89,9 +101,9 @@ const TOKEN_KEYS: &[&str] =
     &["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"];
 
 /// What all models of this process share.
-pub(crate) fn exchange() -> Result<Exchange> {
+pub(crate) fn exchange(limits: &Limits) -> Result<Exchange> {
     let seed = environment::random_seed()?;
-    let rules = BreakerRules::default();
+    let rules = BreakerRules::within(limits);
     Ok(Exchange::new(environment::roots()?, Arc::new(SystemClock), seed, rules))
 }
 
@@ -111,12 +123,18 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
     spec.key = key(place, model, known)?;
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
-        Ok((name.clone(), Hidden::new(look_up(place, secret)?)))
+        let found = look_up(place, secret)?;
+        let written = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
+        let open = secret.parts()?.iter().all(written);
+        Ok((name.clone(), if open { Hidden::open(found) } else { Hidden::new(found) }))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
     spec.options = options(model)?;
     spec.patience = patience(text, model);
-    spec.retries = Retries::default();
+    spec.retries = Retries::within(&text.limits);
+    // A turn has room for the one request that somebody gave so long.
+    let request_ms = spec.patience.request_ms_max.unwrap_or(0);
+    spec.turn_ms_max = text.limits.turn_ms_max.max(request_ms);
     if model.text.allow_plain_http == Some(true) {
         spec.plain = Plain::Anywhere;
     }
@@ -179,7 +197,7 @@ fn origin(url: &str) -> Option<(String, String)> {
 }
 
 /// A secret, looked up in the environment and in files.
-fn look_up(place: &Path, secret: &Secret) -> Result<String> {
+pub(crate) fn look_up(place: &Path, secret: &Secret) -> Result<String> {
     let found = secret.resolve(|part| match part {
         SecretPart::Variable(name) => environment::text(name).ok().flatten(),
         SecretPart::File(path) => {

@@ -26,8 +26,7 @@ impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
     pub(crate) fn here(ready: Ready) -> Option<Arc<dyn Person>> {
         let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        let name = std::env::var("USER").ok().filter(|name| !name.trim().is_empty());
-        let name = name.unwrap_or_else(|| "person".to_owned()).as_str().into();
+        let name = user_name();
         attended.then(|| Arc::new(Self { name, ready }) as Arc<dyn Person>)
     }
 
@@ -75,6 +74,18 @@ impl Person for AtTerminal {
             Some(Word { who: Actor::Human(Arc::clone(&self.name)), feedback })
         })
     }
+}
+
+/// What the person at the terminal types next, and who that is; nothing when nobody is there.
+pub(crate) async fn word() -> Option<(Actor, String)> {
+    let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let line = if attended { line().await } else { None };
+    line.map(|line| (Actor::Human(user_name()), line))
+}
+
+fn user_name() -> Arc<str> {
+    let name = std::env::var("USER").ok().filter(|name| !name.trim().is_empty());
+    name.unwrap_or_else(|| "person".to_owned()).as_str().into()
 }
 
 /// The next line from the terminal; nothing when it was closed.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use toolgate_kernel::config::{AgentText, Checked, Severity, read};
+use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::enabled;
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
-use toolgate_store::Folder;
-use toolgate_store::SqliteStore;
+use toolgate_store::{Folder, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
 use crate::console;
 use crate::diagnose::{self, File};
@@ -40,6 +40,27 @@ pub(crate) struct Log {
 pub(crate) struct Opened {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn Store>,
+    /// Where it is written down which process has which session.
+    held: PathBuf,
+}
+
+impl Opened {
+    /// Has a session for this process alone, so that nobody is taken by surprise.
+    pub(crate) fn hold(&self, session: &SessionId, rival: Rival) -> Result<Hold> {
+        Hold::take(&self.held, session, rival).map_err(|fault| {
+            let told = fault.to_string();
+            let held = matches!(fault, HoldFault::Held { .. });
+            let error = anyhow::Error::new(fault);
+            if !held {
+                return error;
+            }
+            error.context(format!(
+                "{told}; nothing was done.\n  Wait until it is through, or stop it.\n  \
+                 How far it is:  toolgate sessions show {session}\n  \
+                 Go on here:     add --take-over"
+            ))
+        })
+    }
 }
 
 impl Place {
@@ -49,10 +70,18 @@ impl Place {
         if !log.exists() {
             bail!("there is no log in {} yet; `toolgate run` begins one", self.folder.display());
         }
-        signed(&log, &self.key(Create::No)?)
+        let key = self.key(Create::No)?;
+        match SqliteStore::open(&log) {
+            // A copy that may not be written can be looked at all the same.
+            Err(fault @ OpenFault::Unreachable { .. }) => {
+                Ok(signed(SqliteStore::look(&log).map_err(|_| fault)?, &key))
+            }
+            opened => Ok(signed(opened?, &key)),
+        }
     }
 
-    fn home(&self) -> Result<PathBuf> {
+    /// The folder of the log.
+    pub(crate) fn home(&self) -> Result<PathBuf> {
         ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
         Ok(self.folder.join(".toolgate"))
     }
@@ -71,10 +100,11 @@ impl Place {
             .recursive(true)
             .create(&staged)
             .with_context(|| format!("{} cannot be made", staged.display()))?;
-        let Log { store, key } = signed(&home.join("log.db"), &key)?;
+        let Log { store, key } = signed(SqliteStore::open(home.join("log.db"))?, &key);
         let files = Arc::new(self.files(&staged)?);
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
-        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
+        let held = home.join("held");
+        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, held })
     }
 
     /// Opens the project to look at it. Where there is no log yet, none is made.
@@ -89,7 +119,8 @@ impl Place {
         let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
         let files = Arc::new(self.files(&staged)?);
         std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
-        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store })
+        let held = self.home()?.join("held");
+        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, held })
     }
 
     /// The project's files. The configuration in force and what its secrets are read from are law,
@@ -198,10 +229,9 @@ pub(crate) fn bounded(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn signed(log: &Path, key: &[u8; 32]) -> Result<Log> {
-    let store = SqliteStore::open(log)?;
+fn signed(store: SqliteStore, key: &[u8; 32]) -> Log {
     let key = SigningKey::from_bytes(key).for_log(store.name());
-    Ok(Log { store: Arc::new(store), key })
+    Log { store: Arc::new(store), key }
 }
 
 /// Whether a key is made when there is none.

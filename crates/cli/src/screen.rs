@@ -42,8 +42,16 @@ impl Screen {
         self.show();
         match streamed {
             Streamed::Text(text) => self.live.words(text),
-            Streamed::Thought(_) => {}
+            Streamed::Thought(_) => self.live.thinking(),
             Streamed::Again => self.live.again(),
+        }
+    }
+
+    /// Shows what was committed, and for how long nothing came.
+    pub(crate) fn tick(&self) {
+        self.show();
+        if self.shows == Shows::Lines {
+            self.live.tick();
         }
     }
 

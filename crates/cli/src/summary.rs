@@ -57,6 +57,8 @@ pub(crate) struct Figures {
     failed: u64,
     tokens: u64,
     cached_tokens: u64,
+    /// Of the tokens, those of replies that could not be used.
+    discarded_tokens: u64,
     took_ms: u64,
 }
 
@@ -87,7 +89,11 @@ impl Summary {
                 from.get_or_insert_with(|| phase.clone());
                 *phase = entered.to_string();
             }
-            Event::ModelReplied { turn, usage, .. } => {
+            Event::ModelFailed { attempts, usage, .. } => {
+                self.discarded(phase, &Usage::discarded(attempts, usage.as_ref()));
+            }
+            Event::ModelReplied { turn, usage, attempts, .. } => {
+                self.discarded(phase, &Usage::discarded(attempts, None));
                 self.request(*turn, phase, from.take(), usage);
             }
             Event::CallRefused(_) => {
@@ -114,13 +120,13 @@ impl Summary {
             Event::Opened { .. }
             | Event::IterationOpened { .. }
             | Event::PlanSent { .. }
-            | Event::ModelFailed { .. }
             | Event::CallReceived { .. }
             | Event::CallAdmitted(_)
             | Event::CallAsked { .. }
             | Event::CallStarted { .. }
             | Event::FileConflicted { .. }
             | Event::StateChanged { .. }
+            | Event::ToolsSupplied { .. }
             | Event::Answered { .. }
             | Event::Heard { .. }
             | Event::Ended { .. } => {}
@@ -140,6 +146,14 @@ impl Summary {
         }
         let row = RequestRow { turn, phase, input_tokens, cached_tokens, output_tokens };
         self.requests.push(row);
+    }
+
+    fn discarded(&mut self, phase: &str, usage: &Usage) {
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        if tokens > 0 {
+            let figures = self.figures(phase);
+            figures.discarded_tokens = figures.discarded_tokens.saturating_add(tokens);
+        }
     }
 
     fn figures(&mut self, phase: &str) -> &mut Figures {

@@ -1,7 +1,7 @@
 //! Decides how a person types: lines with a history, several of them when one is not enough.
 
 use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
@@ -63,11 +63,16 @@ impl Typing {
         let prompt = prompt.to_owned();
         let typed = match self {
             Self::Pipe => tokio::task::spawn_blocking(piped).await?,
-            Self::Terminal(editor, _) => {
-                let editor = Arc::clone(editor);
+            Self::Terminal(editor, history) => {
+                let (editor, history) = (Arc::clone(editor), history.clone());
                 let read = move || {
                     let mut editor = editor.lock().unwrap_or_else(PoisonError::into_inner);
-                    editor.readline(&prompt)
+                    let line = editor.readline(&prompt);
+                    // Whoever is killed later has lost nothing that was typed.
+                    if let Some(path) = history.filter(|_| line.is_ok()) {
+                        keep(&mut editor, &path);
+                    }
+                    line
                 };
                 match tokio::task::spawn_blocking(read).await? {
                     Ok(line) => Typed::Said(joined(&line)),
@@ -86,17 +91,16 @@ impl Typing {
         }
         Ok(typed)
     }
+}
 
-    /// Keeps the history.
-    pub(crate) fn end(&self) {
-        let Self::Terminal(editor, Some(path)) = self else { return };
-        let mut editor = editor.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(editor.save_history(path));
-        #[cfg(unix)]
-        {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            drop(std::fs::set_permissions(path, mode));
-        }
+/// Keeps what was typed since the last time, for this user alone. A history that cannot be written
+/// is no reason not to talk.
+fn keep<H: Helper>(editor: &mut Editor<H, FileHistory>, path: &Path) {
+    drop(editor.append_history(path));
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        drop(std::fs::set_permissions(path, mode));
     }
 }
 
@@ -176,5 +180,26 @@ mod tests {
         }
         assert_eq!(joined("one \\\ntwo"), "one \ntwo");
         assert_eq!(joined("\"\"\"\none\ntwo\n\"\"\""), "one\ntwo");
+    }
+
+    #[test]
+    fn what_was_typed_is_kept_line_by_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chat.history");
+        let mut editor = Editor::<Several, FileHistory>::new().unwrap();
+        for line in ["one", "two\nlines", "three"] {
+            editor.add_history_entry(line).unwrap();
+            keep(&mut editor, &path);
+        }
+        // Nothing says goodbye here; the next one finds everything.
+        let mut later = Editor::<Several, FileHistory>::new().unwrap();
+        later.load_history(&path).unwrap();
+        let lines: Vec<&String> = later.history().iter().collect();
+        assert_eq!(lines, ["one", "two\nlines", "three"]);
+        #[cfg(unix)]
+        {
+            let mode = std::fs::metadata(&path).unwrap().permissions();
+            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+        }
     }
 }

@@ -28,6 +28,9 @@ use super::tls::Tls;
 /// Bytes that are read at once, and that the head of an answer may have.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// Milliseconds a server on a private network gets to answer in TLS.
+const NEAR_HANDSHAKE_MS: u64 = 3_000;
+
 type Driver = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
 
 /// An open connection.
@@ -36,7 +39,9 @@ pub(super) struct Connection {
     driver: Pin<Box<Driver>>,
     /// The driver came to its end and must not be asked again.
     over: bool,
-    heard: Arc<AtomicBool>,
+    heard: Arc<Heard>,
+    /// The server and its port, for what is told of it.
+    host: String,
     /// Whether the server is on a private network.
     pub(super) private: bool,
     /// When it was last used.
@@ -66,7 +71,7 @@ impl Connection {
             let mut last = "no address".to_owned();
             for address in &addresses {
                 match tokio::time::timeout(share, TcpStream::connect(address)).await {
-                    Ok(Ok(stream)) => return Self::begin(origin, tls, stream, private).await,
+                    Ok(Ok(stream)) => return Self::begin(origin, tls, stream, private, ms).await,
                     Ok(Err(error)) => last = error.kind().to_string(),
                     Err(_) => last = "no answer".to_owned(),
                 }
@@ -82,21 +87,23 @@ impl Connection {
         tls: &Tls,
         stream: TcpStream,
         private: bool,
+        ms: u64,
     ) -> Result<Self, HttpFault> {
         // A request is written at once and then waited for; there is nothing to gather.
         let _ = stream.set_nodelay(true);
         let speech = if origin.secure {
-            Speech::Secure(Box::new(tls.connect(&origin.host, stream).await?))
+            Speech::Secure(Box::new(shaken(origin, tls, stream, private, ms).await?))
         } else {
             Speech::Plain(stream)
         };
-        let heard = Arc::new(AtomicBool::new(false));
+        let heard = Arc::new(Heard::default());
         let stream = TokioIo::new(Stream { speech, heard: Arc::clone(&heard) });
         let mut builder = http1::Builder::new();
         builder.max_buf_size(BUFFER_BYTES);
         let (sender, driver) = builder.handshake(stream).await.map_err(|_| HttpFault::CutOff)?;
         let (driver, used) = (Box::pin(driver), tokio::time::Instant::now());
-        Ok(Self { sender, driver, over: false, heard, private, used })
+        let host = origin.to_string();
+        Ok(Self { sender, driver, over: false, heard, host, private, used })
     }
 
     /// Lets the connection read and write.
@@ -122,7 +129,7 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Unanswered> {
-        self.heard.store(false, Ordering::Relaxed);
+        self.heard.any.store(false, Ordering::Relaxed);
         let mut answer = pin!(self.sender.send_request(request));
         let (driver, over) = (&mut self.driver, &mut self.over);
         let answer = poll_fn(|cx| {
@@ -137,7 +144,10 @@ impl Connection {
         });
         match answer.await {
             Some(answer) => Ok(answer),
-            None if self.heard.load(Ordering::Relaxed) => Err(Unanswered::Broken(
+            None if self.heard.tls.load(Ordering::Relaxed) => {
+                Err(Unanswered::Broken(HttpFault::OnlyTls { host: self.host.clone() }))
+            }
+            None if self.heard.any.load(Ordering::Relaxed) => Err(Unanswered::Broken(
                 HttpFault::Unreadable("it is no HTTP answer, or its head is incomplete"),
             )),
             None => Err(Unanswered::Silent),
@@ -171,6 +181,26 @@ impl Connection {
     }
 }
 
+/// The stream in TLS. A server nearby answers at once; one that says nothing waits for clear text.
+async fn shaken(
+    origin: &Origin,
+    tls: &Tls,
+    stream: TcpStream,
+    private: bool,
+    ms: u64,
+) -> Result<TlsStream<TcpStream>, HttpFault> {
+    let shaking = tls.connect(origin, stream, private);
+    if !private {
+        return shaking.await;
+    }
+    let silent = |_| {
+        let how = "took the connection and did not answer in TLS";
+        HttpFault::NoTls { host: origin.to_string(), how }
+    };
+    let wait = Duration::from_millis(NEAR_HANDSHAKE_MS.min(ms / 2));
+    tokio::time::timeout(wait, shaking).await.map_err(silent)?
+}
+
 /// Waits for some work until a moment. A timer is only set for what is not done at once.
 pub(super) async fn until<T>(
     deadline: Instant,
@@ -195,7 +225,21 @@ pub(super) fn nearer(
 /// A connection as bytes, that remembers whether any came.
 struct Stream {
     speech: Speech,
-    heard: Arc<AtomicBool>,
+    heard: Arc<Heard>,
+}
+
+/// What came over a connection.
+#[derive(Default)]
+struct Heard {
+    /// Any byte since the last request.
+    any: AtomicBool,
+    /// TLS, where clear text was wanted.
+    tls: AtomicBool,
+}
+
+/// Whether bytes begin as TLS does: a record of an alert or of a handshake.
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15 | 0x16, 0x03, ..])
 }
 
 enum Speech {
@@ -214,8 +258,10 @@ impl AsyncRead for Stream {
             Speech::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Speech::Secure(stream) => Pin::new(stream).poll_read(cx, buffer),
         };
-        if buffer.filled().len() > before {
-            self.heard.store(true, Ordering::Relaxed);
+        let new = buffer.filled().get(before..).unwrap_or_default();
+        if !new.is_empty() && !self.heard.any.swap(true, Ordering::Relaxed) {
+            let tls = matches!(self.speech, Speech::Plain(_)) && is_tls(new);
+            self.heard.tls.store(tls, Ordering::Relaxed);
         }
         read
     }

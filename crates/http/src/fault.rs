@@ -31,6 +31,20 @@ pub enum HttpFault {
         /// What is wrong with its certificate or its TLS.
         reason: String,
     },
+    /// The server speaks no TLS.
+    #[error("{host} {how}; if it is meant to be reached in clear text, write http:// in base_url")]
+    NoTls {
+        /// The server and its port.
+        host: String,
+        /// What it did instead.
+        how: &'static str,
+    },
+    /// The server speaks nothing but TLS.
+    #[error("{host} wants TLS; write https:// in place of http:// in base_url")]
+    OnlyTls {
+        /// The server and its port.
+        host: String,
+    },
     /// There is nothing to check certificates against.
     #[error("no certificate authorities were found, so https cannot be used: {reason}")]
     NoRoots {
@@ -85,6 +99,8 @@ impl HttpFault {
             | Self::Unreachable { .. }
             | Self::Tls { .. }
             | Self::NoRoots { .. }
+            | Self::NoTls { .. }
+            | Self::OnlyTls { .. }
             | Self::ClearText { .. } => false,
             Self::TimedOut { what, .. } => ![FINDING, CONNECTING].contains(what),
             Self::CutOff
@@ -99,7 +115,10 @@ impl HttpFault {
         match self {
             Self::NoAddress { .. } | Self::Unreachable { .. } => FaultKind::Unreachable,
             Self::Tls { .. } => FaultKind::Tls,
-            Self::NoRoots { .. } | Self::ClearText { .. } => FaultKind::Unusable,
+            Self::NoRoots { .. }
+            | Self::ClearText { .. }
+            | Self::NoTls { .. }
+            | Self::OnlyTls { .. } => FaultKind::Unusable,
             Self::TimedOut { .. } => FaultKind::TimedOut,
             Self::CutOff => FaultKind::CutOff,
             Self::TooLarge { .. } => FaultKind::TooLarge,

@@ -334,5 +334,52 @@ async fn a_certificate_is_checked_and_nothing_is_downgraded() {
     .await;
     let clear = server(&format!("https://127.0.0.1:{}", staged.port), ours);
     let found = whole(&clear, &quick()).await;
-    assert!(matches!(found, Err(HttpFault::Tls { .. })), "{found:?}");
+    assert!(matches!(found, Err(HttpFault::NoTls { .. })), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_scheme_is_told_quickly_and_never_tried_again() {
+    let ours = Roots { only: Some(fixture("authority.pem")), beside: None };
+    // One that answers in clear text, one that waits for the end of a line, one that hangs up.
+    let deeds: [(Deed, &str); 3] = [
+        (
+            |mut stream, _| {
+                Box::pin(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    say(&mut stream, "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
+                })
+            },
+            "answered without TLS",
+        ),
+        (
+            |mut stream, _| {
+                Box::pin(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    std::future::pending().await
+                })
+            },
+            "did not answer in TLS",
+        ),
+        (
+            |mut stream, _| {
+                Box::pin(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                })
+            },
+            "closed the connection",
+        ),
+    ];
+    for (deed, words) in deeds {
+        let staged = stage(deed).await;
+        let clear = server(&format!("https://127.0.0.1:{}", staged.port), ours.clone());
+        let fault = whole(&clear, &quick()).await.unwrap_err();
+        let told = fault.to_string();
+        assert!(told.contains(words) && told.contains("http://"), "{told}");
+        assert_eq!(fault.kind(), toolgate_kernel::event::FaultKind::Unusable);
+    }
+    // Clear text where TLS is spoken.
+    let base = format!("http://127.0.0.1:{}", secure().await);
+    let fault = whole(&server(&base, ours), &quick()).await.unwrap_err();
+    assert!(matches!(fault, HttpFault::OnlyTls { .. }), "{fault}");
+    assert!(fault.to_string().contains("https://"), "{fault}");
 }

@@ -1,16 +1,18 @@
 //! Decides whom a server's certificate is checked against: the authorities of the operating system,
 //! or a file in their place, and a file beside them. Whoever makes the transport names the files.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, InvalidMessage, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::address::Origin;
 use super::fault::HttpFault;
 
 /// Where operating systems keep the certificates of the authorities they trust.
@@ -45,15 +47,35 @@ impl Tls {
     /// Speaks TLS over a connection. What fails here is never tried without TLS.
     pub(super) async fn connect(
         &self,
-        host: &str,
+        origin: &Origin,
         stream: TcpStream,
+        private: bool,
     ) -> Result<TlsStream<TcpStream>, HttpFault> {
+        let host = origin.host.as_str();
         let connector = self.connector.get_or_init(|| connector(&self.roots)).clone()?;
         let distrusted = |reason: String| HttpFault::Tls { host: host.to_owned(), reason };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| distrusted("its name cannot stand in a certificate".to_owned()))?;
-        connector.connect(name, stream).await.map_err(|error| distrusted(error.to_string()))
+        connector.connect(name, stream).await.map_err(|error| {
+            if is_no_tls(&error) {
+                let how = "answered without TLS";
+                return HttpFault::NoTls { host: origin.to_string(), how };
+            }
+            // Far away it may be trouble on the way; nearby it is somebody who speaks otherwise.
+            let hung_up = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
+            if private && hung_up.contains(&error.kind()) {
+                let how = "closed the connection when it was spoken to in TLS";
+                return HttpFault::NoTls { host: origin.to_string(), how };
+            }
+            distrusted(error.to_string())
+        })
     }
+}
+
+/// Whether the very first thing the server said is no TLS.
+fn is_no_tls(error: &std::io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)))
 }
 
 fn connector(roots: &Roots) -> Result<TlsConnector, HttpFault> {

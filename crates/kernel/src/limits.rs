@@ -22,6 +22,9 @@ pub struct Limits {
     pub call_ms_max: u64,
     /// Milliseconds a model may take for one reply.
     pub reply_ms_max: u64,
+    /// Milliseconds a model may take for one turn with all its tries; one that stands in for it
+    /// has as long again.
+    pub turn_ms_max: u64,
     /// Bytes of a model's reply, its words and its calls together.
     pub reply_bytes_max: u64,
     /// Milliseconds a person is waited for before a question is left pending.
@@ -44,6 +47,24 @@ pub struct Limits {
     pub model_failures_max: u64,
     /// Milliseconds to wait after a failed request.
     pub retry_ms_max: u64,
+    /// Tries of one request, the first among them.
+    pub attempts_max: u64,
+    /// Milliseconds between two tries, when the server does not say how long.
+    pub backoff_ms_max: u64,
+    /// Milliseconds a server may ask to wait before the next try.
+    pub retry_after_ms_max: u64,
+    /// Turns in a row that fail before a provider is left alone.
+    pub breaker_failures_max: u64,
+    /// Milliseconds a provider is left alone at a time.
+    pub breaker_rest_ms_max: u64,
+    /// Milliseconds a provider is left alone when there is no money.
+    pub breaker_billing_ms_max: u64,
+    /// Bytes of one picture.
+    pub picture_bytes_max: u64,
+    /// Pictures shown at once.
+    pub pictures_max: u64,
+    /// Bytes of all pictures of an iteration; those beyond are told of in words.
+    pub pictures_bytes_max: u64,
     /// Times the same call may be repeated in a row.
     pub repeat_calls_max: u64,
     /// State changes one call may stage.
@@ -64,6 +85,7 @@ impl Default for Limits {
             result_kept_bytes_max: 16 << 20,
             call_ms_max: 60_000,
             reply_ms_max: 120_000,
+            turn_ms_max: 600_000,
             reply_bytes_max: 4 << 20,
             answer_ms_max: 600_000,
             append_ms_max: 30_000,
@@ -75,6 +97,15 @@ impl Default for Limits {
             idle_iterations_max: 5,
             model_failures_max: 4,
             retry_ms_max: 3_000,
+            attempts_max: 4,
+            backoff_ms_max: 8_000,
+            retry_after_ms_max: 60_000,
+            breaker_failures_max: 3,
+            breaker_rest_ms_max: 600_000,
+            breaker_billing_ms_max: 300_000,
+            picture_bytes_max: 5 << 20,
+            pictures_max: 16,
+            pictures_bytes_max: 64 << 20,
             repeat_calls_max: 5,
             changes_max: 1_000,
             value_bytes_max: 4 << 20,
@@ -129,9 +160,12 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 22] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 32] {
         const BYTES: u64 = 64 << 20;
-        const MS: u64 = 30 * 24 * 3_600_000;
+        // What is read from a file is no longer than this.
+        const FILE_BYTES: u64 = 16 << 20;
+        const HOUR_MS: u64 = 3_600_000;
+        const MS: u64 = 30 * 24 * HOUR_MS;
         const COUNT: u64 = 1_000_000;
         [
             ("args_bytes_max", self.args_bytes_max, BYTES),
@@ -142,6 +176,7 @@ impl Limits {
             ("result_kept_bytes_max", self.result_kept_bytes_max, BYTES),
             ("call_ms_max", self.call_ms_max, CALL_MS_CEILING),
             ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
+            ("turn_ms_max", self.turn_ms_max, HOUR_MS),
             ("reply_bytes_max", self.reply_bytes_max, BYTES),
             ("answer_ms_max", self.answer_ms_max, MS),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
@@ -153,6 +188,15 @@ impl Limits {
             ("idle_iterations_max", self.idle_iterations_max, COUNT),
             ("model_failures_max", self.model_failures_max, COUNT),
             ("retry_ms_max", self.retry_ms_max, CALL_MS_CEILING),
+            ("attempts_max", self.attempts_max, 100),
+            ("backoff_ms_max", self.backoff_ms_max, CALL_MS_CEILING),
+            ("retry_after_ms_max", self.retry_after_ms_max, CALL_MS_CEILING),
+            ("breaker_failures_max", self.breaker_failures_max, COUNT),
+            ("breaker_rest_ms_max", self.breaker_rest_ms_max, 24 * HOUR_MS),
+            ("breaker_billing_ms_max", self.breaker_billing_ms_max, 24 * HOUR_MS),
+            ("picture_bytes_max", self.picture_bytes_max, FILE_BYTES),
+            ("pictures_max", self.pictures_max, 100),
+            ("pictures_bytes_max", self.pictures_bytes_max, 256 << 20),
             ("repeat_calls_max", self.repeat_calls_max, COUNT),
             ("changes_max", self.changes_max, COUNT),
             ("value_bytes_max", self.value_bytes_max, BYTES),

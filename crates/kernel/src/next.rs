@@ -188,8 +188,23 @@ fn silent(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Course {
     }
     match finishing(agent, session, lap, last) {
         Some(finish) => Course::Ask(Manner::finishing(Some(finish), false)),
-        None if session.chat => Course::Listen(String::new()),
-        None => Course::Close(Closing::Done, String::new()),
+        None => {
+            let (closing, why) = fallen_silent(last.finish);
+            if session.chat {
+                return Course::Listen(why.to_owned());
+            }
+            Course::Close(closing, why.to_owned())
+        }
+    }
+}
+
+/// Why a model says nothing more, by how its last reply ended. One that was cut is not done.
+fn fallen_silent(finish: Finish) -> (Closing, &'static str) {
+    match finish {
+        Finish::Stop | Finish::Calls => (Closing::Done, ""),
+        Finish::Refused => (Closing::Refused, "the model declined, or a filter stopped it"),
+        Finish::Length => (Closing::Truncated, "the reply ran out of room"),
+        Finish::Paused => (Closing::Truncated, "the provider made pause after pause"),
     }
 }
 
@@ -291,13 +306,25 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if closed.closing == Closing::Failed {
         return None;
     }
+    let cut = || match words() {
+        words if words.trim().is_empty() => closed.note.clone(),
+        words => format!("{}: {words}", closed.note),
+    };
+    // The same words would be declined again, in whichever phase.
+    if closed.closing == Closing::Refused {
+        return Some((Ending::Refused, cut()));
+    }
+    let alone = agent.phases().count() == 1;
+    let silent = closed.calls == 0 && !agent.settings.stop_only_on_complete;
+    let last = alone || silent;
+    if closed.closing == Closing::Truncated && (last || agent.terminal(&closed.start_phase)) {
+        return Some((Ending::Truncated, cut()));
+    }
     // A terminal phase has one last iteration, however it ends.
     if agent.terminal(&closed.start_phase) {
         return Some(held(agent, session, words()));
     }
-    let alone = agent.phases().count() == 1;
-    let silent = closed.calls == 0 && !agent.settings.stop_only_on_complete;
-    if closed.closing == Closing::Done && (alone || silent) {
+    if closed.closing == Closing::Done && last {
         return Some(held(agent, session, words()));
     }
     if closed.closing == Closing::TurnLimit && alone {

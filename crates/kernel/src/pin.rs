@@ -95,6 +95,11 @@ impl Pins {
         self.0.get(tool)
     }
 
+    /// Whether these are the same pins, without looking at each.
+    pub fn same(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0) || self.0 == other.0
+    }
+
     /// Every tool that was ever seen.
     pub fn iter(&self) -> impl Iterator<Item = (&ToolName, &Pin)> {
         self.0.iter()

@@ -97,8 +97,8 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// What a fingerprint is made of.
-    pub(crate) fn face(&self) -> Value {
+    /// What a fingerprint is made of, and what the log says; nothing where the model decides.
+    pub fn face(&self) -> Value {
         match self {
             Self::Auto => Value::Null,
             Self::None => json!("none"),
@@ -127,6 +127,15 @@ pub enum ShapeMode {
     JsonSchema,
     /// As one JSON object of any kind.
     JsonObject,
+}
+
+impl ShapeMode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::JsonSchema => "json_schema",
+            Self::JsonObject => "json_object",
+        }
+    }
 }
 
 /// Parts with their lengths, so that no two different lists give the same bytes.
@@ -170,7 +179,12 @@ pub(crate) fn roll(before: Digest, turn: &Turn) -> Digest {
         parts.text(&call.name);
         parts.text(&call.args);
     }
-    turn.told.values().for_each(|told| parts.text(&told.envelope.without_receipt()));
+    for told in turn.told.values() {
+        parts.text(&told.envelope.without_receipt());
+        if told.message_only {
+            parts.add(b"message only");
+        }
+    }
     if let Some(native) = &turn.native {
         parts.text(&native.content.to_string());
     }
@@ -200,9 +214,80 @@ pub(crate) fn fingerprint(session: &Session, plan: &Plan) -> Digest {
     if plan.choice != Choice::Auto {
         parts.add(&Digest::of_json(&plan.choice.face()).0);
     }
+    parts.add(b"every");
+    plan.every.iter().for_each(|tool| parts.add(&tool.version.0));
+    if plan.result_format != ResultFormat::default() {
+        parts.text(plan.result_format.as_str());
+    }
     if let Some(shape) = &plan.shape {
         parts.text(&shape.name);
+        parts.text(shape.mode.as_str());
         parts.add(&Digest::of_json(&shape.schema).0);
     }
     Digest::link(transcript, &parts.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::Envelope;
+    use crate::event::{Finish, RawCall};
+    use crate::fold::Told;
+    use crate::names::{CallId, SessionId};
+    use crate::tool::SpecDraft;
+
+    fn print(change: impl FnOnce(&mut Plan)) -> Digest {
+        let tool = Arc::new(SpecDraft::new("look", "Looks.").build().unwrap());
+        let mut plan = Plan::alone("s", "i", vec![tool]);
+        change(&mut plan);
+        fingerprint(&Session::new(SessionId::parse("s").unwrap()), &plan)
+    }
+
+    fn shaped(mode: ShapeMode) -> Option<Arc<OutputShape>> {
+        Some(Arc::new(OutputShape { name: "n".to_owned(), mode, schema: json!({}) }))
+    }
+
+    /// Two requests that are sent otherwise have two fingerprints.
+    #[test]
+    fn everything_that_changes_a_request_changes_its_fingerprint() {
+        let prints = [
+            print(|_| {}),
+            print(|plan| plan.result_format = ResultFormat::Text),
+            print(|plan| plan.every = Vec::new().into()),
+            print(|plan| plan.choice = Choice::Required),
+            print(|plan| plan.shape = shaped(ShapeMode::JsonSchema)),
+            print(|plan| plan.shape = shaped(ShapeMode::JsonObject)),
+            print(|plan| plan.feedback = vec!["x".into()]),
+        ];
+        for (at, one) in prints.iter().enumerate() {
+            assert!(!prints[..at].contains(one), "the one at {at} is another's");
+        }
+    }
+
+    #[test]
+    fn a_result_without_its_data_is_another_transcript() {
+        let call = Arc::new(RawCall {
+            id: CallId(1),
+            name: "look".to_owned(),
+            args: "{}".to_owned(),
+            alias: None,
+        });
+        let turn = |message_only| {
+            let envelope =
+                Arc::new(Envelope::answer("look", "seen".to_owned(), Value::Null, vec![]));
+            Turn {
+                number: 1,
+                notes: Vector::new(),
+                images: Vector::new(),
+                text: "".into(),
+                calls: vec![Arc::clone(&call)].into(),
+                told: [(CallId(1), Arc::new(Told { envelope, message_only }))]
+                    .into_iter()
+                    .collect(),
+                finish: Finish::Calls,
+                native: None,
+            }
+        };
+        assert_ne!(roll(Digest::ZERO, &turn(true)), roll(Digest::ZERO, &turn(false)));
+    }
 }

@@ -19,6 +19,16 @@ pub enum ResultFormat {
     Text,
 }
 
+impl ResultFormat {
+    /// The format as one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Envelope => "envelope",
+            Self::Text => "text",
+        }
+    }
+}
+
 /// The text of a result.
 pub fn render(told: &Told, format: ResultFormat) -> String {
     let envelope = &told.envelope;

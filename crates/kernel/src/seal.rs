@@ -114,6 +114,16 @@ impl SigningKey {
         Digest(self.mac(b"checkpoint", &parts))
     }
 
+    /// Signs the words of a credential, such as a token. They say themselves what they are for.
+    pub fn sign_words(&self, words: &[u8]) -> [u8; 32] {
+        self.mac(b"words", &[words])
+    }
+
+    /// Whether words were signed with this key.
+    pub fn vouches_for_words(&self, words: &[u8], mac: &[u8; 32]) -> bool {
+        equal(&self.sign_words(words), mac)
+    }
+
     /// The receipt of a settled call.
     pub fn receipt(&self, settled: &Settled<'_>) -> Receipt {
         let call = settled.call.0.to_be_bytes();

@@ -194,6 +194,7 @@ pub struct Toolset {
     entries: Vec<Entry>,
     names: BTreeMap<ToolName, usize>,
     families: BTreeMap<Family, FamilySpec>,
+    keepers: BTreeMap<Family, SectionName>,
     variables: Vec<Variable>,
     projections: Vec<(SectionName, Projection)>,
     texts: Vec<String>,
@@ -245,6 +246,7 @@ impl Toolset {
             entries: Vec::new(),
             names: BTreeMap::new(),
             families: own_families(),
+            keepers: BTreeMap::new(),
             variables: Vec::new(),
             projections: Vec::new(),
             texts: Vec::new(),
@@ -270,6 +272,7 @@ impl Toolset {
                 let (family, second) = (family.name.clone(), section.name.clone());
                 return Err(ToolsetRefusal::FamilyTaken { family, second });
             }
+            self.keepers.insert(family.name.clone(), section.name.clone());
         }
         self.variables.extend(&section.variables);
         let projection = section.projection.clone();
@@ -319,6 +322,11 @@ impl Toolset {
         self.families.values()
     }
 
+    /// The section that keeps a family; none for those that are there without any.
+    pub fn keeper(&self, family: &Family) -> Option<&SectionName> {
+        self.keepers.get(family)
+    }
+
     /// A family by its name as text.
     pub(crate) fn family_named(&self, name: &str) -> Option<&FamilySpec> {
         self.families.get(name)
@@ -332,6 +340,11 @@ impl Toolset {
     /// The files that show state.
     pub fn projections(&self) -> impl Iterator<Item = &Projection> {
         self.projections.iter().map(|(_, projection)| projection)
+    }
+
+    /// The files that show state, each with the section whose state it is.
+    pub fn shown(&self) -> &[(SectionName, Projection)] {
+        &self.projections
     }
 
     /// Whether a file shows the state of another section than a tool's own. What is found in such

@@ -60,9 +60,20 @@ pub struct Request {
     pub messages_count: u64,
     /// Tools in it.
     pub tools_count: usize,
-    /// How tools were asked for, and the transforms in force.
-    #[serde(flatten)]
-    pub asked: Option<Arc<Asked>>,
+    /// Which tool it asks for; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<Value>,
+    /// How often it may still be tried again without tools.
+    pub request_attempts_left: u64,
+    /// Whether tools must be used: relaxed, enforced or disabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_use_mode: Option<String>,
+    /// What a failed tool means then: fatal or tolerated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_failure_policy: Option<String>,
+    /// The transforms in force, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub transforms: BTreeMap<String, Vec<String>>,
 }
 
 /// A reply in figures.
@@ -95,6 +106,12 @@ pub struct Failure {
     pub fault: FaultKind,
     /// In words.
     pub message: String,
+    /// The server's status, where it answered with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// What it cost, where the provider said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// A call in figures.
@@ -131,7 +148,8 @@ pub struct Told {
 
 /// The trace of a session's records.
 pub fn trace(records: &[Record<Event>], bodies: Bodies) -> Vec<Entry> {
-    let mut tracing = Tracing { entries: Vec::new(), asked: None, owners: BTreeMap::new(), bodies };
+    let (entries, owners) = (Vec::new(), BTreeMap::new());
+    let mut tracing = Tracing { entries, asked: None, toolless: 0, owners, bodies };
     records.iter().for_each(|record| tracing.take(record));
     tracing.entries
 }
@@ -139,6 +157,8 @@ pub fn trace(records: &[Record<Event>], bodies: Bodies) -> Vec<Entry> {
 struct Tracing {
     entries: Vec<Entry>,
     asked: Option<Arc<Asked>>,
+    /// Tries without tools in a row, after a request that was turned down.
+    toolless: u64,
     /// The entry of each call of a model.
     owners: BTreeMap<CallId, usize>,
     bodies: Bodies,
@@ -150,12 +170,7 @@ impl Tracing {
             if asked.is_some() {
                 self.asked.clone_from(asked);
             }
-            let request = Request {
-                model: model.clone(),
-                messages_count: *messages,
-                tools_count: tools.len(),
-                asked: self.asked.clone(),
-            };
+            let request = self.request(model, *messages, tools.len());
             self.entries.push(Entry {
                 turn: *turn,
                 request,
@@ -176,12 +191,38 @@ impl Tracing {
         }
     }
 
+    fn request(&mut self, model: &str, messages_count: u64, tools_count: usize) -> Request {
+        let asked = self.asked.as_deref();
+        let again = self.entries.last().is_some_and(|entry| entry.error.is_some());
+        self.toolless = if again && tools_count == 0 { self.toolless + 1 } else { 0 };
+        let choice = asked.filter(|_| tools_count > 0).map(|asked| {
+            let choice = &asked.tool_choice;
+            if choice.is_null() { json!("auto") } else { choice.clone() }
+        });
+        let left = asked.map_or(0, |asked| asked.toolless_retries);
+        Request {
+            model: model.to_owned(),
+            messages_count,
+            tools_count,
+            tool_choice: choice,
+            request_attempts_left: left.saturating_sub(self.toolless),
+            tool_use_mode: asked.map(|asked| asked.tool_use_mode.clone()),
+            tool_failure_policy: asked.map(|asked| asked.tool_failure_policy.clone()),
+            transforms: asked.map(|asked| asked.transforms.clone()).unwrap_or_default(),
+        }
+    }
+
     fn replied(&mut self, record: &Record<Event>) {
         let at = self.entries.len().saturating_sub(1);
         let Some(entry) = self.entries.last_mut() else { return };
-        if let Event::ModelFailed { reason, fault, attempts, .. } = &record.event {
+        if let Event::ModelFailed { reason, fault, attempts, status, usage, .. } = &record.event {
             entry.elapsed_ms = record.at.ms_since(entry.sent_at);
-            entry.error = Some(Failure { fault: *fault, message: reason.clone() });
+            entry.error = Some(Failure {
+                fault: *fault,
+                message: reason.clone(),
+                status: *status,
+                usage: *usage,
+            });
             entry.attempts.clone_from(attempts);
         } else if let Event::ModelReplied {
             text, calls, finish, usage, repairs, attempts, ..
@@ -275,12 +316,12 @@ impl Telling<'_> {
                     "request": request,
                 }));
             }
-            Event::ModelFailed { turn, reason, fault, attempts, .. } => {
+            Event::ModelFailed { turn, reason, fault, attempts, status, .. } => {
                 retries(*turn, attempts, &mut self.told);
                 let elapsed = self.entries.get(turn).map(|entry| entry.elapsed_ms);
                 self.told.push(json!({
                     "event": "llm_request_error", "turn": turn, "error_class": fault,
-                    "message": reason, "elapsed_ms": elapsed,
+                    "status": status, "message": reason, "elapsed_ms": elapsed,
                 }));
             }
             Event::ModelReplied { turn, calls, attempts, .. } => {
@@ -354,9 +395,56 @@ fn retries(turn: u64, attempts: &[Attempt], told: &mut Vec<Value>) {
 /// Whether the arguments are one JSON object as they stand.
 fn parse_status(args: &str) -> &'static str {
     match serde_json::from_str::<Value>(args) {
-        _ if args.trim().is_empty() => "blank",
+        _ if matches!(args.trim(), "" | "null") => "blank",
         Ok(Value::Object(_)) => "ok",
         Ok(_) => "not_object",
         Err(_) => "invalid_json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actor::Actor;
+    use crate::digest::Digest;
+
+    fn record(seq: u64, event: Value) -> Record<Event> {
+        let event = serde_json::from_value(event).unwrap();
+        let (at, actor) = (Timestamp(0), Actor::System);
+        Record { seq, at, actor, epoch: 1, saw: None, event }
+    }
+
+    #[test]
+    fn a_request_that_was_turned_down_says_what_was_asked_and_what_is_left() {
+        let asked = json!({"tool_use_mode": "relaxed", "tool_failure_policy": "fatal",
+            "tool_choice": "required", "toolless_retries": 2});
+        let sent = |turn: u64, tools: &[&str], asked: &Value| {
+            json!({"kind": "plan_sent", "turn": turn, "model": "m", "plan": Digest::ZERO,
+                "tools": tools, "asked": asked})
+        };
+        let failed = |turn: u64| {
+            json!({"kind": "model_failed", "turn": turn, "reason": "no tools", "fault": "bad_request",
+                "status": 400, "usage": {"input_tokens": 7}})
+        };
+        let records = [
+            record(1, sent(1, &["look"], &asked)),
+            record(2, failed(1)),
+            record(3, sent(2, &[], &Value::Null)),
+            record(4, failed(2)),
+            record(5, sent(3, &[], &Value::Null)),
+        ];
+        let entries = trace(&records, Bodies::Left);
+        let left: Vec<u64> = entries.iter().map(|e| e.request.request_attempts_left).collect();
+        assert_eq!(left, [2, 1, 0]);
+        assert_eq!(entries[0].request.tool_choice, Some(json!("required")));
+        assert_eq!(entries[1].request.tool_choice, None, "there is nothing to choose from");
+        let error = entries[0].error.as_ref().unwrap();
+        assert_eq!((error.status, error.usage.unwrap().input_tokens), (Some(400), 7));
+        let told = events(&records);
+        assert_eq!(told[0]["request"]["tool_choice"], "required");
+        assert_eq!(
+            (&told[1]["event"], &told[1]["status"]),
+            (&json!("llm_request_error"), &json!(400))
+        );
     }
 }

@@ -1,5 +1,11 @@
 //! MCP, both ways: servers whose tools a phase may use, and toolgate itself as a server.
 
 pub mod client;
+mod offer;
+mod remote;
 pub mod scan;
 pub mod server;
+mod supply;
+
+pub use offer::Terms;
+pub use supply::{Build, Supplies};

@@ -8,9 +8,10 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
-    Ask, Directed, Directives, Envelope, Ladder, Means, Mode, Next, Outcome, parse, patch_ops,
+    Ask, Directed, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome, parse,
+    patch_ops,
 };
-use toolgate_kernel::event::{FaultKind, Finish, Note, NoteKind, Usage};
+use toolgate_kernel::event::{Attempt, FaultKind, Finish, Note, NoteKind, Usage};
 use toolgate_kernel::plan::Plan;
 
 use crate::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
@@ -74,63 +75,48 @@ impl Directing {
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
         let mut ladder = Ladder::new(Arc::clone(&self.directives), self.formed.means());
-        let (mut usage, mut last) = match before {
-            Some(reply) => (reply.usage, Some(Ok(reply))),
-            None => (Usage::default(), None),
-        };
+        let mut way = Way::default();
+        if let Some(reply) = before {
+            way.took(Ok(reply));
+        }
         let mut next = ladder.start();
         loop {
             let ask = match next {
                 Next::Ask(ask) => ask,
                 Next::Done(done) => {
-                    let reply = match last {
-                        Some(Ok(reply)) => Reply { last_usage: Some(reply.usage), usage, ..reply },
-                        Some(Err(_)) | None => Reply::new("", Vec::new(), Finish::Stop, usage),
-                    };
+                    let reply = way.reply()?;
                     let mut reply = self.directed(reply, done.envelope, done.mode, tap);
                     if let Some(directed) = &mut reply.directed {
                         directed.tried = done.tried;
                     }
                     return Ok(reply);
                 }
-                Next::Failed(failed) => {
-                    // Words are all that is left; without any reply the fault stands.
-                    let reply = last.unwrap_or_else(|| Err(nothing()))?;
-                    tap(Streamed::Text(&reply.text));
-                    let directed = Directed { tried: failed.tried, ..Directed::default() };
-                    // No tool was shown in these requests, so none may be called.
-                    return Ok(Reply {
-                        calls: Vec::new(),
-                        native: None,
-                        finish: Finish::Stop,
-                        last_usage: Some(reply.usage),
-                        usage,
-                        directed: Some(directed),
-                        ..reply
-                    });
-                }
+                Next::Failed(failed) => return Ok(words(way.reply()?, failed, tap)),
             };
             let asked = shaped(plan, *ask);
             let began = self.clock.now();
             let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
             let elapsed_ms = self.clock.now().ms_since(began);
-            let outcome = match &reply {
+            next = match &reply {
+                // Nothing that was declined is asked for again in another form.
+                Ok(reply) if reply.finish == Finish::Refused => {
+                    Next::Failed(ladder.stop("REFUSED", None, elapsed_ms))
+                }
                 Ok(reply) => {
-                    usage = usage.plus(&reply.usage);
                     let (text, calls) = (reply.text.clone(), reply.calls.len());
-                    Outcome::Replied { text, calls, elapsed_ms }
+                    ladder.next(Outcome::Replied { text, calls, elapsed_ms }, |_| Vec::new())
+                }
+                Err(fault) if !fault.kind.may_be_form() => {
+                    Next::Failed(ladder.stop("HTTP_ERROR", fault.status, elapsed_ms))
                 }
                 Err(fault) => {
-                    let status = matches!(fault.kind, FaultKind::BadRequest).then_some(400);
-                    Outcome::Fault { status, reason: fault.reason.clone(), elapsed_ms }
+                    let turned_down = matches!(fault.kind, FaultKind::BadRequest);
+                    let status = fault.status.or(turned_down.then_some(400));
+                    let reason = fault.reason.clone();
+                    ladder.next(Outcome::Fault { status, reason, elapsed_ms }, |_| Vec::new())
                 }
             };
-            last = Some(match (reply, last) {
-                // A fault does not take away what an earlier reply said.
-                (Err(_), Some(Ok(before))) => Ok(before),
-                (reply, _) => reply,
-            });
-            next = ladder.next(outcome, |_| Vec::new());
+            way.took(reply);
         }
     }
 
@@ -161,6 +147,66 @@ impl Directing {
             ..reply
         }
     }
+}
+
+/// What the requests of one turn came to, and what all of them cost.
+#[derive(Default)]
+struct Way {
+    usage: Usage,
+    attempts: Vec<Attempt>,
+    repairs: Vec<String>,
+    last: Option<Result<Reply, ProviderFault>>,
+}
+
+impl Way {
+    /// Takes in what came of a request. A fault does not take away what an earlier reply said.
+    fn took(&mut self, came: Result<Reply, ProviderFault>) {
+        match (came, self.last.take()) {
+            (Ok(mut reply), before) => {
+                if let Some(Err(fault)) = before {
+                    self.attempts.push(fault.attempt());
+                }
+                self.usage = self.usage.plus(&reply.usage);
+                self.attempts.append(&mut reply.attempts);
+                self.repairs.append(&mut reply.repairs);
+                self.last = Some(Ok(reply));
+            }
+            (Err(mut fault), before) => {
+                self.attempts.append(&mut fault.attempts);
+                self.last = Some(match before {
+                    Some(Ok(reply)) => {
+                        self.attempts.push(fault.attempt());
+                        Ok(reply)
+                    }
+                    Some(Err(earlier)) => {
+                        self.attempts.push(earlier.attempt());
+                        Err(fault)
+                    }
+                    None => Err(fault),
+                });
+            }
+        }
+    }
+
+    /// The last reply, with what all of them cost; without any reply the last fault stands.
+    fn reply(self) -> Result<Reply, ProviderFault> {
+        let Self { usage, attempts, repairs, last } = self;
+        match last.unwrap_or_else(|| Err(nothing())) {
+            Ok(reply) => {
+                Ok(Reply { last_usage: Some(reply.usage), usage, attempts, repairs, ..reply })
+            }
+            Err(fault) => Err(ProviderFault { attempts, ..fault }),
+        }
+    }
+}
+
+/// Words are all that is left. No tool was shown in these requests, so none may be called.
+fn words(reply: Reply, failed: Failed, tap: Tap<'_>) -> Reply {
+    tap(Streamed::Text(&reply.text));
+    let directed = Directed { tried: failed.tried, ..Directed::default() };
+    let finish = if reply.finish == Finish::Calls { Finish::Stop } else { reply.finish };
+    let (calls, native) = (Vec::new(), None);
+    Reply { calls, native, finish, directed: Some(directed), ..reply }
 }
 
 fn nothing() -> ProviderFault {

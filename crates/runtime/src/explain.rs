@@ -11,7 +11,7 @@ use toolgate_kernel::names::CallId;
 
 use crate::log::ReadFault;
 use crate::runtime::Runtime;
-use crate::versions::Lookup;
+use crate::versions::{Lookup, unlooked};
 
 impl Runtime {
     /// Tells what the gate would decide on a call of somebody in a session as it stands. Nothing
@@ -39,7 +39,7 @@ impl Runtime {
         let (project, toolset, now) = (project.as_ref(), &agent.toolset, self.clock.now());
         let world = World { session, project, toolset, now, counted: Counted::NotYet };
         let lookup = Lookup { agent, session, project, files: self.files.as_ref() };
-        let look_up = |keys: &[_]| lookup.touched(keys).map_err(|fault| fault.to_string());
+        let look_up = |keys: &[_]| lookup.touched(keys).map_err(|fault| unlooked(&fault));
         Ok(explain(agent, &world, &open, look_up))
     }
 }

@@ -52,7 +52,7 @@ pub use directing::Directing;
 pub use drive::{Crew, DriveFault, Driver, Halt, Incoming, OpenFault, Start};
 pub use execute::Cancel;
 pub use memory::MemoryStore;
-pub use picture::{PICTURE_BYTES_MAX, PICTURES_MAX, Picture, PictureRefusal};
+pub use picture::{Picture, PictureRefusal};
 pub use runtime::{Committed, OBSERVER_EVENTS_MAX, Runtime, SayFault};
 pub use toolbox::{Nothing, Pack, Toolbox, tool, waiting_tool};
 pub use transaction::{Resources, Transaction};

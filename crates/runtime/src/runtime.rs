@@ -11,6 +11,7 @@ use toolgate_kernel::event::{
     AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
 use toolgate_kernel::fold::Project;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::seal::SigningKey;
@@ -18,7 +19,7 @@ use toolgate_kernel::seal::SigningKey;
 use crate::checkpoint;
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
-use crate::picture::{PICTURES_MAX, Picture};
+use crate::picture::{Picture, PictureRefusal};
 use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Store, StoreFault};
 use crate::transaction::Resources;
 
@@ -70,8 +71,8 @@ pub enum SayFault {
     #[error("this has {0} bytes; at most {SAID_BYTES_MAX} can be said at once")]
     TooLong(usize),
     /// Too many pictures.
-    #[error("{0} pictures are too many; at most {PICTURES_MAX} can be shown at once")]
-    Pictures(usize),
+    #[error(transparent)]
+    Pictures(#[from] PictureRefusal),
     /// Others kept speaking first.
     #[error("the inbox is too busy; try again")]
     Busy,
@@ -266,10 +267,9 @@ impl Runtime {
         actor: &Actor,
         text: String,
         pictures: Vec<Picture>,
+        limits: &Limits,
     ) -> Result<u64, SayFault> {
-        if pictures.len() > PICTURES_MAX {
-            return Err(SayFault::Pictures(pictures.len()));
-        }
+        Picture::count(&pictures, limits)?;
         let (images, blobs) = Picture::split(pictures);
         self.say_beside(session, actor, Said::Feedback { text, images }, blobs).await
     }

@@ -49,6 +49,17 @@ impl Toolbox {
         Self { tools: tools.map(|t| (t.spec().name.clone(), Arc::clone(t))).collect() }
     }
 
+    /// Takes in the handlers of one more pack.
+    pub fn add(&mut self, pack: &Pack) {
+        let tools = pack.tools.iter();
+        self.tools.extend(tools.map(|tool| (tool.spec().name.clone(), Arc::clone(tool))));
+    }
+
+    /// The names of all tools that have a handler, in order.
+    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+        self.tools.keys()
+    }
+
     /// The handler of a tool.
     pub fn get(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name)

@@ -16,14 +16,14 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::budget::Budget;
-use toolgate_kernel::digest::Digest;
+use toolgate_kernel::digest::{Digest, Trail};
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::{Change, Notice};
 use toolgate_kernel::fold::{Counted, Project, Session, Shelf, Slot, State, World};
@@ -86,9 +86,15 @@ pub(crate) struct Shared {
     pub(crate) provider: Option<Arc<dyn Provider>>,
     pub(crate) resources: Resources,
     pub(crate) heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
+    /// How the last long file was fingerprinted: most are written again with little changed.
+    pub(crate) trail: Mutex<Trail>,
 }
 
 impl Shared {
+    fn fingerprint(&self, content: &Arc<Vec<u8>>) -> Digest {
+        self.trail.lock().unwrap_or_else(PoisonError::into_inner).digest(content)
+    }
+
     /// The same with another agent.
     pub(crate) fn with_agent(&self, agent: Arc<Agent>) -> Self {
         Self {
@@ -98,6 +104,7 @@ impl Shared {
             provider: self.provider.clone(),
             resources: self.resources.clone(),
             heartbeat: Arc::clone(&self.heartbeat),
+            trail: Mutex::default(),
         }
     }
 }
@@ -111,7 +118,7 @@ pub(crate) struct Reach {
 /// A file as a call wants it.
 pub(crate) struct StagedFile {
     /// Its content; `None` for a removal.
-    pub(crate) content: Option<Vec<u8>>,
+    pub(crate) content: Option<Arc<Vec<u8>>>,
     /// The version of that content, worked out once.
     pub(crate) version: Option<Digest>,
 }
@@ -318,7 +325,7 @@ impl Transaction {
     /// The content of a file, with this call's own changes.
     pub fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, Fault> {
         if let Some(staged) = self.staged.files.get(path) {
-            return Ok(staged.content.clone());
+            return Ok(staged.content.as_deref().cloned());
         }
         self.reach.shared.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
     }
@@ -344,7 +351,8 @@ impl Transaction {
         self.keep_out(path)?;
         let bytes = content.as_ref().map_or(0, Vec::len);
         self.check_size(path, bytes)?;
-        let version = content.as_ref().map(|content| Digest::of(content));
+        let content = content.map(Arc::new);
+        let version = content.as_ref().map(|content| self.reach.shared.fingerprint(content));
         self.staged.files.insert(path.to_owned(), StagedFile { content, version });
         Ok(())
     }

@@ -3,6 +3,7 @@
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::gate::Refusal;
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::section::Home;
 
@@ -33,6 +34,17 @@ impl Lookup<'_> {
             Some(Home::Project) => Ok(self.project.state.version(key)),
             Some(Home::Files) => self.files.version(key.name()),
             None => Ok(None),
+        }
+    }
+}
+
+/// Why a call is not run whose files could not be looked at: it reaches where it must not, or the
+/// file system failed.
+pub(crate) fn unlooked(fault: &FilesFault) -> Refusal {
+    match fault {
+        FilesFault::Outside { .. } | FilesFault::None => Refusal::unreachable(&fault.to_string()),
+        FilesFault::TooLarge { .. } | FilesFault::Unavailable { .. } => {
+            Refusal::broken(&fault.to_string())
         }
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! [`SqliteStore`] is the durable log: one thread writes, one reads. [`Folder`] is the project
 //! folder: every file is opened relative to its handle, so no link or `..` leads out of it.
+//! [`Hold`] keeps a session for one process.
 
 mod folder;
+mod hold;
 mod sqlite;
 
 pub use folder::{FILE_BYTES_MAX, Folder, FolderFault};
+pub use hold::{Hold, HoldFault, Rival};
 pub use sqlite::{OpenFault, SqliteStore};

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod corpus;
 pub mod crash;
+pub mod everything;
 pub mod fake;
 pub mod ledger;
 pub mod mcp;

@@ -16,16 +16,16 @@ use crate::dialect::{Dialect, Frame, Options};
 
 /// A request that is ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Prepared {
+pub struct Prepared {
     /// The path after the base address.
-    pub(crate) path: Arc<str>,
+    pub path: Arc<str>,
     /// The body.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
 }
 
 /// What is kept of one session between its requests.
 #[derive(Default)]
-pub(crate) struct Page {
+pub struct Page {
     written: Option<Written>,
     framed: Option<Framed>,
 }
@@ -51,6 +51,8 @@ struct Framed {
     every: Arc<[Arc<ToolSpec>]>,
     choice: Choice,
     shape: Option<Arc<OutputShape>>,
+    /// A transcript with calls in it needs definitions, even when none may be called.
+    called: bool,
     path: Arc<str>,
     body: Map<String, Value>,
     /// The body up to its first message: `{"model":"m",…,"messages":[`.
@@ -60,7 +62,7 @@ struct Framed {
 impl Page {
     /// The request for a plan, or the rule of its dialect that it breaks. The page belongs to one
     /// dialect with one set of options.
-    pub(crate) fn request(
+    pub fn request(
         &mut self,
         dialect: Dialect,
         plan: &Plan,
@@ -154,6 +156,7 @@ impl Framed {
             every: Arc::clone(&plan.every),
             choice: plan.choice.clone(),
             shape: plan.shape.clone(),
+            called: called(plan),
             path: path.into(),
             body,
             head,
@@ -172,8 +175,13 @@ impl Framed {
             && shape
             && Arc::ptr_eq(&self.every, &plan.every)
             && self.choice == plan.choice
+            && self.called == called(plan)
             && same_text(&self.system, &plan.system)
     }
+}
+
+fn called(plan: &Plan) -> bool {
+    plan.turns.iter().any(|turn| !turn.calls.is_empty())
 }
 
 fn same_text(mine: &Arc<str>, theirs: &Arc<str>) -> bool {
@@ -285,6 +293,23 @@ mod tests {
                 let wanted = serde_json::to_vec(&dialect.encode(&plan, &options).body).unwrap();
                 assert_eq!(request.body, wanted, "{dialect:?}");
                 page.request(dialect, &plans[3], &options).unwrap();
+            }
+        }
+    }
+
+    /// A dialect that defines tools only where the transcript has calls must see the first one.
+    #[test]
+    fn the_first_call_of_a_transcript_is_seen_where_no_tool_is_shown() {
+        let options = sample::options("m");
+        for dialect in Dialect::ALL {
+            let mut page = Page::default();
+            let mut plans = growing();
+            plans[1].tools.clear();
+            plans[0].tools.clear();
+            for plan in &plans[..2] {
+                let request = page.request(dialect, plan, &options).unwrap();
+                let wanted = serde_json::to_vec(&dialect.encode(plan, &options).body).unwrap();
+                assert_eq!(request.body, wanted, "{dialect:?}");
             }
         }
     }

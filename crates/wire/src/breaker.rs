@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 use toolgate_kernel::event::FaultKind;
+use toolgate_kernel::limits::Limits;
 
-use crate::retry::is_trouble;
 use toolgate_http::after;
 
 /// When a provider is left alone, and for how long.
@@ -21,9 +21,24 @@ pub struct BreakerRules {
     pub billing_ms: u64,
 }
 
+/// Milliseconds of the first rest.
+const REST_MS: u64 = 30_000;
+
+impl BreakerRules {
+    /// As the limits say.
+    pub fn within(limits: &Limits) -> Self {
+        Self {
+            failures_max: u32::try_from(limits.breaker_failures_max).unwrap_or(u32::MAX),
+            rest_ms: REST_MS.min(limits.breaker_rest_ms_max),
+            rest_ms_max: limits.breaker_rest_ms_max,
+            billing_ms: limits.breaker_billing_ms_max,
+        }
+    }
+}
+
 impl Default for BreakerRules {
     fn default() -> Self {
-        Self { failures_max: 3, rest_ms: 30_000, rest_ms_max: 600_000, billing_ms: 300_000 }
+        Self::within(&Limits::default())
     }
 }
 
@@ -93,7 +108,7 @@ impl Breaker {
             // Nothing was sent, so nothing is known of the provider.
             return;
         }
-        if !billing && !is_trouble(kind) {
+        if !billing && !kind.is_trouble() {
             // The provider answered; what it did not like is another matter.
             if probe {
                 *state = State::default();

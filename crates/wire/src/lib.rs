@@ -1,7 +1,8 @@
 //! Models for toolgate. Each one answers a plan with a reply and knows nothing else.
 
-mod assemble;
+pub mod assemble;
 mod breaker;
+mod curtain;
 pub mod dialect;
 pub mod model;
 mod retry;

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use toolgate_kernel::event::FaultKind;
+use toolgate_kernel::event::{FaultKind, Worth};
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::time::Timestamp;
 
 /// How often and how soon a request is tried again.
@@ -18,51 +19,25 @@ pub struct Retries {
     pub asked_ms_max: u64,
 }
 
+/// Milliseconds of the first wait.
+const BACKOFF_MS: u64 = 500;
+
+impl Retries {
+    /// As the limits say.
+    pub fn within(limits: &Limits) -> Self {
+        Self {
+            attempts_max: u32::try_from(limits.attempts_max).unwrap_or(u32::MAX),
+            backoff_ms: BACKOFF_MS.min(limits.backoff_ms_max),
+            backoff_ms_max: limits.backoff_ms_max,
+            asked_ms_max: limits.retry_after_ms_max,
+        }
+    }
+}
+
 impl Default for Retries {
     fn default() -> Self {
-        Self { attempts_max: 4, backoff_ms: 500, backoff_ms_max: 8_000, asked_ms_max: 60_000 }
+        Self::within(&Limits::default())
     }
-}
-
-/// How often a fault of a kind is worth another try.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Worth {
-    /// Never: the same request has the same answer.
-    Never,
-    /// Once: the model may write it otherwise.
-    Once,
-    /// As long as there are tries and time.
-    Always,
-}
-
-fn worth(kind: FaultKind) -> Worth {
-    match kind {
-        FaultKind::Unreachable
-        | FaultKind::Tls
-        | FaultKind::TimedOut
-        | FaultKind::RateLimited
-        | FaultKind::Overloaded
-        | FaultKind::CutOff => Worth::Always,
-        FaultKind::Unreadable
-        | FaultKind::Truncated
-        | FaultKind::MalformedCall
-        | FaultKind::NoCalls => Worth::Once,
-        FaultKind::Billing
-        | FaultKind::Unauthorized
-        | FaultKind::NotFound
-        | FaultKind::BadRequest
-        | FaultKind::TooLarge
-        | FaultKind::Filtered
-        | FaultKind::UnknownFinish
-        | FaultKind::Redirected
-        | FaultKind::CircuitOpen
-        | FaultKind::Unusable => Worth::Never,
-    }
-}
-
-/// Whether a fault is the provider's trouble, which the breaker counts, and no fault of a request.
-pub(crate) fn is_trouble(kind: FaultKind) -> bool {
-    worth(kind) == Worth::Always
 }
 
 /// What to do after a try that failed.
@@ -100,7 +75,7 @@ impl Retries {
         now: Timestamp,
         dice: &Dice,
     ) -> Next {
-        let worth = worth(kind);
+        let worth = kind.worth();
         if worth == Worth::Never {
             return Next::GiveUp;
         }

@@ -10,7 +10,7 @@ const LOOKED_CHARS_MAX: usize = 2_000;
 /// A part of a secret that is as long as this is a secret.
 const PART_CHARS_MIN: usize = 8;
 /// What stands in the place of a secret.
-const MARK: &str = "***";
+pub(crate) const MARK: &str = "***";
 
 /// The secrets of a model in every form in which a server may echo them.
 pub(crate) struct Veil {
@@ -27,14 +27,7 @@ impl Veil {
                 veil.short.push(secret.to_owned());
                 continue;
             }
-            veil.forms.push(secret.chars().collect());
-            veil.forms.push(secret.chars().rev().collect());
-            veil.forms.push(hex(secret.as_bytes()).chars().collect());
-            veil.forms.push(hex(secret.as_bytes()).to_uppercase().chars().collect());
-            veil.forms.push(percent(secret).chars().collect());
-            for offset in 0..3 {
-                veil.forms.push(base64(secret.as_bytes(), offset).chars().collect());
-            }
+            veil.forms.extend(forms(secret).iter().map(|form| form.chars().collect()));
         }
         veil
     }
@@ -66,6 +59,16 @@ impl fmt::Debug for Veil {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Veil(…)")
     }
+}
+
+/// A secret in every form in which a server may echo it.
+pub(crate) fn forms(secret: &str) -> Vec<String> {
+    let reversed = secret.chars().rev().collect();
+    let quoted = secret.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut forms =
+        vec![secret.to_owned(), reversed, hex(secret.as_bytes()), percent(secret), quoted];
+    forms.extend((0..3).map(|offset| base64(secret.as_bytes(), offset)));
+    forms
 }
 
 /// A short secret is covered where it stands by itself; inside other words it is their letters.

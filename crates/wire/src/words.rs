@@ -18,6 +18,10 @@ pub(crate) struct Refused {
 impl Refused {
     /// Reads the body as far as it came. HTML, and whatever is no JSON, is never quoted.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
+        if status == 400 && wants_tls(body) {
+            let reason = "the server wants TLS; write https:// in place of http:// in base_url";
+            return Self { kind: FaultKind::Unusable, reason: reason.to_owned() };
+        }
         let body = serde_json::from_slice(body).unwrap_or(Value::Null);
         let Some(told) = WireFault::told(&body) else {
             let reason = format!("the server answered {status} and gives no reason");
@@ -30,6 +34,14 @@ impl Refused {
         };
         Self { kind: kind(status, told.kind), reason }
     }
+}
+
+/// Whether a server says, in the words of the common ones, that it was spoken to in clear text.
+fn wants_tls(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_lowercase();
+    // Go's own server and those built on it; nginx.
+    let words = ["http request to an https server", "plain http request was sent to https port"];
+    words.iter().any(|words| text.contains(words))
 }
 
 /// The status says what kind of fault it is, and the body where the status is too general.
@@ -151,6 +163,17 @@ mod tests {
         ];
         for (body, reason) in table {
             assert_eq!(Refused::read(502, body.as_bytes()).reason, reason);
+        }
+    }
+
+    #[test]
+    fn a_server_that_wants_tls_is_understood() {
+        for body in [
+            "Client sent an HTTP request to an HTTPS server.\n",
+            "<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>",
+        ] {
+            let refused = Refused::read(400, body.as_bytes());
+            assert!(refused.kind == FaultKind::Unusable && refused.reason.contains("https://"));
         }
     }
 

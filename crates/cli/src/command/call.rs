@@ -1,17 +1,28 @@
 //! `toolgate call`: one tool call through the whole gate.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use clap::Args;
+use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::{Driver, OpenFault};
+use toolgate_store::{Hold, Rival};
 
 use super::phase;
+use super::run::Have;
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::person::{AtTerminal, Ready};
-use crate::project::{Place, block_on};
+use crate::project::{Opened, Place, block_on};
+use crate::servers::Servers;
+
+/// How long a call waits for another one in its session.
+const HELD_WAIT: Duration = Duration::from_secs(2);
+/// How often it looks.
+const HELD_POLL: Duration = Duration::from_millis(10);
 
 #[derive(Args)]
 #[command(
@@ -32,16 +43,20 @@ pub(crate) struct Options {
     /// Print the whole envelope as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    have: Have,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
-    let (mut crew, _) = place.crew_with(&Flags::default())?;
+    let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     crew.person = AtTerminal::here(Ready::default());
     let opened = place.open()?;
     let actor = Actor::Client("cli".into());
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
+        let _hold = hold(&opened, &session, options.have.rival()).await?;
         let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());
         let mut driver = match resume().await {
             Err(OpenFault::Missing(_)) => {
@@ -60,6 +75,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             driver.move_to(&actor, phase, "asked for on the command line").await?;
         }
         let envelope = driver.call(&actor, &options.tool, &options.args, None).await?;
+        for note in &driver.session().supplied.notes {
+            console::hint(&console::visible(note));
+        }
         if options.json {
             console::json(&envelope);
         } else {
@@ -78,5 +96,18 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             }
         }
         Ok(if envelope.ok { Exit::Done } else { Exit::Failed })
-    })
+    }))
+}
+
+/// Has the session for one call. Others that make one are soon through.
+async fn hold(opened: &Opened, session: &SessionId, rival: Rival) -> Result<Hold> {
+    let until = Instant::now() + HELD_WAIT;
+    loop {
+        match opened.hold(session, rival) {
+            Err(error) if Instant::now() < until && crate::exit::of(&error) == Exit::Busy => {
+                tokio::time::sleep(HELD_POLL).await;
+            }
+            other => return other,
+        }
+    }
 }

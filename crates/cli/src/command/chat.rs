@@ -6,18 +6,23 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{CallRefused, Event, Stage};
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
+use toolgate_store::{Hold, Rival};
 
 use super::run::{self, Cast, Watched};
 use crate::console::{self, hint, say, visible};
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
+use crate::model;
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
 use crate::screen::{Screen, Shows};
+use crate::servers::Servers;
 use crate::stop::Stop;
 use crate::typing::{Typed, Typing};
 
@@ -47,6 +52,8 @@ pub(crate) struct Options {
     /// Print one committed event per line as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    have: run::Have,
 }
 
 /// What can be typed besides words.
@@ -63,27 +70,32 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let Cast { crew, ready, .. } = run::cast(place, &options.settings)?;
+    let Cast { mut crew, ready, text, .. } = run::cast(place, &options.settings)?;
+    if !options.image.is_empty() {
+        model::shows_pictures(&text)?;
+    }
     let opened = place.open()?;
     // A reserved folder, which no tool reaches.
     let history = place.folder.join(".toolgate").join("chat.history");
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
         let session = session(&opened, options).await?;
+        let pictures = pictures(&options.image, &crew.agent.limits)?;
         let mut talk = Talk {
             opened: &opened,
             crew,
+            text,
+            hold: session.as_ref().map(|id| opened.hold(id, options.have.rival())).transpose()?,
             session,
             driver: None,
-            pictures: pictures(&options.image)?,
+            pictures,
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
             ready,
         };
-        let exit = talk.on(&typing, options.message.as_deref()).await;
-        typing.end();
-        exit
-    })
+        talk.on(&typing, options.message.as_deref()).await
+    }))
 }
 
 /// The conversation to go on with.
@@ -105,21 +117,25 @@ async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>
     Ok(Some(id))
 }
 
-fn pictures(files: &[PathBuf]) -> Result<Vec<Picture>> {
-    files.iter().map(|file| picture(file)).collect()
+fn pictures(files: &[PathBuf], limits: &Limits) -> Result<Vec<Picture>> {
+    files.iter().map(|file| picture(file, limits)).collect()
 }
 
 /// A picture from a file.
-pub(crate) fn picture(file: &std::path::Path) -> Result<Picture> {
+pub(crate) fn picture(file: &std::path::Path, limits: &Limits) -> Result<Picture> {
     let bytes = bounded(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    Picture::read(bytes).with_context(|| format!("{} cannot be shown", file.display()))
+    Picture::read(bytes, limits).with_context(|| format!("{} cannot be shown", file.display()))
 }
 
 /// A conversation that goes on.
 struct Talk<'a> {
     opened: &'a Opened,
     crew: Crew,
+    /// The configuration that holds.
+    text: AgentText,
     session: Option<SessionId>,
+    /// The session is this process's for as long as the conversation goes on.
+    hold: Option<Hold>,
     driver: Option<Driver>,
     pictures: Vec<Picture>,
     detail: Detail,
@@ -213,12 +229,9 @@ impl Talk<'_> {
             "/tools" => self.tools().await,
             "/why" => self.why().await,
             "/history" => self.history().await,
-            "/image" => picture(std::path::Path::new(rest.trim())).map(|picture| {
-                self.pictures.push(picture);
-                say("  It goes with your next words.");
-            }),
+            "/image" => self.image(std::path::Path::new(rest.trim())),
             "/new" => {
-                (self.session, self.driver) = (None, None);
+                (self.session, self.driver, self.hold) = (None, None, None);
                 say("  The next words begin another conversation.");
                 Ok(())
             }
@@ -237,6 +250,13 @@ impl Talk<'_> {
             hint(&format!("{error:#}"));
         }
         Ok(Asked::Next)
+    }
+
+    fn image(&mut self, file: &std::path::Path) -> Result<()> {
+        model::shows_pictures(&self.text)?;
+        self.pictures.push(picture(file, &self.crew.agent.limits)?);
+        say("  It goes with your next words.");
+        Ok(())
     }
 
     /// The driver of the conversation, when it has begun.
@@ -262,13 +282,15 @@ impl Talk<'_> {
                 let start = Start { title, pictures, chat: true };
                 let runtime = Arc::clone(&self.opened.runtime);
                 let crew = self.crew.clone();
+                self.hold = Some(self.opened.hold(&id, Rival::Respected)?);
                 let driver = Driver::open_with(runtime, crew, id.clone(), &actor, start).await?;
                 (self.session, self.driver) = (Some(id), Some(driver));
             }
             (Some(text), true) => {
                 let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let actor = Actor::Client("cli".into());
-                self.opened.runtime.show(id, &actor, text, pictures).await?;
+                let limits = &self.crew.agent.limits;
+                self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
             (None, true) => {}
             (None, false) => {
@@ -309,7 +331,7 @@ impl Talk<'_> {
             }
             Watched::Halted(Halt::Ended(ending, note)) => {
                 hint(&format!("The conversation is over: {}. {note}", console::ending(ending)));
-                self.session = None;
+                (self.session, self.hold) = (None, None);
                 Ok(Exit::Failed)
             }
             // What was under way is settled when the conversation goes on.

@@ -19,14 +19,15 @@ use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
 use crate::console::{self, hint, paragraph, say, visible};
-use crate::environment::Flags;
+use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::model;
 use crate::project::{Place, block_on};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  toolgate doctor\n  toolgate doctor --model ollama:qwen3 --probe 10"
+    after_help = "Examples:\n  toolgate doctor\n  toolgate doctor --model ollama:qwen3 --probe 10\n  \
+                  toolgate doctor --base-url http://192.168.1.9:1234"
 )]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -48,13 +49,37 @@ const RELIABLE_PERCENT: u32 = 95;
 /// Milliseconds a server on this machine gets to say that it is there.
 const LOCAL_MS: u64 = 2_000;
 
+/// Milliseconds a server anywhere gets to list its models.
+const LISTING_MS: u64 = 10_000;
+
+/// Models of an address that are shown.
+const SHOWN_MODELS: usize = 20;
+
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Report {
     /// Every model that is configured.
     models: Vec<Finding>,
+    /// The server at `base_url`, when no model of it is named.
+    address: Option<Address>,
     /// Every known server on this machine.
     servers: Vec<Server>,
+    /// Variables that name a proxy, which is not used.
+    unused_proxies: Vec<String>,
+}
+
+/// What was found at an address.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Address {
+    base_url: String,
+    /// The models it lists; absent when it could not be asked.
+    models: Option<Vec<String>>,
+    /// What went wrong, as one word.
+    fault: Option<FaultKind>,
+    /// What was seen, in a sentence.
+    says: String,
+    /// What to do, in a sentence.
+    fix: Option<String>,
 }
 
 /// What was found of a model.
@@ -94,7 +119,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
     let (_, text) = place.crew_with(&options.settings)?;
-    let exchange = model::exchange()?;
+    let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
         let mut models = Vec::new();
         for name in names(&text) {
@@ -103,14 +128,17 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             }
             models.push(examine(place, &text, &exchange, &name, options.probe).await);
         }
-        Ok(Report { models, servers: servers(&exchange).await })
+        let address = address(place, &text, &exchange).await;
+        let (servers, unused_proxies) = (servers(&exchange).await, environment::proxies());
+        Ok(Report { models, address, servers, unused_proxies })
     })?;
     if options.json {
         console::json(&report);
     } else {
         report.print(options.probe);
     }
-    let ok = report.models.iter().all(|finding| finding.ok);
+    let listed = report.address.as_ref().is_none_or(|address| address.models.is_some());
+    let ok = listed && report.models.iter().all(|finding| finding.ok);
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
@@ -294,6 +322,39 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
     })
 }
 
+/// What is at `base_url`, when nobody said which of its models is meant.
+async fn address(place: &Place, text: &AgentText, exchange: &Exchange) -> Option<Address> {
+    let base_url = text.settings.base_url.clone().filter(|_| text.settings.model.is_none())?;
+    let found = Address { base_url, models: None, fault: None, says: String::new(), fix: None };
+    let Ok(Chosen::Model(chosen)) = text.chosen_by_name("any") else { return None };
+    let mut spec = match model::spec(&place.folder, text, &chosen) {
+        Ok(spec) => spec,
+        Err(error) => return Some(Address { says: format!("{error:#}"), ..found }),
+    };
+    spec.turn_ms_max = LISTING_MS;
+    spec.patience = Patience { request_ms_max: Some(LISTING_MS), ..spec.patience };
+    Some(match exchange.listed(&spec).await {
+        Ok(models) => {
+            let says = match models.len() {
+                0 => "answers, and lists no model".to_owned(),
+                1 => "answers, and has 1 model".to_owned(),
+                count => format!("answers, and has {count} models"),
+            };
+            Address { models: Some(models), says, ..found }
+        }
+        Err(fault) => {
+            let unlisted = "It has no list of models there. Look at the path of the address, or \
+                            name a model with --model.";
+            let fix = if fault.kind == FaultKind::NotFound {
+                Some(unlisted.to_owned())
+            } else {
+                remedy(&fault, &chosen)
+            };
+            Address { fault: Some(fault.kind), says: fault.reason, fix, ..found }
+        }
+    })
+}
+
 /// The known servers on this machine, and their models.
 async fn servers(exchange: &Exchange) -> Vec<Server> {
     let mut found = Vec::new();
@@ -314,7 +375,7 @@ async fn servers(exchange: &Exchange) -> Vec<Server> {
 
 impl Report {
     fn print(&self, probes: u32) {
-        if self.models.is_empty() {
+        if self.models.is_empty() && self.address.is_none() {
             say("No model is configured; a script plays the demo.");
         }
         for finding in &self.models {
@@ -340,6 +401,10 @@ impl Report {
                 None => {}
             }
         }
+        if let Some(address) = &self.address {
+            address.print();
+        }
+        self.print_proxies();
         say("");
         say("On this machine:");
         for server in &self.servers {
@@ -367,6 +432,46 @@ impl Report {
         if let Some(model) = first {
             say("");
             say(&format!("Use one of them: toolgate run --model {model} \"…\""));
+        }
+    }
+}
+
+impl Report {
+    fn print_proxies(&self) {
+        if !self.unused_proxies.is_empty() {
+            let (names, is) = (self.unused_proxies.join(", "), self.unused_proxies.len() == 1);
+            console::hanging(
+                &format!(
+                    "{} {names} {} set. toolgate uses no proxy: requests go straight to each server.",
+                    console::mark('!'),
+                    if is { "is" } else { "are" }
+                ),
+                2,
+            );
+        }
+    }
+}
+
+impl Address {
+    fn print(&self) {
+        let mark = console::mark(if self.models.is_some() { '✓' } else { '✗' });
+        say(&console::fit(&format!("{mark} {}", visible(&self.base_url))));
+        paragraph(&visible(&self.says));
+        if let Some(fix) = &self.fix {
+            paragraph(fix);
+        }
+        let Some(models) = &self.models else { return };
+        for model in models.iter().take(SHOWN_MODELS) {
+            say(&console::fit(&format!("    {}", visible(model))));
+        }
+        if models.len() > SHOWN_MODELS {
+            say(&format!("    and {} more: --json lists them", models.len() - SHOWN_MODELS));
+        }
+        if let Some(first) = models.first() {
+            let (url, model) = (visible(&self.base_url), visible(first));
+            paragraph("Try one of them:");
+            // A command is never broken: it is there to be copied.
+            say(&format!("    toolgate doctor --base-url {url} --model {model}"));
         }
     }
 }

@@ -7,9 +7,12 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod init;
+pub(crate) mod mcp;
+mod pins;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod sessions;
+pub(crate) mod token;
 pub(crate) mod tools;
 pub(crate) mod verify;
 

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::port::{Clock, Streamed};
 use toolgate_runtime::{Crew, Driver, Halt, Start};
+use toolgate_store::{Hold, Rival};
 
 use super::chat::picture;
 use crate::console;
@@ -23,6 +25,7 @@ use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::reading;
 use crate::screen::{Screen, Shows};
+use crate::servers::Servers;
 use crate::stop::Stop;
 use crate::summary::Summary;
 
@@ -60,6 +63,22 @@ pub(crate) struct How {
     /// Print only the ending.
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
+    #[command(flatten)]
+    have: Have,
+}
+
+/// What is done about another process that has the session.
+#[derive(Args)]
+pub(crate) struct Have {
+    /// Go on with the session here, though another process has it. That one can write nothing more.
+    #[arg(long)]
+    take_over: bool,
+}
+
+impl Have {
+    pub(crate) fn rival(&self) -> Rival {
+        if self.take_over { Rival::Displaced } else { Rival::Respected }
+    }
 }
 
 impl How {
@@ -90,32 +109,38 @@ impl How {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
-    let Cast { crew, played, ready } = cast(place, &options.how.settings)?;
+    let Cast { mut crew, played, ready, text } = cast(place, &options.how.settings)?;
+    if !options.image.is_empty() {
+        model::shows_pictures(&text)?;
+    }
     let opened = place.open()?;
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let stop = Stop::listen()?;
         match begin(&opened, crew, options).await? {
-            Begun::Driver(driver) => {
+            Begun::Driver(driver, _hold) => {
                 tell(played, &options.how);
                 drive(&opened, *driver, &options.how, &ready, stop).await
             }
             Begun::Completed(session) => completed(&opened, &session, &options.how).await,
         }
-    })
+    }))
 }
 
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
     how.check()?;
-    let Cast { crew, played, ready } = cast(place, &how.settings)?;
+    let Cast { mut crew, played, ready, text } = cast(place, &how.settings)?;
     let opened = place.open()?;
-    block_on(async {
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around(async {
         let stop = Stop::listen()?;
         tell(played, how);
+        let _hold = opened.hold(session, how.have.rival())?;
         let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
         how.heard(&driver.session())?;
         drive(&opened, driver, how, &ready, stop).await
-    })
+    }))
 }
 
 /// Says who plays the model, when nobody asked for it.
@@ -130,6 +155,8 @@ pub(crate) struct Cast {
     pub(crate) crew: Crew,
     pub(crate) played: Played,
     pub(crate) ready: Ready,
+    /// The configuration that holds.
+    pub(crate) text: AgentText,
 }
 
 pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
@@ -138,13 +165,13 @@ pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
     crew.provider = Some(provider);
     let ready = Ready::default();
     crew.person = AtTerminal::here(Arc::clone(&ready));
-    Ok(Cast { crew, played, ready })
+    Ok(Cast { crew, played, ready, text })
 }
 
 /// What `run` found to do.
 enum Begun {
-    /// A session to drive.
-    Driver(Box<Driver>),
+    /// A session to drive, which this process has.
+    Driver(Box<Driver>, Hold),
     /// Nothing: the session is complete.
     Completed(Box<Session>),
 }
@@ -159,12 +186,20 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
     match (newest, premise) {
         (Some(session), premise) if premise.is_none_or(|premise| same(premise, &session)) => {
             options.how.heard(&session)?;
+            if !options.image.is_empty() {
+                bail!(
+                    "session {} has begun, and pictures are shown from the beginning; add --new, \
+                     or leave --image out",
+                    session.id
+                );
+            }
             if session.ended.is_some() {
                 return Ok(Begun::Completed(Box::new(session)));
             }
             let runtime = Arc::clone(&opened.runtime);
+            let hold = opened.hold(&session.id, options.how.have.rival())?;
             let driver = Driver::resume(runtime, crew, session.id.clone()).await?;
-            Ok(Begun::Driver(Box::new(driver)))
+            Ok(Begun::Driver(Box::new(driver), hold))
         }
         (Some(session), Some(_)) => bail!(
             "session {} is about something else: {:?}. Run without a premise to go on with it, \
@@ -178,10 +213,14 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
             let actor = Actor::Client("cli".into());
-            let pictures = options.image.iter().map(|file| picture(file)).collect::<Result<_>>()?;
+            let limits = &crew.agent.limits;
+            let pictures = options.image.iter().map(|file| picture(file, limits));
+            let pictures = pictures.collect::<Result<_>>()?;
             let start = Start { title: premise.to_owned(), pictures, chat: false };
-            let driver = Driver::open_with(runtime, crew, new_id("run")?, &actor, start).await?;
-            Ok(Begun::Driver(Box::new(driver)))
+            let id = new_id("run")?;
+            let hold = opened.hold(&id, Rival::Respected)?;
+            let driver = Driver::open_with(runtime, crew, id, &actor, start).await?;
+            Ok(Begun::Driver(Box::new(driver), hold))
         }
     }
 }
@@ -355,7 +394,7 @@ pub(crate) async fn watch(
                 screen.clear();
                 return Ok(Watched::Parked(exit));
             }
-            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => screen.show(),
+            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => screen.tick(),
         }
     };
     screen.clear();

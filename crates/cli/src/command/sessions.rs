@@ -257,7 +257,9 @@ fn state_word(glance: &Glance) -> &'static str {
             | Ending::IterationsExceeded
             | Ending::Stalled
             | Ending::NoToolCalls
-            | Ending::ToolError,
+            | Ending::ToolError
+            | Ending::Refused
+            | Ending::Truncated,
         ) => "failed",
     }
 }

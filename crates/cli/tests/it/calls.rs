@@ -91,3 +91,17 @@ fn two_processes_do_not_write_over_each_other() {
     assert_eq!(titles.len(), steps.len(), "{steps:?}");
     assert!(desk.ok(&["verify"]).contains("are as written"));
 }
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_failure_and_no_policy() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [files]\n");
+    let large = std::fs::File::create(desk.project().join("large.md")).unwrap();
+    large.set_len(1 << 30).unwrap();
+    let (code, envelope) = call(&desk, &["read_file", r#"{"path":"large.md"}"#]);
+    assert_eq!((code, &envelope["errors"][0]["code"]), (1, &Value::from("TOOL_FAILED")));
+    // What lies outside is another matter.
+    std::os::unix::fs::symlink("/etc/passwd", desk.project().join("link.md")).unwrap();
+    let (code, envelope) = call(&desk, &["read_file", r#"{"path":"link.md"}"#]);
+    assert_eq!((code, &envelope["errors"][0]["code"]), (1, &Value::from("POLICY_ERROR")));
+}

@@ -4,6 +4,8 @@
 
 mod calls;
 mod configs;
+mod held;
+mod mcp;
 mod models;
 mod readme;
 mod runs;

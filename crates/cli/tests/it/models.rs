@@ -4,40 +4,8 @@ use std::io::Write;
 use std::process::Stdio;
 
 use serde_json::Value;
-use toolgate_testkit::fake::{Fake, Play, Seen};
-use toolgate_wire::script::ScriptText;
 
-use crate::support::Desk;
-
-/// A fake provider that runs beside the test.
-struct Beside {
-    fake: Fake,
-    _runtime: tokio::runtime::Runtime,
-}
-
-impl Beside {
-    fn playing(yaml: &str) -> Self {
-        let script: ScriptText = serde_saphyr::from_str(yaml).unwrap();
-        let play = Play { script, key: Some("sk-CANARY".to_owned()), ..Play::default() };
-        let builder = &mut tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        let fake = runtime.block_on(Fake::start(play)).unwrap();
-        Self { fake, _runtime: runtime }
-    }
-
-    /// A configuration in which `m` is this fake.
-    fn config(&self, provider: &str) -> String {
-        format!(
-            "models:\n  m: {{provider: {provider}, model: fake-1, base_url: \
-             'http://127.0.0.1:{}', api_key: 'env:FAKE_KEY'}}\n",
-            self.fake.port()
-        )
-    }
-
-    fn seen(&self) -> Vec<Seen> {
-        self.fake.seen()
-    }
-}
+use crate::support::{Beside, Desk};
 
 const STORY: &str = include_str!("../../demo/story.yaml");
 const NOVEL: &str = include_str!("../../demo/novel.yaml");
@@ -52,7 +20,8 @@ fn a_premise_becomes_a_manuscript_in_every_dialect() {
                 .config(provider)
                 .replace("{provider", &format!("{{stream: {stream}, provider"));
             desk.write("toolgate.yaml", &format!("{NOVEL}\n{model}"));
-            let run = desk.command().env("FAKE_KEY", "sk-CANARY").args(["run", PREMISE]).output();
+            let run =
+                desk.command().env("FAKE_KEY", "sk-CANARY-01").args(["run", PREMISE]).output();
             let run = run.unwrap();
             let shown = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
             assert_eq!(run.status.code(), Some(0), "{provider}: {shown}");
@@ -79,7 +48,10 @@ fn a_conversation_is_kept_and_gone_on_with() {
     desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
     let talk = |args: &[&str], words: &str| {
         let mut chat = desk.command();
-        chat.env("FAKE_KEY", "sk-CANARY").args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        chat.env("FAKE_KEY", "sk-CANARY-01")
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut chat = chat.spawn().unwrap();
         chat.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
         String::from_utf8(chat.wait_with_output().unwrap().stdout).unwrap()
@@ -97,9 +69,9 @@ fn a_conversation_is_kept_and_gone_on_with() {
 fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}]";
     for (yaml, key, code, words) in [
-        (adds, "sk-CANARY", 0, "answers, and calls tools"),
+        (adds, "sk-CANARY-01", 0, "answers, and calls tools"),
         (adds, "sk-wrong", 1, "OPENAI_API_KEY"),
-        ("replies: [{text: five}]", "sk-CANARY", 1, "printed_tool_calls"),
+        ("replies: [{text: five}]", "sk-CANARY-01", 1, "printed_tool_calls"),
     ] {
         let (desk, beside) = (Desk::new(), Beside::playing(yaml));
         desk.write("toolgate.yaml", &beside.config("openai"));
@@ -123,7 +95,7 @@ fn a_trace_has_figures_and_no_bodies() {
         ),
     );
     desk.write("toolgate.yaml", &format!("packs: [notes]\n{}", beside.config("anthropic")));
-    let run = desk.command().env("FAKE_KEY", "sk-CANARY").args(["run", "x"]).output().unwrap();
+    let run = desk.command().env("FAKE_KEY", "sk-CANARY-01").args(["run", "x"]).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
     let list: Value = serde_json::from_str(&desk.ok(&["sessions", "list", "--json"])).unwrap();
     let id = list["session"].as_str().unwrap();
@@ -145,4 +117,95 @@ fn a_trace_has_figures_and_no_bodies() {
         "final",
     ];
     assert_eq!(names, wanted.map(|name| format!("\"{name}\"")));
+}
+
+/// A desk whose model `m` is a fake, and a command that has its key.
+fn asked(desk: &Desk, args: &[&str]) -> (Option<i32>, String) {
+    let ran = desk.command().env("FAKE_KEY", "sk-CANARY-01").args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    (ran.status.code(), said.into_owned())
+}
+
+#[test]
+fn a_picture_is_not_sent_to_a_model_that_sees_none() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Nice.}]"));
+    let blind = beside.config("openai").replace("{prov", "{capabilities: {images: false}, prov");
+    desk.write("toolgate.yaml", &format!("packs: []\n{blind}"));
+    // The smallest picture there is.
+    let png = "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154\
+               789c626001000000ffff03000006000557bfabd40000000049454e44ae426082";
+    let bytes: Vec<u8> = (0..png.len() / 2)
+        .map(|at| u8::from_str_radix(&png[at * 2..at * 2 + 2], 16).unwrap())
+        .collect();
+    std::fs::write(desk.project().join("p.png"), bytes).unwrap();
+    for args in [["run", "x", "--image", "p.png"], ["chat", "x", "--image", "p.png"]] {
+        let (code, said) = asked(&desk, &args);
+        assert!(code == Some(2) && said.contains("m sees no pictures"), "{said}");
+    }
+    assert!(beside.seen().is_empty() && !desk.project().join(".toolgate").exists());
+    // A session that has begun takes no picture silently either.
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    assert_eq!(asked(&desk, &["run", "x", "--image", "p.png"]).0, Some(0));
+    assert!(beside.seen()[0].body.to_string().contains("image_url"));
+    let (code, said) = asked(&desk, &["run", "x", "--image", "p.png"]);
+    assert!(code == Some(2) && said.contains("--new"), "{said}");
+}
+
+#[test]
+fn the_doctor_asks_an_address_for_its_models() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Done.}]"));
+    let url = beside.fake.base_url("");
+    let doctor = |url: &str, key: &str, form: &[&str]| {
+        let mut doctor = desk.command();
+        doctor.env("TOOLGATE_API_KEY", key).env("https_proxy", "http://127.0.0.1:1");
+        let ran = doctor.args(["doctor", "--base-url", url]).args(form).output().unwrap();
+        (ran.status.code(), String::from_utf8_lossy(&ran.stdout).into_owned())
+    };
+    let (code, said) = doctor(&url, "sk-CANARY-01", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    for words in ["has 2 models", "fake-2", "--model fake-1", "https_proxy is set"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let (code, said) = doctor(&url, "sk-wrong", &["--json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &report["address"]["fault"]), (Some(1), &Value::from("unauthorized")));
+    assert_eq!(report["unused_proxies"][0], "https_proxy");
+    // A wrong scheme is told at once.
+    let began = tokio::time::Instant::now();
+    let (code, said) = doctor(&url.replace("http:", "https:"), "sk-CANARY-01", &[]);
+    assert!(code == Some(1) && said.contains("write http://"), "{said}");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_key_that_a_server_echoes_is_neither_shown_nor_kept() {
+    for (provider, stream) in [("openai", true), ("anthropic", true), ("gemini", false)] {
+        let (desk, beside) = (
+            Desk::new(),
+            Beside::playing(
+                "replies: [{text: 'Your key is sk-CANARY-01, is it?', calls: [{tool: write_notes, \
+                 args: {key: k, value: 'it is sk-CANARY-01'}}]}, {text: Done.}]",
+            ),
+        );
+        let config = beside.config(provider).replace("{prov", &format!("{{stream: {stream}, prov"));
+        desk.write("toolgate.yaml", &format!("packs: [notes]\n{config}"));
+        let (code, said) = asked(&desk, &["run", "x", "--verbose"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("Your key is ***, is it?"), "{said}");
+        let id = desk.ok(&["sessions", "list"]).split_whitespace().next().unwrap().to_owned();
+        let export = desk.ok(&["sessions", "export", &id]);
+        assert!(export.contains("it is ***") && !export.contains("CANARY"), "{export}");
+        assert!(!said.contains("CANARY"), "{said}");
+    }
+}
+
+#[test]
+fn emoji_stay_whole_and_hidden_writing_is_shown() {
+    let text = "Hi 👩\u{200d}💻, \u{202e}evil";
+    let (desk, beside) =
+        (Desk::new(), Beside::playing(&format!("replies: [{{text: \"{text}\"}}]")));
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let (_, said) = asked(&desk, &["chat", "Hello."]);
+    assert!(said.contains("Hi 👩\u{200d}💻, <U+202E>evil"), "{said}");
+    assert!(!said.contains("waiting"), "what is for a terminal is not printed elsewhere");
 }

@@ -515,3 +515,23 @@ fn what_another_process_is_about_to_put_in_place_is_nobodys_edit() {
         .unwrap();
     assert_eq!(edits, 0, "nobody edited anything");
 }
+
+/// Somebody is given a copy to look at, and may not write into it.
+#[cfg(unix)]
+#[test]
+fn a_project_that_may_not_be_written_can_be_looked_at() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::planner();
+    desk.ok(&["call", "planning_setup_plan", r#"{"objective":"x"}"#]);
+    let home = desk.project().join(".toolgate");
+    let mode = |mode| {
+        let set = |path| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        set(home.join("log.db"));
+        set(home.clone());
+    };
+    mode(0o555);
+    assert!(desk.ok(&["verify"]).contains("are as written"));
+    assert!(desk.ok(&["sessions", "list"]).contains("call"));
+    desk.ok(&["sessions", "replay", "call"]);
+    mode(0o755);
+}

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use toolgate_testkit::fake::{Fake, Play, Seen};
+use toolgate_wire::script::ScriptText;
+
 pub(crate) struct Desk {
     folder: tempfile::TempDir,
 }
@@ -61,6 +64,42 @@ impl Desk {
 
     pub(crate) fn write(&self, name: &str, content: &str) {
         std::fs::write(self.project().join(name), content).unwrap();
+    }
+}
+
+/// A fake provider that runs beside the test.
+pub(crate) struct Beside {
+    pub(crate) fake: Fake,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Beside {
+    pub(crate) fn playing(yaml: &str) -> Self {
+        Self::slowly(yaml, 0)
+    }
+
+    /// One that takes its time before each answer.
+    pub(crate) fn slowly(yaml: &str, delay_ms: u64) -> Self {
+        let script: ScriptText = serde_saphyr::from_str(yaml).unwrap();
+        let key = Some("sk-CANARY-01".to_owned());
+        let play = Play { script, key, delay_ms, ..Play::default() };
+        let builder = &mut tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        let fake = runtime.block_on(Fake::start(play)).unwrap();
+        Self { fake, _runtime: runtime }
+    }
+
+    /// A configuration in which `m` is this fake.
+    pub(crate) fn config(&self, provider: &str) -> String {
+        format!(
+            "models:\n  m: {{provider: {provider}, model: fake-1, base_url: \
+             'http://127.0.0.1:{}', api_key: 'env:FAKE_KEY'}}\n",
+            self.fake.port()
+        )
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.fake.seen()
     }
 }
 

@@ -46,6 +46,9 @@ pub struct ServerText {
     /// What its tools do, by name; `external` for those that are not named.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, Effect>,
+    /// Whether its tools are shown by their own names, where nobody else has them, and not as
+    /// `mcp__server__tool`.
+    pub short_names: bool,
     /// Whether a phase that uses it must not begin without it.
     pub required: bool,
 }

@@ -203,6 +203,17 @@ impl Ladder {
         }
     }
 
+    /// The end, after what no other form of the request would mend.
+    pub fn stop(&mut self, code: &str, status: Option<u16>, elapsed_ms: u64) -> Failed {
+        if let Some(mode) = self.mode() {
+            self.note(mode, Some(code), elapsed_ms);
+        }
+        if let Some(last) = self.tried.last_mut() {
+            last.status = status;
+        }
+        self.fail()
+    }
+
     fn judge(
         &self,
         text: &str,
@@ -275,9 +286,13 @@ impl Ladder {
     }
 
     fn failed(&mut self) -> Next {
+        Next::Failed(self.fail())
+    }
+
+    fn fail(&mut self) -> Failed {
         let (tried, assistant_text) =
             (std::mem::take(&mut self.tried), std::mem::take(&mut self.sample));
-        Next::Failed(Failed { assistant_text, tried, elapsed_ms: self.elapsed_ms })
+        Failed { assistant_text, tried, elapsed_ms: self.elapsed_ms }
     }
 }
 

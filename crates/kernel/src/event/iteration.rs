@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::names::PhaseName;
 
@@ -21,6 +22,10 @@ pub enum Closing {
     ContextLimit,
     /// It took as many turns as one iteration may.
     TurnLimit,
+    /// The model declined, or a filter stopped it.
+    Refused,
+    /// The model's last reply ran out of room.
+    Truncated,
     /// The model could not be reached or its reply could not be used.
     Failed,
     /// The session ends.
@@ -66,9 +71,19 @@ pub struct Asked {
     pub tool_use_mode: String,
     /// What a failed tool means then: fatal or tolerated.
     pub tool_failure_policy: String,
+    /// Which tool is asked for: auto, none, required, one tool, or the provider's own form.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub tool_choice: Value,
+    /// How often a request that was turned down is tried again without tools.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub toolless_retries: u64,
     /// The transforms in force, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transforms: BTreeMap<String, Vec<String>>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a note of toolgate itself is about.

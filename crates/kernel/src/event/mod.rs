@@ -2,6 +2,7 @@
 
 mod call;
 mod change;
+mod fault;
 mod iteration;
 mod record;
 mod reply;
@@ -17,9 +18,10 @@ pub use call::{
     Outcome, RawCall, Stage,
 };
 pub use change::Change;
+pub use fault::{FaultKind, Worth};
 pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
-pub use reply::{Attempt, FaultKind, Finish, Image, Native, Usage};
+pub use reply::{Attempt, Finish, Image, Native, Usage};
 pub use write::Written;
 
 use crate::digest::Digest;
@@ -130,6 +132,12 @@ pub enum Event {
         /// The tries that failed before the last one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attempts: Vec<Attempt>,
+        /// The server's status, where it answered with one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+        /// What the last try cost, where the provider says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
         /// Words that had come before it broke; nothing of them counts.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         partial: String,
@@ -288,6 +296,10 @@ pub enum Ending {
     NoToolCalls,
     /// Tools had to be used, and what they did in the end did not work.
     ToolError,
+    /// The model declined, or a filter stopped it.
+    Refused,
+    /// The model's last reply ran out of room, so what it said is not whole.
+    Truncated,
 }
 
 /// What people and other processes say to a session.

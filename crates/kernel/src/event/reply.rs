@@ -1,9 +1,10 @@
-//! Decides what the log says of a model's reply: why it stopped, what it cost, and what went wrong.
+//! Decides what the log says of a model's reply: why it stopped, what it cost, and which tries failed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::FaultKind;
 use crate::digest::Digest;
 
 /// Why a model stopped writing.
@@ -55,6 +56,14 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// What was paid for replies that nobody saw: those of tries that failed.
+    pub fn discarded(attempts: &[Attempt], last: Option<&Self>) -> Self {
+        let paid = attempts.iter().filter_map(|attempt| attempt.usage.as_ref()).chain(last);
+        paid.fold(Self::default(), |sum, usage| sum.plus(usage))
+    }
+}
+
 /// A reply in its dialect's own form, as it is sent back: kept when it says more than words and
 /// calls, such as thoughts with their signatures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,138 +95,7 @@ pub struct Attempt {
     pub status: Option<u16>,
     /// Milliseconds that were waited after it.
     pub waited_ms: u64,
-}
-
-/// What went wrong with a request to a model.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultKind {
-    /// There is no connection.
-    Unreachable,
-    /// There is no trusted connection.
-    Tls,
-    /// It took too long.
-    TimedOut,
-    /// Too many requests for now.
-    RateLimited,
-    /// The provider has trouble of its own.
-    Overloaded,
-    /// There is no money left, or a spending limit is reached.
-    Billing,
-    /// The key is missing, wrong, or not allowed to do this.
-    Unauthorized,
-    /// There is no such model or address.
-    NotFound,
-    /// The provider does not take the request.
-    BadRequest,
-    /// The request is longer than the provider takes.
-    TooLarge,
-    /// The stream ended before the reply did.
-    CutOff,
-    /// The answer is not what the dialect says.
-    Unreadable,
-    /// The reply ran out of room inside a call.
-    Truncated,
-    /// A filter stopped it.
-    Filtered,
-    /// The provider says that the model wrote a call it cannot read.
-    MalformedCall,
-    /// The reply says that there are calls, and there is none.
-    NoCalls,
-    /// The reply stopped for a reason that is not known.
-    UnknownFinish,
-    /// The address sends somewhere else, and is not followed.
-    Redirected,
-    /// It failed too often, so it is left alone for a while.
-    CircuitOpen,
-    /// The model cannot be used as it is set up.
-    #[default]
-    Unusable,
-}
-
-impl FaultKind {
-    /// The kind as one word, as the log has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Tls => "tls",
-            Self::TimedOut => "timed_out",
-            Self::RateLimited => "rate_limited",
-            Self::Overloaded => "overloaded",
-            Self::Billing => "billing",
-            Self::Unauthorized => "unauthorized",
-            Self::NotFound => "not_found",
-            Self::BadRequest => "bad_request",
-            Self::TooLarge => "too_large",
-            Self::CutOff => "cut_off",
-            Self::Unreadable => "unreadable",
-            Self::Truncated => "truncated",
-            Self::Filtered => "filtered",
-            Self::MalformedCall => "malformed_call",
-            Self::NoCalls => "no_calls",
-            Self::UnknownFinish => "unknown_finish",
-            Self::Redirected => "redirected",
-            Self::CircuitOpen => "circuit_open",
-            Self::Unusable => "unusable",
-        }
-    }
-
-    /// Whether the tools of the request may be why it was turned down.
-    pub fn may_be_tools(self) -> bool {
-        match self {
-            Self::NotFound
-            | Self::BadRequest
-            | Self::TooLarge
-            | Self::Overloaded
-            | Self::Unreadable
-            | Self::MalformedCall
-            | Self::UnknownFinish => true,
-            Self::Unreachable
-            | Self::Tls
-            | Self::TimedOut
-            | Self::RateLimited
-            | Self::Billing
-            | Self::Unauthorized
-            | Self::CutOff
-            | Self::Truncated
-            | Self::Filtered
-            | Self::NoCalls
-            | Self::Redirected
-            | Self::CircuitOpen
-            | Self::Unusable => false,
-        }
-    }
-
-    /// Whether the same words would be turned down again.
-    pub fn about_the_request(self) -> bool {
-        matches!(self, Self::TooLarge | Self::BadRequest | Self::Unusable)
-    }
-
-    /// Whether asking again later, perhaps in other words, may help.
-    pub fn passing(self) -> bool {
-        match self {
-            Self::Unreachable
-            | Self::TimedOut
-            | Self::RateLimited
-            | Self::Overloaded
-            | Self::BadRequest
-            | Self::TooLarge
-            | Self::CutOff
-            | Self::Unreadable
-            | Self::Truncated
-            | Self::MalformedCall
-            | Self::NoCalls
-            | Self::UnknownFinish => true,
-            Self::Tls
-            | Self::Billing
-            | Self::Unauthorized
-            | Self::NotFound
-            | Self::Filtered
-            | Self::Redirected
-            | Self::CircuitOpen
-            | Self::Unusable => false,
-        }
-    }
+    /// What it cost, where the provider says so: a reply that cannot be used is paid for too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }

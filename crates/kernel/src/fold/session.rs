@@ -309,8 +309,17 @@ impl Session {
                 self.notes = notes.iter().cloned().map(Arc::new).collect();
             }
             Event::ModelReplied {
-                turn, text, calls, usage, last_usage, finish, native, ..
+                turn,
+                text,
+                calls,
+                usage,
+                last_usage,
+                finish,
+                native,
+                attempts,
+                ..
             } => {
+                self.pay(&Usage::discarded(attempts, None));
                 let reply = Words { text, calls, finish: *finish, native };
                 self.replied(*turn, reply, &record.actor);
                 self.usage = self.usage.plus(usage);
@@ -322,8 +331,9 @@ impl Session {
                     lap.pauses = if *finish == Finish::Paused { lap.pauses + 1 } else { 0 };
                 }
             }
-            Event::ModelFailed { reason, fault, .. } => {
+            Event::ModelFailed { reason, fault, attempts, usage, .. } => {
                 self.asking = false;
+                self.pay(&Usage::discarded(attempts, usage.as_ref()));
                 self.failure = Some((*fault, reason.as_str().into()));
             }
             Event::CallReceived { call } => {

@@ -65,7 +65,7 @@ pub fn explain(
     agent: &Agent,
     world: &World<'_>,
     open: &OpenCall,
-    look_up: impl FnOnce(&[(Access, Key)]) -> Result<Vec<Touched>, String>,
+    look_up: impl FnOnce(&[(Access, Key)]) -> Result<Vec<Touched>, Refusal>,
 ) -> Explanation {
     let phase = world.session.phase.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut told = Explanation {
@@ -92,7 +92,7 @@ impl Explanation {
         agent: &Agent,
         world: &World<'_>,
         open: &OpenCall,
-        look_up: impl FnOnce(&[(Access, Key)]) -> Result<Vec<Touched>, String>,
+        look_up: impl FnOnce(&[(Access, Key)]) -> Result<Vec<Touched>, Refusal>,
     ) -> Result<(), (&'static str, Refusal)> {
         let at = |stage: &'static str| move |refusal| (stage, refusal);
         let resolved = resolve::resolve(agent, world.session, open).map_err(at("resolve"))?;
@@ -109,8 +109,7 @@ impl Explanation {
         };
         self.say("validate", Ruling::Pass, why);
         self.args = Some(Value::Object(call.args_tree().clone()));
-        let found = look_up(call.keys()).map_err(|reason| Refusal::unreachable(&reason));
-        self.touches = found.map_err(at("footprint"))?;
+        self.touches = look_up(call.keys()).map_err(at("footprint"))?;
         self.say("footprint", Ruling::Pass, footprint(&self.touches));
         self.judge(agent, &call, world).map_err(at("repeat"))?;
         self.say("effect", Ruling::Pass, effect(spec.effect).to_owned());

@@ -15,8 +15,8 @@ pub(super) struct Parsed {
     pub(super) repaired: Option<&'static str>,
 }
 
-/// Reads the arguments. Blank text, a code fence and double encoding are repaired, except that
-/// nothing is guessed for a tool that reaches the world.
+/// Reads the arguments. Blank text is no arguments, and so is `null`. A code fence and double encoding are
+/// repaired, except that nothing is guessed for a tool that reaches the world.
 pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Parsed, Refusal> {
     let text = raw.args.as_str();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
@@ -26,7 +26,8 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
             format!("The arguments have {bytes} bytes; at most {max} are taken. Send less.");
         return Err(Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_TOO_LARGE, message)));
     }
-    if text.trim().is_empty() {
+    // Some servers write `null` where a call has no arguments.
+    if matches!(text.trim(), "" | "null") {
         return Ok(Parsed { args: Document::default(), repaired: None });
     }
     if let Some(args) = Document::read(text, limits) {

@@ -39,6 +39,12 @@ impl Refusal {
         Self::new(Stage::Judge, Trouble::new(Code::POLICY_ERROR, message))
     }
 
+    /// What the call touches is there and cannot be read: the file system failed, and no policy.
+    pub fn broken(reason: &str) -> Self {
+        let message = format!("What this call touches cannot be read ({reason}); it is not run.");
+        Self::new(Stage::Judge, Trouble::new(Code::TOOL_FAILED, message))
+    }
+
     /// A person's no.
     pub fn by_person(note: &str) -> Self {
         let message = match note {

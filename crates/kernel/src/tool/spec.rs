@@ -329,7 +329,11 @@ impl SpecDraft {
         let about = checked_about(&name, "the tool", &self.about, about_max)?;
 
         let unusable = |source| SpecRefusal::Schema { tool: name.clone(), source };
-        let (input, output) = (published(self.input), published(self.output));
+        let (input, output) = match &self.remote {
+            None => (published(self.input), published(self.output)),
+            // What others answer may have fields they did not tell of.
+            Some(_) => (published(self.input), self.output),
+        };
         if input.get("type") != Some(&json!("object")) {
             return Err(SpecRefusal::NotARecord { tool: name });
         }

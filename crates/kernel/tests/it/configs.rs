@@ -222,6 +222,47 @@ const REMARKS: &[(&str, Mistake, Severity)] = &[
     ("system_prompt: Hi.\nphases: {A: {rules: [x]}}", Mistake::RulesAppended, Severity::Note),
 ];
 
+/// Keys that change nothing, where they stand, and how bad that is.
+const IDLE: &[(&str, &str, Severity)] = &[
+    ("tool_calling: {request_overrides: {tools: [], top_k: 1}}", "tools", Severity::Warning),
+    (
+        "models: {m: {provider: openai, model: x, tool_calling: {request_overrides: {stream: true}}}}",
+        "stream",
+        Severity::Warning,
+    ),
+    (
+        "models: {m: {provider: openai, model: x, options: {messages: [], temperature: 1}}}",
+        "messages",
+        Severity::Warning,
+    ),
+    ("models: {m: {provider: anthropic, model: x, cache: preserve}}", "preserve", Severity::Note),
+    ("models: {m: {provider: ollama, model: x, cache: preserve}}", "preserve", Severity::Note),
+    (
+        "settings: {model: m}\nlimits: {turn_calls_max: 4}\nmodels: {m: {provider: ollama, model: x, \
+         tool_calling: {request_overrides: {parallel_tool_calls: false}}}}",
+        "turn_calls_max",
+        Severity::Note,
+    ),
+];
+
+#[test]
+fn what_changes_nothing_is_told_where_it_stands() {
+    for (yaml, place, severity) in IDLE {
+        let checked = checked(yaml);
+        let found: Vec<_> = checked.findings.iter().filter(|f| f.severity == *severity).collect();
+        let [finding] = found.as_slice() else { panic!("{yaml}: {:?}", checked.findings) };
+        assert_eq!((finding.code, marked(&checked, finding)), (Mistake::Model, *place), "{yaml}");
+        assert!(checked.agent().is_some(), "{yaml}: {:?}", checked.findings);
+    }
+    for yaml in [
+        "models: {m: {provider: gemini, model: x, cache: preserve}}",
+        "models: {m: {provider: openai_responses, model: x, cache: preserve}}",
+        "settings: {model: m}\nlimits: {turn_calls_max: 4}\nmodels: {m: {provider: ollama, model: x}}",
+    ] {
+        assert_eq!(checked(yaml).findings, [], "{yaml}");
+    }
+}
+
 #[test]
 fn what_is_only_worth_a_word_is_loaded() {
     for (yaml, code, severity) in REMARKS {

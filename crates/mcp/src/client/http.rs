@@ -227,6 +227,8 @@ impl Web {
             | HttpFault::Tls { .. }
             | HttpFault::NoRoots { .. }
             | HttpFault::ClearText { .. }
+            | HttpFault::NoTls { .. }
+            | HttpFault::OnlyTls { .. }
             | HttpFault::CutOff
             | HttpFault::Unreadable(_) => CallFault::Lost(fault.into()),
         }

@@ -1,1 +1,25 @@
 //! Decides what an MCP client gets to see and do here: what the gate allows.
+//!
+//! Read it from the outside in: [`http`] and [`stdio`] bring messages, [`Served`] is what can be
+//! asked for, [`Gateway`] is a session of toolgate offered so, and a [`Clerk`] drives it for all.
+
+pub mod clerk;
+mod gateway;
+pub mod http;
+mod line;
+mod message;
+mod protocol;
+mod refusal;
+mod revision;
+mod served;
+pub mod stdio;
+pub mod token;
+mod visit;
+
+pub use clerk::{Clerk, Order, View};
+pub use gateway::Gateway;
+pub use line::{AskFault, Line};
+pub use message::RequestId;
+pub use refusal::{Refused, RpcCode};
+pub use revision::Revision;
+pub use served::{Answer, Answering, Cache, Caller, Card, Lists, Principal, Request, Served};

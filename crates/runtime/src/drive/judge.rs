@@ -7,7 +7,7 @@ use toolgate_kernel::event::{Event, RawCall};
 use toolgate_kernel::gate::{Judgement, Refusal, admit, over_limit, prepare};
 
 use super::{DriveFault, Driver};
-use crate::versions::Lookup;
+use crate::versions::{Lookup, unlooked};
 
 impl Driver {
     /// Judges calls in order; each admission counts before the next call is judged.
@@ -31,7 +31,7 @@ impl Driver {
             let lookup = Lookup { agent: &agent, session: &self.session, project: &project, files };
             let judgement = match lookup.touched(call.keys()) {
                 Ok(touched) => admit(&agent, &self.world(&project), call, touched),
-                Err(fault) => Judgement::Refused(Refusal::unreachable(&fault.to_string())),
+                Err(fault) => Judgement::Refused(unlooked(&fault)),
             };
             self.note(&Actor::System, judgement.event(raw))?;
             if let Judgement::Admitted(admitted) = judgement {

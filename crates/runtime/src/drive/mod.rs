@@ -34,6 +34,7 @@ pub use open::{OpenFault, Start};
 use crate::crash_point;
 use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
+use crate::picture::Pictures;
 use crate::port::{
     Append, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
 };
@@ -158,7 +159,7 @@ pub struct Driver {
     /// Whether this driver has asked the model before.
     asked: bool,
     /// The pictures that were shown, so that they are read once.
-    pictures: BTreeMap<Digest, Arc<[u8]>>,
+    pictures: Pictures,
 }
 
 /// Rows on their way to the log.

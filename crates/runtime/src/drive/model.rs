@@ -1,6 +1,5 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
-use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,10 +224,12 @@ impl Driver {
                 self.note(answered.as_ref().unwrap_or(&actor), event)?;
                 Ok(Asked::Replied)
             }
-            Err(ProviderFault { kind, reason, attempts, partial, parks }) => {
+            Err(ProviderFault { kind, reason, attempts, partial, parks, status, usage }) => {
                 let told = reason.clone();
                 let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
-                let failed = Event::ModelFailed { turn, reason, fault: kind, attempts, partial };
+                let fault = kind;
+                let failed =
+                    Event::ModelFailed { turn, reason, fault, attempts, partial, status, usage };
                 self.note(&Actor::System, failed)?;
                 self.flush().await?;
                 let again = tries_toolless(&self.crew.agent, &self.session);
@@ -247,25 +248,29 @@ impl Driver {
         let asked = HowAsked {
             tool_use_mode: calling.mode().to_owned(),
             tool_failure_policy: calling.failure_policy().to_owned(),
+            tool_choice: calling.choice.face(),
+            toolless_retries: calling.toolless_retries,
             transforms: provider.transforms(),
         };
         (self.session.asked.as_deref() != Some(&asked)).then(|| Arc::new(asked))
     }
 
-    /// Puts the bytes of every picture into a plan.
+    /// Puts the bytes of every picture into a plan, as many as there is room for.
     async fn look_up_pictures(&mut self, plan: &mut Plan) -> Result<(), DriveFault> {
         // Pictures of earlier turns were looked up when they were new, unless by another driver.
-        let turns = plan.turns.iter().filter(|_| !self.asked);
+        let anew = self.pictures.begin(plan.iteration);
+        let turns = plan.turns.iter().filter(|_| anew);
         let beside = turns.flat_map(|turn| &turn.images);
         let all = plan.images.iter().chain(beside).chain(&plan.feedback_images);
-        for hash in all.map(|image| image.hash).collect::<BTreeSet<_>>() {
-            if !self.pictures.contains_key(&hash)
+        let bytes_max = self.crew.agent.limits.pictures_bytes_max;
+        for hash in all.map(|image| image.hash) {
+            if !self.pictures.holds(hash)
                 && let Some(bytes) = self.runtime.store.blob(hash).await?
             {
-                self.pictures.insert(hash, bytes.into());
+                self.pictures.keep(hash, bytes, bytes_max);
             }
         }
-        plan.pictures.clone_from(&self.pictures);
+        plan.pictures.clone_from(self.pictures.shown());
         Ok(())
     }
 
@@ -275,7 +280,10 @@ impl Driver {
         plan: &Plan,
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
-        let ms = provider.turn_ms_max().unwrap_or(self.crew.agent.limits.reply_ms_max);
+        let limits = &self.crew.agent.limits;
+        // No reply is waited for longer than the run may take.
+        let left_ms = limits.run_ms_max.saturating_sub(self.session.driven_ms).saturating_add(1);
+        let ms = provider.turn_ms_max().unwrap_or(limits.reply_ms_max).min(left_ms);
         let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, tap))).await;
         let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
         let reply = reply.ok_or_else(late).flatten()?;
@@ -286,13 +294,13 @@ impl Driver {
         let bytes_max = self.crew.agent.limits.reply_bytes_max;
         if bytes > bytes_max {
             let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
-            return Err(ProviderFault::new(FaultKind::TooLarge, reason));
+            return Err(ProviderFault::of_reply(FaultKind::TooLarge, reason, reply));
         }
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply was cut off inside its calls";
-                Err(ProviderFault::new(FaultKind::Truncated, reason))
+                Err(ProviderFault::of_reply(FaultKind::Truncated, reason, reply))
             }
             Finish::Stop | Finish::Calls | Finish::Length | Finish::Refused | Finish::Paused => {
                 Ok(reply)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Event, FileChange, Outcome, ProjectEvent, Record, StreamId};
@@ -14,7 +14,7 @@ use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
-use crate::picture::{PICTURES_MAX, Picture};
+use crate::picture::{Picture, PictureRefusal, Pictures};
 use crate::port::{Desk, Placed, Row, StageTag, StoreFault};
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
@@ -37,8 +37,8 @@ pub enum OpenFault {
     )]
     TooLong(usize),
     /// Too many pictures.
-    #[error("{0} pictures are too many; at most {PICTURES_MAX} can be shown at once")]
-    Pictures(usize),
+    #[error(transparent)]
+    Pictures(#[from] PictureRefusal),
     /// There is such a session already.
     #[error("session {0} exists already; resume it")]
     Exists(SessionId),
@@ -90,9 +90,7 @@ impl Driver {
         if start.title.len() > TITLE_BYTES_MAX {
             return Err(OpenFault::TooLong(start.title.len()));
         }
-        if start.pictures.len() > PICTURES_MAX {
-            return Err(OpenFault::Pictures(start.pictures.len()));
-        }
+        Picture::count(&start.pictures, &crew.agent.limits)?;
         // Whoever cannot have it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
         if read.0.seq > 0 {
@@ -177,6 +175,7 @@ impl Driver {
             provider: crew.provider.clone(),
             resources: runtime.resources.clone(),
             heartbeat: Arc::clone(&crew.heartbeat),
+            trail: Mutex::default(),
         });
         Ok(Self {
             session,
@@ -196,7 +195,7 @@ impl Driver {
             late: None,
             desk: Desk::default(),
             asked: false,
-            pictures: BTreeMap::new(),
+            pictures: Pictures::default(),
             unplaced: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             replaced: None,

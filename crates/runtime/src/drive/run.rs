@@ -18,7 +18,7 @@ use crate::crash_point;
 use crate::execute::{Cancel, Executed, cancelled, execute};
 use crate::port::{Fault, Tool};
 use crate::transaction::{Ran, Reach, Transaction, idempotency_key};
-use crate::versions::Lookup;
+use crate::versions::{Lookup, unlooked};
 
 /// A call that was begun, with its handler where it has one.
 struct Begun {
@@ -45,7 +45,7 @@ impl Transaction {
         let lookup = Lookup { agent: &agent, session: &driver.session, project: &project, files };
         let touched = match lookup.touched(admitted.call().keys()) {
             Ok(touched) => touched,
-            Err(fault) => return Ok(Err(Refusal::unreachable(&fault.to_string()))),
+            Err(fault) => return Ok(Err(unlooked(&fault))),
         };
         let world = World { counted: Counted::Already, ..driver.world(&project) };
         let admitted = match confirm(&agent, &world, admitted, touched) {
@@ -159,7 +159,7 @@ impl Driver {
             let message = "The run's time is over. Nothing more is run.";
             return Some(Trouble::new(Code::RUN_DEADLINE_EXCEEDED, message));
         }
-        let overspent = self.crew.agent.budget.allows(&self.session.usage).err()?;
+        let overspent = self.crew.agent.budget.allows(&self.session.spent).err()?;
         Some(Trouble::new(Code::BUDGET_EXCEEDED, format!("{overspent}. Nothing more is run.")))
     }
 

@@ -348,7 +348,8 @@ impl Driver {
     fn stage_files(&self, ran: &Ran) -> Result<(), FilesFault> {
         for (at, (path, file)) in ran.staged.files.iter().enumerate() {
             let tag = self.tag(ran, at);
-            self.runtime.files.stage(&tag, path, file.content.as_deref().zip(file.version))?;
+            let content = file.content.as_ref().map(|content| content.as_slice());
+            self.runtime.files.stage(&tag, path, content.zip(file.version))?;
             crash_point!("after_stage");
         }
         Ok(())

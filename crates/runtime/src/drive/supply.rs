@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Event;
+use toolgate_kernel::names::PhaseName;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
@@ -14,16 +15,37 @@ impl Driver {
     /// Asks for the tools from outside that the phase needs, and goes on with them. What came or
     /// went is in the log; what did not change is not said again.
     pub(super) async fn resupply(&mut self) -> Result<(), DriveFault> {
+        match self.session.phase.clone() {
+            None => Ok(()),
+            Some(phase) => self.supply(phase).await,
+        }
+    }
+
+    /// Makes ready the tools from outside that phases ask for, for callers who want to see them
+    /// before they call. What a phase lacks is told when it is entered.
+    pub async fn make_ready(&mut self, phases: &[PhaseName]) -> Result<(), DriveFault> {
+        self.enter_open()?;
+        self.tick();
+        for phase in phases {
+            match self.supply(phase.clone()).await {
+                Ok(()) | Err(DriveFault::Supply(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        self.flush().await
+    }
+
+    async fn supply(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
         let Some(supplier) = self.crew.supplier.clone() else { return Ok(()) };
-        let Some(phase) = self.session.phase.clone() else { return Ok(()) };
         let supply_ms_max = self.crew.agent.limits.supply_ms_max;
-        let supplied = within(supply_ms_max, pin!(supplier.supply(&phase))).await;
+        let agent = Arc::clone(&self.crew.agent);
+        let supplied = within(supply_ms_max, pin!(supplier.supply(&agent, &phase))).await;
         let supplied = supplied.unwrap_or_else(|| {
             let reason = format!("its tools from outside were not there within {supply_ms_max} ms");
             Err(SupplyFault { phase: phase.clone(), reason })
         });
         let Some(supply) = supplied? else { return Ok(()) };
-        let (tools, notes) = (supply.from_outside(), supply.notes.clone());
+        let (tools, notes) = (supply.outside(), supply.notes.clone());
         self.equip(supply);
         let known = &self.session.supplied;
         if known.tools != tools || known.notes != notes {

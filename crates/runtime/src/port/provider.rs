@@ -82,6 +82,10 @@ pub struct ProviderFault {
     pub partial: String,
     /// Whether the server asked to be left alone for longer than is waited.
     pub parks: bool,
+    /// The server's status, where it answered with one.
+    pub status: Option<u16>,
+    /// What the last try cost, where the provider says so.
+    pub usage: Option<Usage>,
 }
 
 impl ProviderFault {
@@ -93,6 +97,27 @@ impl ProviderFault {
             attempts: Vec::new(),
             partial: String::new(),
             parks: false,
+            status: None,
+            usage: None,
+        }
+    }
+
+    /// A reply that cannot be used. It was paid for all the same, with what came before it.
+    pub fn of_reply(kind: FaultKind, reason: impl Into<String>, reply: Reply) -> Self {
+        let usage = Some(reply.usage).filter(|usage| *usage != Usage::default());
+        let attempts = reply.attempts;
+        Self { attempts, usage, ..Self::new(kind, reason) }
+    }
+
+    /// The same as one of several tries.
+    pub fn attempt(&self) -> Attempt {
+        let Self { kind, reason, status, usage, .. } = self;
+        Attempt {
+            fault: *kind,
+            reason: reason.clone(),
+            status: *status,
+            waited_ms: 0,
+            usage: *usage,
         }
     }
 }

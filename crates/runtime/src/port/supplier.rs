@@ -14,6 +14,7 @@ pub trait Supplier: Send + Sync {
     /// with nothing, as long as there is no news.
     fn supply<'a>(
         &'a self,
+        agent: &'a Agent,
         phase: &'a PhaseName,
     ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>>;
 }
@@ -31,7 +32,7 @@ pub struct Supply {
 
 impl Supply {
     /// The tools from outside, by name.
-    pub(crate) fn from_outside(&self) -> Vec<ToolName> {
+    pub(crate) fn outside(&self) -> Vec<ToolName> {
         let entries = self.agent.toolset.entries().iter();
         let outside = entries.filter(|entry| entry.spec.name.of_server().is_some());
         outside.map(|entry| entry.spec.name.clone()).collect()

@@ -74,6 +74,19 @@ pub enum OpenFault {
         /// The newest schema version of this program.
         known: u32,
     },
+    /// The file is old, and may not be brought up to date here.
+    #[error(
+        "{path}: has schema {found} of an older toolgate, this one reads schema {known}, and the \
+         file may not be written; copy the project to where it may"
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        found: u32,
+        /// The newest schema version of this program.
+        known: u32,
+    },
     /// An old file could not be brought up to date.
     #[error("{path}: could not be brought from schema {from} to {to}; it stays at {from}")]
     Migration {

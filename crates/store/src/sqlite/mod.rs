@@ -38,7 +38,7 @@ pub struct SqliteStore {
     name: String,
     // Fields are dropped in this order: the writer goes last and folds the WAL into the file.
     reader: Worker<reader::Question>,
-    writer: Worker<Order>,
+    writer: Option<Worker<Order>>,
 }
 
 impl SqliteStore {
@@ -53,7 +53,16 @@ impl SqliteStore {
         let writer = Worker::start("toolgate-log", move |orders| writer::run(writing, orders));
         let writer = writer.map_err(OpenFault::Thread)?;
         let reader = Worker::start("toolgate-read", move |asked| reader::run(reading, asked));
-        Ok(Self { name, reader: reader.map_err(OpenFault::Thread)?, writer })
+        Ok(Self { name, reader: reader.map_err(OpenFault::Thread)?, writer: Some(writer) })
+    }
+
+    /// Opens a log that may not be written, to look at it. Nothing is changed or made.
+    pub fn look(path: impl AsRef<Path>) -> Result<Self, OpenFault> {
+        let path = path.as_ref();
+        let reading = open::for_looking(path)?;
+        let name = open::name(&reading, path)?;
+        let reader = Worker::start("toolgate-read", move |asked| reader::run(reading, asked));
+        Ok(Self { name, reader: reader.map_err(OpenFault::Thread)?, writer: None })
     }
 
     /// A name that no other log has.
@@ -64,7 +73,11 @@ impl SqliteStore {
     /// Hands work to the writer, which answers once it is durable or refused.
     async fn write(&self, work: Work) -> Result<Answered, StoreFault> {
         let (answer, answered) = oneshot::channel();
-        self.writer.post(Order { work, answer }).await?;
+        let Some(writer) = &self.writer else {
+            let reason = "it may not be written here, and was opened to be looked at";
+            return Err(StoreFault::Unavailable(reason.to_owned()));
+        };
+        writer.post(Order { work, answer }).await?;
         Ok(answered)
     }
 }

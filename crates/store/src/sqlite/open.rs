@@ -6,7 +6,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +61,51 @@ pub(super) fn for_reading(path: &Path) -> std::result::Result<Connection, OpenFa
     open().map_err(|source| unusable(path, source))
 }
 
+/// Opens a log that may not be written, such as a copy somebody was given. Nothing is made beside it.
+pub(super) fn for_looking(path: &Path) -> std::result::Result<Connection, OpenFault> {
+    let open = |place: &Path, access| {
+        let connection = connect(place, access)?;
+        connection.pragma_update(None, "query_only", true)?;
+        identity(&connection).map(|found| (connection, found))
+    };
+    let opened = match open(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        // SQLite wants to share the WAL with others. Where there is none, it need not.
+        Err(_) if !has_wal(path) => {
+            let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            open(&unchanging(path), access)
+        }
+        opened => opened,
+    };
+    let (connection, found) = opened.map_err(|source| unusable(path, source))?;
+    let (version, known) = (found.version, version_of(STEPS));
+    accept(path, found)?;
+    if version < known {
+        return Err(OpenFault::Older { path: path.to_owned(), found: version, known });
+    }
+    Ok(connection)
+}
+
+/// Whether something is written down beside the file that is not in it yet.
+fn has_wal(path: &Path) -> bool {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(wal).is_ok_and(|found| found.len() > 0)
+}
+
+/// The file as an address that says: nobody changes it.
+fn unchanging(path: &Path) -> PathBuf {
+    let mut address = "file:".to_owned();
+    for c in path.to_string_lossy().chars() {
+        match c {
+            '%' => address.push_str("%25"),
+            '?' => address.push_str("%3f"),
+            '#' => address.push_str("%23"),
+            c => address.push(c),
+        }
+    }
+    PathBuf::from(address + "?immutable=1")
+}
+
 /// The name a log was given when it was made.
 pub(super) fn name(connection: &Connection, path: &Path) -> std::result::Result<String, OpenFault> {
     let name = "SELECT value FROM meta WHERE name = 'log'";
@@ -92,26 +137,40 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
 
 /// Refuses what is not ours or too new, without changing a byte of it.
 fn identify(path: &Path) -> std::result::Result<(), OpenFault> {
-    let identity = || {
-        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        never_fold(&connection)?;
-        let number = |sql| connection.query_row(sql, (), |row| row.get::<_, i64>(0));
-        let application = number("PRAGMA application_id")?;
-        let (version, tables) = (schema::schema_version(&connection)?, number(TABLES)?);
-        let strange = connection.query_row(STRANGE, (), |row| row.get(0)).optional()?;
-        Ok((application, version, tables, strange))
-    };
-    let (application, found, tables, strange) =
-        identity().map_err(|source| unusable(path, source))?;
-    let (path, known) = (path.to_owned(), version_of(STEPS));
-    match application {
+    let connected = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let found = connected.and_then(|connection| identity(&connection));
+    accept(path, found.map_err(|source| unusable(path, source))?)
+}
+
+/// What a file says it is.
+struct Identity {
+    application: i64,
+    version: u32,
+    tables: i64,
+    strange: Option<String>,
+}
+
+fn identity(connection: &Connection) -> Result<Identity> {
+    never_fold(connection)?;
+    let number = |sql| connection.query_row(sql, (), |row| row.get::<_, i64>(0));
+    Ok(Identity {
+        application: number("PRAGMA application_id")?,
+        version: schema::schema_version(connection)?,
+        tables: number(TABLES)?,
+        strange: connection.query_row(STRANGE, (), |row| row.get(0)).optional()?,
+    })
+}
+
+fn accept(path: &Path, identity: Identity) -> std::result::Result<(), OpenFault> {
+    let (path, known, found) = (path.to_owned(), version_of(STEPS), identity.version);
+    match identity.application {
         // A new file, or what a crash left of one in its first moments.
-        0 if found == 0 && tables == 0 => Ok(()),
+        0 if found == 0 && identity.tables == 0 => Ok(()),
         other if other != i64::from(APPLICATION_ID) => {
             Err(OpenFault::Foreign { path, found: other })
         }
         _ if found > known => Err(OpenFault::Newer { path, found, known }),
-        _ => match strange {
+        _ => match identity.strange {
             Some(name) => Err(OpenFault::Altered { path, name }),
             None => Ok(()),
         },

@@ -52,6 +52,39 @@ fn only_the_owner_reads_a_new_log() {
     }
 }
 
+/// Whoever runs this as root may write everywhere; everybody else sees what a reader sees.
+#[cfg(unix)]
+#[test]
+fn a_log_that_may_not_be_written_is_looked_at() {
+    use std::os::unix::fs::PermissionsExt;
+    let above = tempdir().unwrap();
+    // Characters that mean something in an address.
+    let folder = above.path().join("a copy?#100%");
+    fs::create_dir(&folder).unwrap();
+    let mut author = Author::new(session("s1"), Some(1));
+    block_on(async {
+        let store = open(&folder);
+        assert_eq!(store.claim(&session("s1")).await, Ok(1));
+        author.write(&store, &["a", "b"]).await.unwrap();
+    });
+    let (log, before) = (folder.join("log.db"), fs::read(folder.join("log.db")).unwrap());
+    let mode = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode));
+    mode(&log, 0o444).and_then(|()| mode(&folder, 0o555)).unwrap();
+    block_on(async {
+        let store = SqliteStore::look(&log).unwrap();
+        assert_eq!(texts(&store, &session("s1")).await, ["a", "b"]);
+        assert_eq!(store.heads().await, Ok(vec![author.head()]));
+        let refused = author.write(&store, &["c"]).await;
+        assert!(matches!(refused, Err(StoreFault::Unavailable(_))), "{refused:?}");
+    });
+    mode(&folder, 0o755).unwrap();
+    assert_eq!(fs::read(&log).unwrap(), before);
+    // What is no log is not looked at either.
+    let other = folder.join("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    assert!(matches!(SqliteStore::look(&other), Err(OpenFault::Foreign { .. })));
+}
+
 #[test]
 fn a_newer_schema_is_refused_and_left_alone() {
     let folder = tempdir().unwrap();

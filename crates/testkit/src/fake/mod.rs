@@ -199,6 +199,9 @@ impl State {
 
     async fn answer(&self, line: &mut Line, asked: &Asked, fault: &Fault) -> io::Result<()> {
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or(Value::Null);
+        if asked.path.ends_with("/models") {
+            return self.list(line, asked).await;
+        }
         let Some(tongue) = tongue(&asked.path) else {
             return line
                 .json(404, &json!({"error": {"message": "there is no such address"}}))
@@ -252,6 +255,17 @@ impl State {
             Fault::Drip => line.drip("x").await,
             Fault::Pings => line.drip(": ping\n\n").await,
         }
+    }
+
+    /// The models it has.
+    async fn list(&self, line: &mut Line, asked: &Asked) -> io::Result<()> {
+        if self.play.key.as_deref().is_some_and(|key| !check::carries(asked, key)) {
+            let words = "this key is not known";
+            return line.json(401, &(chat::TONGUE.error)(401, "authentication_error", words)).await;
+        }
+        let model =
+            |id: &str| json!({"id": id, "object": "model", "created": 0, "owned_by": "fake"});
+        line.json(200, &json!({"object": "list", "data": [model("fake-1"), model("fake-2")]})).await
     }
 
     fn refusal(

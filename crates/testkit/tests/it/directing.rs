@@ -117,3 +117,53 @@ async fn what_never_can_be_read_is_words_and_calls_nothing() {
     let (none, _) = ask(false, vec![refused(), refused(), refused()]).await;
     assert_eq!(none.unwrap_err().kind, FaultKind::BadRequest);
 }
+
+/// A fault with what it cost, as a provider tells of it.
+fn fault(kind: FaultKind) -> Result<Reply, ProviderFault> {
+    let usage = Usage { input_tokens: 100, ..Usage::default() };
+    let failed = ProviderFault { usage: Some(usage), ..ProviderFault::new(kind, "no") };
+    Err(ProviderFault { attempts: vec![failed.attempt()], ..failed })
+}
+
+#[tokio::test]
+async fn no_form_is_asked_for_where_none_can_help() {
+    let kinds = [FaultKind::Unauthorized, FaultKind::Billing, FaultKind::Unreachable];
+    for kind in kinds {
+        let (reply, asked) = ask(false, vec![fault(kind), said(GOOD)]).await;
+        assert_eq!((reply.unwrap_err().kind, asked.len()), (kind, 1));
+    }
+    // What was said before stays, and is not taken for directives.
+    let (reply, asked) = ask(true, vec![said("words"), fault(FaultKind::Unauthorized)]).await;
+    let reply = reply.unwrap();
+    assert_eq!((reply.text.as_str(), asked.len()), ("words", 2));
+    assert_eq!(reply.directed.unwrap().tried.len(), 1);
+}
+
+#[tokio::test]
+async fn every_step_is_in_the_reply_with_what_it_cost() {
+    use FaultKind::{BadRequest, Overloaded};
+    let mended = |text: &str| {
+        let reply = said(text).unwrap();
+        let attempts = vec![ProviderFault::new(FaultKind::Overloaded, "busy").attempt()];
+        Ok(Reply { attempts, repairs: vec![format!("mended {text}")], ..reply })
+    };
+    let replies = vec![mended("plain words"), fault(FaultKind::BadRequest), mended(GOOD)];
+    let reply = ask(true, replies).await.0.unwrap();
+    let faults: Vec<FaultKind> = reply.attempts.iter().map(|attempt| attempt.fault).collect();
+    assert_eq!(faults, [Overloaded, BadRequest, BadRequest, Overloaded]);
+    assert_eq!(reply.repairs.len(), 2);
+    let discarded = Usage::discarded(&reply.attempts, None);
+    assert_eq!((reply.usage.input_tokens, discarded.input_tokens), (20, 200));
+    let all = vec![fault(BadRequest), fault(BadRequest), fault(BadRequest)];
+    let failed = ask(false, all).await.0.unwrap_err();
+    assert_eq!((failed.attempts.len(), failed.usage.unwrap().input_tokens), (5, 100));
+}
+
+#[tokio::test]
+async fn what_was_declined_or_cut_stays_so() {
+    let ended = |finish| Ok(Reply { finish, ..said("No.").unwrap() });
+    let (reply, asked) = ask(false, vec![ended(Finish::Refused), said(GOOD)]).await;
+    assert_eq!((reply.unwrap().finish, asked.len()), (Finish::Refused, 1));
+    let cut = (0..6).map(|_| ended(Finish::Length)).collect();
+    assert_eq!(ask(false, cut).await.0.unwrap().finish, Finish::Length);
+}

@@ -10,17 +10,19 @@ use futures_util::future::{BoxFuture, pending, poll_fn, ready};
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::Code;
-use toolgate_kernel::event::{Event, Outcome, StreamId};
+use toolgate_kernel::event::{Ending, Event, Outcome, StreamId};
+use toolgate_kernel::names::SessionId;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
-    Append, Desk, Output, Person, Provider, ProviderFault, Question, Reply, Response, StoreFault,
-    Tap,
+    Append, Clock, Desk, Output, Person, Provider, ProviderFault, Question, Reply, Response,
+    StoreFault, Tap,
 };
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, Halt, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
+    Crew, DriveFault, Driver, Halt, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
 };
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
@@ -215,6 +217,55 @@ fn a_model_and_a_person_who_say_nothing_are_not_waited_for_without_end() {
             let halt = driver.run(&|_| {}).await.unwrap();
             assert!(matches!(halt, Halt::ModelFailed(_)), "{halt:?}");
         }
+    });
+}
+
+/// A clock that goes on by itself.
+struct Running(tokio::time::Instant);
+
+impl Clock for Running {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_767_225_600_000).plus_ms(self.0.elapsed().as_millis().try_into().unwrap())
+    }
+}
+
+/// A model that takes its time.
+struct Slow;
+
+impl Provider for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn turn_ms_max(&self) -> Option<u64> {
+        Some(3_600_000)
+    }
+
+    fn reply<'a>(
+        &'a self,
+        _plan: &'a Plan,
+        _desk: &'a mut Desk,
+        _tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        Box::pin(pending())
+    }
+}
+
+#[test]
+fn a_model_is_not_waited_for_beyond_the_end_of_the_run() {
+    let clock = Arc::new(Running(tokio::time::Instant::now()));
+    let key = SigningKey::from_bytes(&SCENARIO_KEY);
+    let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), clock, key));
+    block_on(async {
+        let limits = json!({ "run_ms_max": 60, "retry_ms_max": 1 });
+        let mut crew = crew(json!({ "limits": limits }), Vec::new(), Vec::new()).unwrap();
+        crew.provider = Some(Arc::new(Slow));
+        let id = SessionId::parse("s").unwrap();
+        let mut driver = Driver::open(runtime, crew, id, &client(), "t").await.unwrap();
+        let run = driver.run(&|_| {});
+        let halt = tokio::time::timeout(Duration::from_secs(10), run).await;
+        let halt = halt.expect("the run has an end").unwrap();
+        assert!(matches!(halt, Halt::Ended(Ending::DeadlineExceeded, _)), "{halt:?}");
     });
 }
 

@@ -26,6 +26,7 @@ mod mcp_real;
 mod mcp_stage;
 mod provider;
 mod provider_cut;
+mod provider_endings;
 mod provider_faults;
 mod scenarios;
 mod tampering;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use toolgate_kernel::event::{FaultKind, Finish};
+use toolgate_runtime::port::Provider;
 use toolgate_testkit::fake::{Fake, Fault, Play};
 use toolgate_wire::dialect::Dialect;
 
@@ -256,6 +257,25 @@ fn another_model_stands_in_only_when_it_is_named() {
                 Err(fault) => assert!(!stands_in, "{name}: {fault:?}"),
             }
         }
+    });
+}
+
+/// A model that hangs uses up its own time, and not that of the one that stands in for it.
+#[test]
+fn a_model_that_hangs_leaves_time_for_the_one_that_stands_in() {
+    block_on(async {
+        let silence = Fault::named("silence").unwrap();
+        let hanging = Fake::start(Play { for_ever: true, ..play(vec![silence]) }).await.unwrap();
+        let working = Fake::start(play(vec![])).await.unwrap();
+        let mut first = spec(Dialect::Chat, &hanging, true);
+        first.turn_ms_max = 200;
+        first.fallback = vec![spec(Dialect::Gemini, &working, true)];
+        let model = exchange().model(&first).unwrap();
+        let came = ask(&model, &hanging).await;
+        assert_eq!(came.reply.unwrap().attempts.len(), 1);
+        assert!(model.turn_ms_max() > Some(200 + first.fallback[0].turn_ms_max));
+        first.fallback[0].turn_ms_max = 0;
+        assert!(exchange().model(&first).is_err(), "zero is no limit");
     });
 }
 

@@ -20,6 +20,7 @@ pub mod schema;
 mod shared;
 
 use serde_json::{Map, Value};
+use toolgate_kernel::event::Usage;
 use toolgate_kernel::fold::Turn;
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::Reply;
@@ -146,6 +147,20 @@ impl Dialect {
             return Err(fault);
         }
         speak!(self, decode(body))
+    }
+
+    /// Tokens that a reply has room for when nobody said how many; nothing where the server
+    /// decides.
+    pub(crate) fn output_tokens(self) -> Option<u64> {
+        match self {
+            Self::Anthropic => Some(anthropic::OUTPUT_TOKENS),
+            Self::Chat | Self::Responses | Self::Gemini => None,
+        }
+    }
+
+    /// What a whole answer cost, whether it can be used or not.
+    pub fn usage(self, body: &Value) -> Usage {
+        speak!(self, usage(body))
     }
 
     /// Puts the events of a stream together to one whole answer.

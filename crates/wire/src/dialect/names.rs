@@ -75,7 +75,7 @@ fn sign(first: u8) -> Option<u8> {
 
 /// Arguments where only an object is taken. What is none is shown as it was written.
 pub(super) fn object(args: &str) -> Map<String, Value> {
-    if args.trim().is_empty() {
+    if matches!(args.trim(), "" | "null") {
         return Map::new();
     }
     match serde_json::from_str(args) {

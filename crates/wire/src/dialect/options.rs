@@ -1,6 +1,6 @@
 //! Decides what a model adds to every request: its name, its options, what it can do.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolgate_kernel::config::RESERVED_KEYS;
 use toolgate_kernel::json::lay_over;
 
@@ -61,6 +61,26 @@ pub struct Options {
 }
 
 impl Options {
+    /// Everything a fingerprint is made of: the same on every machine and in every version.
+    pub(crate) fn face(&self) -> Value {
+        let can = &self.capabilities;
+        json!({
+            "model": self.model,
+            "sampling": self.sampling,
+            "request_overrides": self.request_overrides,
+            "stream": self.stream,
+            "output_tokens_max": self.output_tokens_max,
+            "preserve_cache": self.preserve_cache,
+            "parallel_tool_calls": self.parallel_tool_calls,
+            "capabilities": {
+                "tools": can.tools, "images": can.images, "json_schema": can.json_schema,
+                "json_object": can.json_object, "streaming": can.streaming,
+                "parallel_tool_calls": can.parallel_tool_calls,
+            },
+            "transforms": self.transforms.names(),
+        })
+    }
+
     /// Whether the reply is streamed: wanted and possible.
     pub fn streams(&self) -> bool {
         self.stream && self.capabilities.streaming
@@ -95,7 +115,6 @@ fn reserved(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn map(value: Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()

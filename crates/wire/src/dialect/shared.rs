@@ -134,7 +134,7 @@ pub(super) fn arguments(value: Option<&Value>) -> String {
 /// written.
 pub(super) fn object_text(args: &str) -> Cow<'_, str> {
     let trimmed = args.trim();
-    if trimmed.is_empty() {
+    if matches!(trimmed, "" | "null") {
         return Cow::Borrowed("{}");
     }
     let object = trimmed.starts_with('{') && serde_json::from_str::<IgnoredAny>(trimmed).is_ok();

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use hyper::Uri;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
-use super::{Hidden, ModelSpec};
+use super::ModelSpec;
+use crate::curtain::Curtain;
+use crate::dialect::Dialect;
 use crate::veil::Veil;
 use toolgate_http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
 
@@ -28,6 +30,11 @@ pub enum ModelRefusal {
     /// A header, or the key, that cannot be sent.
     #[error("the value of {0} has characters that cannot be sent in a header; is it one line?")]
     HeaderValue(String),
+    /// A name that would lead elsewhere.
+    #[error(
+        "the model's name {0:?} cannot stand in an address: no part of it may be empty, . or .."
+    )]
+    Name(String),
     /// A turn that would never begin.
     #[error("{0} is 0: every wait must end and none is switched off; leave it out for the default")]
     Zero(&'static str),
@@ -44,6 +51,7 @@ pub(super) struct Endpoint {
     prefix: String,
     pub(super) headers: HeaderMap,
     pub(super) veil: Veil,
+    pub(super) curtain: Curtain,
 }
 
 impl Endpoint {
@@ -57,7 +65,7 @@ impl Endpoint {
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let agent = concat!("toolgate/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-        let key = spec.key.as_ref().map(|key| key.0.trim());
+        let key = spec.key.as_ref().map(|key| key.text.trim());
         for (name, text) in spec.dialect.headers(key).iter() {
             let mut sent = value("api_key", text)?;
             sent.set_sensitive(key.is_some_and(|key| text.contains(key)));
@@ -69,16 +77,23 @@ impl Endpoint {
             if OURS.contains(&legal.as_str()) {
                 return Err(ModelRefusal::OwnHeader(name.clone()));
             }
-            let mut sent = value(name, &text.0)?;
+            let mut sent = value(name, &text.text)?;
             sent.set_sensitive(true);
             headers.insert(legal, sent);
         }
-        let given = spec.headers.iter().map(|(_, Hidden(text))| text.as_str());
-        let veil = Veil::new(key.into_iter().chain(given));
+        let given = spec.headers.iter().map(|(_, hidden)| hidden);
+        let secret = given.clone().filter(|hidden| !hidden.open).map(|hidden| hidden.text.as_str());
+        let curtain = Curtain::new(key.into_iter().chain(secret));
+        let veil = Veil::new(key.into_iter().chain(given.map(|hidden| hidden.text.as_str())));
         let prefix = prefixed(&path, spec.api_prefix.as_deref());
+        let led_away = |part| matches!(part, "" | "." | "..");
+        // Gemini's models stand in the path.
+        if spec.dialect == Dialect::Gemini && spec.options.model.split('/').any(led_away) {
+            return Err(ModelRefusal::Name(spec.options.model.clone()));
+        }
         // A path that cannot be one is told now, and not at the first request.
         let _: Uri = format!("{prefix}/x").parse().map_err(|_| AddressRefusal::Unreadable)?;
-        Ok(Self { server: transport.server(origin), prefix, headers, veil })
+        Ok(Self { server: transport.server(origin), prefix, headers, veil, curtain })
     }
 
     /// The whole path of a request.
@@ -100,8 +115,8 @@ fn prefixed(path: &str, prefix: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Hidden;
     use super::*;
-    use crate::dialect::Dialect;
     use toolgate_http::Roots;
 
     #[test]
@@ -118,6 +133,23 @@ mod tests {
         for (path, prefix, wanted) in table {
             assert_eq!(prefixed(path, prefix), wanted, "{path} {prefix:?}");
         }
+    }
+
+    #[test]
+    fn a_name_in_an_address_leads_nowhere_else() {
+        let of = |dialect, model: &str| {
+            let spec = ModelSpec::new("x", dialect, "http://127.0.0.1:1/v1beta", model);
+            Endpoint::new(&spec, &Transport::new(Roots::default())).map(drop)
+        };
+        for name in ["../v1/files", "models/../../x", "..", "a//b", "", "models/"] {
+            let refused = of(Dialect::Gemini, name);
+            assert_eq!(refused, Err(ModelRefusal::Name(name.to_owned())));
+        }
+        for name in ["gemini-3-flash", "models/gemini-3-flash", "publishers/google/models/x..y"] {
+            assert_eq!(of(Dialect::Gemini, name), Ok(()), "{name}");
+        }
+        // Elsewhere a name stands in the body, where it can be anything.
+        assert_eq!(of(Dialect::Chat, "../x"), Ok(()));
     }
 
     #[test]

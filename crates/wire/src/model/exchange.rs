@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::{Value, json};
 use toolgate_kernel::digest::Digest;
 use toolgate_runtime::port::Clock;
 
@@ -30,18 +31,18 @@ impl Exchange {
 
     /// A model with those that stand in for it. Nothing is sent yet.
     pub fn model(&self, spec: &ModelSpec) -> Result<Model, ModelRefusal> {
-        if spec.turn_ms_max == 0 {
-            return Err(ModelRefusal::Zero("turn_ms_max"));
-        }
         let chain = std::iter::once(spec).chain(&spec.fallback);
         let seats: Vec<Seat> = chain.map(|spec| self.seat(spec)).collect::<Result<_, _>>()?;
-        let faces: Vec<String> = std::iter::once(spec).chain(&spec.fallback).map(face).collect();
-        let digest = Digest::of(faces.join("\n").as_bytes());
-        Ok(Model { seats, turn_ms_max: spec.turn_ms_max, digest })
+        let faces = std::iter::once(spec).chain(&spec.fallback).map(face).collect();
+        let digest = Digest::of_json(&Value::Array(faces));
+        Ok(Model { seats, digest })
     }
 
     pub(super) fn seat(&self, spec: &ModelSpec) -> Result<Seat, ModelRefusal> {
         spec.patience.check()?;
+        if spec.turn_ms_max == 0 {
+            return Err(ModelRefusal::Zero("turn_ms_max"));
+        }
         if spec.retries.attempts_max == 0 {
             return Err(ModelRefusal::Zero("attempts_max"));
         }
@@ -52,6 +53,7 @@ impl Exchange {
             options: spec.options.clone(),
             patience: spec.patience.clone(),
             retries: spec.retries.clone(),
+            turn_ms_max: spec.turn_ms_max,
             breaker: self.breaker(spec),
             clock: Arc::clone(&self.clock),
             dice: Arc::clone(&self.dice),
@@ -60,7 +62,7 @@ impl Exchange {
 
     /// One breaker for all models of one provider: the same address with the same key.
     fn breaker(&self, spec: &ModelSpec) -> Arc<Breaker> {
-        let key = spec.key.as_ref().map_or("", |key| key.0.as_str());
+        let key = spec.key.as_ref().map_or("", |key| key.text.as_str());
         let id = Digest::of(format!("{}\n{key}", spec.base_url.trim()).as_bytes());
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Breaker::new(self.rules.clone()));
@@ -69,8 +71,34 @@ impl Exchange {
 }
 
 /// Everything a model adds to a plan, and no secret.
-fn face(spec: &ModelSpec) -> String {
-    let prefix = spec.api_prefix.as_deref().unwrap_or_default();
-    let (dialect, options) = (spec.dialect.as_str(), &spec.options);
-    format!("{} {dialect} {} {prefix} {options:?}", spec.name, spec.base_url)
+fn face(spec: &ModelSpec) -> Value {
+    json!({
+        "name": spec.name,
+        "dialect": spec.dialect.as_str(),
+        "base_url": spec.base_url,
+        "api_prefix": spec.api_prefix,
+        "options": spec.options.face(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::Dialect;
+
+    /// The digest is of canonical JSON, so this number holds on every machine and in every
+    /// version that sends the same.
+    #[test]
+    fn what_a_model_adds_has_one_fingerprint_everywhere() {
+        let mut spec = ModelSpec::new("openai:x", Dialect::Chat, "http://127.0.0.1:1/v1", "x");
+        let sampling = json!({"top_p": 1, "temperature": 0.5});
+        spec.options.sampling = sampling.as_object().unwrap().clone();
+        let plain = Digest::of_json(&face(&spec));
+        assert_eq!(plain.short(), "cc5aad4ad823");
+        let turned = json!({"temperature": 0.5, "top_p": 1});
+        spec.options.sampling = turned.as_object().unwrap().clone();
+        assert_eq!(Digest::of_json(&face(&spec)), plain, "the order of keys says nothing");
+        spec.options.preserve_cache = true;
+        assert_ne!(Digest::of_json(&face(&spec)), plain);
+    }
 }

@@ -37,7 +37,9 @@ impl Seat {
         let body = answer.whole().await;
         let body = body.map_err(|fault| self.broken(&fault, "").fault(Vec::new()))?;
         let none = || ProviderFault::new(FaultKind::Unreadable, "its list of models is no JSON");
-        Ok(names(&serde_json::from_slice(&body).map_err(|_| none())?))
+        let mut list = serde_json::from_slice(&body).map_err(|_| none())?;
+        self.endpoint.curtain.draw(&mut list);
+        Ok(names(&list))
     }
 }
 

@@ -15,15 +15,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::Means;
-use toolgate_kernel::event::{Attempt, FaultKind, Finish};
+use toolgate_kernel::event::{Attempt, FaultKind, Finish, Usage};
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
 
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
+use crate::curtain::Covered;
 use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
-use crate::retry::{Dice, Next, Retries, Tries, is_trouble};
+use crate::retry::{Dice, Next, Retries, Tries};
 use crate::words::{self, Refused};
 use endpoint::Endpoint;
 pub use endpoint::ModelRefusal;
@@ -33,12 +35,22 @@ use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
 
 /// A secret that was looked up. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(String);
+pub struct Hidden {
+    text: String,
+    /// Whether a model may say it: it is written where anybody reads it.
+    open: bool,
+}
 
 impl Hidden {
     /// Hides a secret.
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        Self { text: secret.into(), open: false }
+    }
+
+    /// Something that is written down in the open, such as the name of an application. It is not
+    /// printed, but a reply that has it in it is left as it is.
+    pub fn open(text: impl Into<String>) -> Self {
+        Self { text: text.into(), open: true }
     }
 }
 
@@ -71,14 +83,12 @@ pub struct ModelSpec {
     pub retries: Retries,
     /// Where `http://` may be used.
     pub plain: Plain,
-    /// Milliseconds for a turn with all its tries.
+    /// Milliseconds for a turn with all its tries. Those that stand in have their own.
     pub turn_ms_max: u64,
     /// Models that are asked in its place when it cannot be used, in order.
     pub fallback: Vec<ModelSpec>,
 }
 
-/// Milliseconds for a turn with all its tries, where nothing else is said.
-const TURN_MS: u64 = 600_000;
 /// Milliseconds to wait for the end of a stream whose reply is whole.
 const GRACE_MS: u64 = 500;
 /// Bytes of an error answer that are looked at.
@@ -98,7 +108,7 @@ impl ModelSpec {
             patience: Patience::default(),
             retries: Retries::default(),
             plain: Plain::default(),
-            turn_ms_max: TURN_MS,
+            turn_ms_max: Limits::default().turn_ms_max,
             fallback: Vec::new(),
         }
     }
@@ -107,7 +117,6 @@ impl ModelSpec {
 /// A model that is reached over HTTP, and those that stand in for it.
 pub struct Model {
     seats: Vec<Seat>,
-    turn_ms_max: u64,
     digest: Digest,
 }
 
@@ -119,6 +128,7 @@ struct Seat {
     options: Options,
     patience: Patience,
     retries: Retries,
+    turn_ms_max: u64,
     breaker: Arc<Breaker>,
     clock: Arc<dyn Clock>,
     dice: Arc<Dice>,
@@ -134,8 +144,8 @@ struct Failure {
     asked_ms: Option<u64>,
     /// Words that came before it broke.
     partial: String,
-    /// Tokens of a reply that ran out of room.
-    tokens: u64,
+    /// What the reply cost that cannot be used.
+    usage: Option<Usage>,
     /// Whether the server asked to be left alone for longer than is waited.
     parks: bool,
 }
@@ -144,6 +154,7 @@ struct Failure {
 struct Turning<'a> {
     plan: &'a Plan,
     tap: Tap<'a>,
+    /// When the model whose turn it is must be done.
     deadline: Instant,
     attempts: Vec<Attempt>,
 }
@@ -159,7 +170,8 @@ impl Provider for Model {
 
     fn turn_ms_max(&self) -> Option<u64> {
         // It keeps its own time; whoever waits gives it a moment to say so.
-        Some(self.turn_ms_max.saturating_add(GRACE_MS))
+        let all = self.seats.iter().map(|seat| seat.turn_ms_max);
+        Some(all.fold(GRACE_MS, u64::saturating_add))
     }
 
     fn means(&self) -> Means {
@@ -188,11 +200,13 @@ impl Model {
         desk: &mut Desk,
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
-        let deadline = after(tokio::time::Instant::now(), self.turn_ms_max);
+        let deadline = tokio::time::Instant::now();
         let mut turning = Turning { plan, tap, deadline, attempts: Vec::new() };
         let pages = self.pages(desk);
         let mut last = None;
         for (at, (seat, page)) in self.seats.iter().zip(pages).enumerate() {
+            // One that hangs must not take the time of those who stand in for it.
+            turning.deadline = after(tokio::time::Instant::now(), seat.turn_ms_max);
             match seat.reply(page, &mut turning).await {
                 Ok(mut reply) => {
                     reply.model = (at > 0).then(|| seat.name.clone());
@@ -203,7 +217,7 @@ impl Model {
                     reply.attempts = turning.attempts;
                     return Ok(reply);
                 }
-                Err(failure) if at + 1 < self.seats.len() && stands_in(failure.kind) => {
+                Err(failure) if at + 1 < self.seats.len() && failure.kind.stands_in() => {
                     turning.attempts.push(failure.attempt(0));
                     tap(Streamed::Again);
                     last = Some(failure);
@@ -233,19 +247,6 @@ impl Model {
 struct Pages {
     digest: Digest,
     pages: Vec<Page>,
-}
-
-/// Whether another model is asked when one failed so: it cannot be used, and the request is not
-/// to blame.
-fn stands_in(kind: FaultKind) -> bool {
-    let out_of_use = [
-        FaultKind::Billing,
-        FaultKind::CircuitOpen,
-        FaultKind::Unauthorized,
-        FaultKind::NotFound,
-        FaultKind::Redirected,
-    ];
-    is_trouble(kind) || out_of_use.contains(&kind)
 }
 
 impl Seat {
@@ -280,7 +281,7 @@ impl Seat {
                     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
                     (turning.tap)(Streamed::Again);
                     if kind == FaultKind::Truncated {
-                        prepared = self.larger(turning.plan, failure.tokens)?;
+                        prepared = self.larger(turning.plan, failure.usage)?;
                     }
                 }
                 Next::GiveUp => return Err(failure),
@@ -294,8 +295,10 @@ impl Seat {
     }
 
     /// The same request with room for twice as many tokens.
-    fn larger(&self, plan: &Plan, tokens: u64) -> Result<Prepared, Failure> {
-        let before = self.options.output_tokens_max.or((tokens > 0).then_some(tokens));
+    fn larger(&self, plan: &Plan, usage: Option<Usage>) -> Result<Prepared, Failure> {
+        let written = usage.map(|usage| usage.output_tokens).filter(|tokens| *tokens > 0);
+        let by_itself = written.max(self.dialect.output_tokens());
+        let before = self.options.output_tokens_max.or(by_itself);
         let output_tokens_max = before.map(|tokens| tokens.saturating_mul(2));
         let options = Options { output_tokens_max, ..self.options.clone() };
         Page::default().request(self.dialect, plan, &options).map_err(unsendable)
@@ -326,7 +329,11 @@ impl Seat {
             return Err(self.refused(&mut answer).await);
         }
         let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
-            self.gathered(&mut answer, turning.tap).await?
+            let covered = Covered::new(&self.endpoint.curtain, turning.tap);
+            let tap = |streamed: Streamed<'_>| covered.pass(streamed);
+            let gathered = self.gathered(&mut answer, &tap).await;
+            covered.end();
+            gathered?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
             let unreadable = |_| {
@@ -367,9 +374,12 @@ impl Seat {
 
     /// What an answer says, mended, if it can be used.
     fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
+        self.endpoint.curtain.draw(&mut body);
         let (transforms, tools) = (&self.options.transforms, &turning.plan.tools);
+        let usage = self.dialect.usage(&body);
         let reply = transforms.read(self.dialect, &mut body, tools);
-        let reply = reply.map_err(|fault| self.wire(fault, ""))?;
+        let paid = |failure| Failure { usage: Some(usage), ..failure };
+        let reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";
@@ -384,11 +394,9 @@ impl Seat {
         };
         match unusable {
             None => Ok(reply),
-            Some((kind, reason)) => Err(Failure {
-                partial: reply.text,
-                tokens: reply.usage.output_tokens,
-                ..Failure::new(kind, reason.to_owned())
-            }),
+            Some((kind, reason)) => {
+                Err(paid(Failure { partial: reply.text, ..Failure::new(kind, reason.to_owned()) }))
+            }
         }
     }
 
@@ -407,12 +415,14 @@ impl Seat {
         let status =
             if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
         let reason = self.endpoint.veil.cover(&fault.to_string());
-        Failure { status, partial: words.to_owned(), ..Failure::new(fault.kind(), reason) }
+        let partial = self.endpoint.curtain.words(words);
+        Failure { status, partial, ..Failure::new(fault.kind(), reason) }
     }
 
     fn wire(&self, fault: WireFault, words: &str) -> Failure {
         let reason = self.endpoint.veil.cover(&fault.reason);
-        Failure { partial: words.to_owned(), ..Failure::new(fault.kind, reason) }
+        let partial = self.endpoint.curtain.words(words);
+        Failure { partial, ..Failure::new(fault.kind, reason) }
     }
 }
 
@@ -433,18 +443,24 @@ impl Failure {
             status: None,
             asked_ms: None,
             partial: String::new(),
-            tokens: 0,
+            usage: None,
             parks: false,
         }
     }
 
     fn attempt(&self, waited_ms: u64) -> Attempt {
         let (reason, status) = (self.reason.clone(), self.status);
-        Attempt { fault: self.kind, reason, status, waited_ms }
+        Attempt { fault: self.kind, reason, status, waited_ms, usage: self.counted() }
     }
 
     fn fault(self, attempts: Vec<Attempt>) -> ProviderFault {
-        let Self { kind, reason, partial, parks, .. } = self;
-        ProviderFault { kind, reason, attempts, partial, parks }
+        let usage = self.counted();
+        let Self { kind, reason, partial, parks, status, .. } = self;
+        ProviderFault { kind, reason, attempts, partial, parks, status, usage }
+    }
+
+    /// What it cost, where the provider counted anything.
+    fn counted(&self) -> Option<Usage> {
+        self.usage.filter(|usage| *usage != Usage::default())
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 use toolgate_kernel::event::Finish;
+use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Reply, Streamed};
+use toolgate_wire::assemble::Page;
 use toolgate_wire::dialect::rules::{Transcript, broken};
 use toolgate_wire::dialect::{Dialect, Options, Request};
 
@@ -104,14 +106,38 @@ fn requests_are_as_written_down_and_keep_the_rules() {
     });
 }
 
+/// What is sent is put together from bytes that were written before, and is what encoding gives.
+#[test]
+fn what_is_sent_is_byte_for_byte_what_encoding_gives() {
+    let same = |at: &str, page: &mut Page, dialect: Dialect, plan: &Plan, options: &Options| {
+        let sent = page.request(dialect, plan, options).unwrap();
+        let whole = dialect.encode(plan, options);
+        let sent_text = std::str::from_utf8(&sent.body).unwrap();
+        assert_eq!(sent_text, serde_json::to_string(&whole.body).unwrap(), "{at}");
+        assert_eq!(*sent.path, whole.path, "{at}");
+    };
+    each(|at, case, dialect| {
+        let (plan, options) = (case.plan(), case.options());
+        let mut page = Page::default();
+        // Turn by turn, as a session grows; the end of the plan comes with its last turn.
+        for length in 0..plan.turns.len() {
+            let turns = plan.turns.iter().take(length).cloned().collect();
+            same(at, &mut page, dialect, &Plan { turns, ..plan.clone() }, &options);
+        }
+        same(at, &mut page, dialect, &plan, &options);
+        if case.fault.is_none() {
+            let reply = plain(dialect, &part(at, dialect, "reply.json")).unwrap();
+            let next = case.next_plan(&reply);
+            same(at, &mut page, dialect, &next, &options);
+            // And one that shows no tool any more.
+            let toolless = Plan { tools: Vec::new(), ..next };
+            same(at, &mut page, dialect, &toolless, &options);
+        }
+    });
+}
+
 /// The request keeps the rules, whole and as it grows, and its turns never change.
-fn kept(
-    at: &str,
-    dialect: Dialect,
-    request: &Request,
-    plan: &toolgate_kernel::plan::Plan,
-    options: &Options,
-) {
+fn kept(at: &str, dialect: Dialect, request: &Request, plan: &Plan, options: &Options) {
     assert_eq!(broken(dialect, &request.body), None, "{at}");
     let frame = dialect.frame(plan, options);
     let mut transcript = Transcript::new(dialect);

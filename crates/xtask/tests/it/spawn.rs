@@ -27,6 +27,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "ending a program takes up to four seconds, and the next caller does not wait for it",
     ),
     (
+        "crates/mcp/src/server/http/mod.rs",
+        "connections are served side by side; they are counted, every wait in them has a deadline, \
+         and stopping waits for them",
+    ),
+    (
         "crates/cli/src/typing.rs",
         "a person types as long as they like; one line at a time is waited for, and Ctrl-D ends it",
     ),

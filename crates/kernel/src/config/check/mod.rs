@@ -1,6 +1,7 @@
 //! Decides whether what a file says can be used, and tells everything that is off in one go.
 
 mod directives;
+mod idle;
 mod outside;
 mod phases;
 mod refusals;

@@ -18,6 +18,7 @@ impl Desk<'_> {
             self.limits_twice(text, found);
         }
         self.transforms(found);
+        self.idle(found);
     }
 
     fn servers(&self, found: &mut Vec<Finding>) {

@@ -64,6 +64,15 @@ impl Session {
         }));
     }
 
+    /// Counts what was paid for replies that could not be used.
+    pub(super) fn pay(&mut self, usage: &Usage) {
+        self.usage = self.usage.plus(usage);
+        self.spent = self.spent.plus(usage);
+        if let Some(lap) = &mut self.lap {
+            lap.usage = lap.usage.plus(usage);
+        }
+    }
+
     /// What a reply cost: as the provider counts, and by bytes where it counts nothing.
     pub(super) fn believed(&self, usage: &Usage, text: &str, calls: &[Arc<RawCall>]) -> Usage {
         if usage.input_tokens > 0 || usage.output_tokens > 0 {

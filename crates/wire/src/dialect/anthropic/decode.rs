@@ -113,7 +113,8 @@ fn readable(block: &Value) -> Value {
 }
 
 /// The API counts what came from the cache, and what went into it, apart from the rest.
-fn usage(body: &Value) -> Usage {
+/// What an answer cost.
+pub(in crate::dialect) fn usage(body: &Value) -> Usage {
     let read = count(body, &["usage", "cache_read_input_tokens"]);
     let written = count(body, &["usage", "cache_creation_input_tokens"]);
     let fresh = count(body, &["usage", "input_tokens"]);

@@ -15,7 +15,7 @@ use crate::dialect::shared::{Beside, results};
 use crate::dialect::{Frame, Options, picture};
 
 /// The API wants a bound of every reply. This one is taken when nobody set one.
-const OUTPUT_TOKENS: u64 = 8_192;
+pub(in crate::dialect) const OUTPUT_TOKENS: u64 = 8_192;
 
 /// Options under the names that other providers give them.
 const RENAMED: &[(&str, &str)] = &[

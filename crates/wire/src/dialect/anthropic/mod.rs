@@ -6,8 +6,8 @@ mod gather;
 #[cfg(test)]
 mod tests;
 
-pub(super) use decode::decode;
-pub(super) use encode::{closing, frame, opening, turn};
+pub(super) use decode::{decode, usage};
+pub(super) use encode::{OUTPUT_TOKENS, closing, frame, opening, turn};
 pub(super) use gather::gather;
 
 /// The dialect's name, as kept replies have it.

@@ -35,7 +35,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         calls.clear();
         native = None;
     }
-    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body.get("usage"))) })
+    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body)) })
 }
 
 /// The calls as they stand: a list, one alone, or the form of old servers.
@@ -158,8 +158,9 @@ fn extra(call: &Value) -> Value {
 }
 
 /// The count includes what came from the cache. Servers say the cached part in three ways.
-fn usage(usage: Option<&Value>) -> Usage {
-    let Some(usage) = usage else { return Usage::default() };
+/// What an answer cost.
+pub(in crate::dialect) fn usage(body: &Value) -> Usage {
+    let Some(usage) = body.get("usage") else { return Usage::default() };
     let cached = [
         &["prompt_tokens_details", "cached_tokens"][..],
         &["prompt_cache_hit_tokens"],

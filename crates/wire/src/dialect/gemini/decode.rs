@@ -133,7 +133,8 @@ pub(super) fn is_words(part: &Value) -> bool {
 }
 
 /// Tokens read include those from the cache; thoughts count as written.
-fn usage(body: &Value) -> Usage {
+/// What an answer cost.
+pub(in crate::dialect) fn usage(body: &Value) -> Usage {
     let sum = |keys: [&str; 2]| {
         let [one, two] = keys.map(|key| count(body, &["usageMetadata", key]));
         one.saturating_add(two)

@@ -6,7 +6,7 @@ mod gather;
 #[cfg(test)]
 mod tests;
 
-pub(super) use decode::decode;
+pub(super) use decode::{decode, usage};
 pub(super) use encode::{closing, frame, opening, turn};
 pub(super) use gather::gather;
 

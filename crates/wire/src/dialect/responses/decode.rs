@@ -143,7 +143,8 @@ fn finish(body: &Value, no_calls: bool) -> Result<Finish, WireFault> {
     }
 }
 
-fn usage(body: &Value) -> Usage {
+/// What an answer cost.
+pub(in crate::dialect) fn usage(body: &Value) -> Usage {
     Usage {
         input_tokens: count(body, &["usage", "input_tokens"]),
         output_tokens: count(body, &["usage", "output_tokens"]),

@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 mod gather;
 
-pub(super) use decode::decode;
+pub(super) use decode::{decode, usage};
 pub(super) use encode::{closing, frame, opening, turn};
 pub(super) use gather::gather;
 

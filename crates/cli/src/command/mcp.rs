@@ -1,0 +1,207 @@
+//! `toolgate mcp`: a session offered to MCP clients, over stdin and stdout or over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use tokio::sync::watch;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_mcp::server::http::{Door, Opening};
+use toolgate_mcp::server::token::TokenKeeper;
+use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, stdio};
+use toolgate_runtime::port::Clock;
+use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
+
+use super::run::Have;
+use super::{phase, pins};
+use crate::console;
+use crate::environment::Flags;
+use crate::exit::Exit;
+use crate::project::{Opened, Place, SystemClock};
+use crate::roster::TokenFile;
+use crate::servers::Servers;
+use crate::stop::Stop;
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  toolgate mcp\n  toolgate mcp --http 127.0.0.1:8765\n  toolgate \
+                        mcp --session review --phase REVISION --strict"
+)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Serve over HTTP on this address, in place of stdin and stdout. A token is needed then.
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// The session that is offered; it is opened when it does not exist.
+    #[arg(long, default_value = "mcp")]
+    session: String,
+    /// The phase to be in; the session is moved there first.
+    #[arg(long)]
+    phase: Option<String>,
+    /// Served this phase and nothing else. Over HTTP, tokens and addresses say so.
+    #[arg(long, requires = "phase", conflicts_with = "http")]
+    strict: bool,
+    /// A host that clients may name beside this computer; may be given several times.
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// A web page's origin that is let in beside this computer's own; may be given several times.
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    allow_origin: Vec<String>,
+    #[command(flatten)]
+    have: Have,
+}
+
+/// What is done with servers, in place of being one.
+#[derive(Subcommand)]
+enum What {
+    /// Which definitions of servers' tools are believed.
+    Pins {
+        #[command(subcommand)]
+        what: pins::What,
+    },
+}
+
+impl Options {
+    pub(crate) fn json(&self) -> bool {
+        self.what.as_ref().is_some_and(|What::Pins { what }| what.json())
+    }
+}
+
+pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    if let Some(What::Pins { what }) = &options.what {
+        return pins::run(place, what);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let exit = runtime.block_on(serve(place, options));
+    // Somebody may still wait for a line on stdin, which nobody will write.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn serve(place: &Place, options: &Options) -> Result<Exit> {
+    let session = SessionId::parse(&options.session)?;
+    let (mut crew, text) = place.crew_with(&Flags::default())?;
+    let phase = phase(&crew.agent, options.phase.as_deref())?;
+    let opened = place.open()?;
+    let _hold = opened.hold(&session, options.have.rival())?;
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    servers.around(offer(place, options, session, phase, crew, &opened)).await
+}
+
+/// Offers the session until somebody says stop.
+async fn offer(
+    place: &Place,
+    options: &Options,
+    session: SessionId,
+    phase: Option<PhaseName>,
+    crew: Crew,
+    opened: &Opened,
+) -> Result<Exit> {
+    let name = session.clone();
+    let open = async |runtime: Arc<Runtime>, crew: Crew| {
+        let driver = take_up(runtime, crew, name, phase.as_ref()).await?;
+        console::replaced_config(&driver);
+        Ok(driver)
+    };
+    let (clerk, driving) = Clerk::begin(Arc::clone(&opened.runtime), crew, open).await?;
+    let (gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
+    let (stop, stopped) = watch::channel(false);
+    let mut heard = Stop::listen()?;
+    let stopping = async {
+        heard.heard().await;
+        stop.send_replace(true);
+        // What was begun may end; the server says when it is done.
+        std::future::pending::<()>().await;
+    };
+    let serving = async {
+        match options.http {
+            None => {
+                over_pipes(gateway, options, stopped).await;
+                Ok(Exit::Done)
+            }
+            Some(address) => over_http(place, gateway, session, address, options, stopped).await,
+        }
+    };
+    tokio::select! {
+        exit = serving => exit,
+        () = driving => Ok(Exit::Done),
+        () = telling => Ok(Exit::Done),
+        () = stopping => Ok(Exit::Done),
+    }
+}
+
+/// Opens the session or goes on with it, and brings to an end what was left open in it.
+async fn take_up(
+    runtime: Arc<Runtime>,
+    crew: Crew,
+    session: SessionId,
+    phase: Option<&PhaseName>,
+) -> Result<Driver, OpenFault> {
+    let actor = Actor::Client("mcp".into());
+    let resume = || Driver::resume(Arc::clone(&runtime), crew.clone(), session.clone());
+    let mut driver = match resume().await {
+        Err(OpenFault::Missing(_)) => {
+            let (runtime, crew) = (Arc::clone(&runtime), crew.clone());
+            match Driver::open(runtime, crew, session.clone(), &actor, "MCP clients").await {
+                // Somebody opened it at the same moment.
+                Err(OpenFault::Exists(_)) => resume().await,
+                other => other,
+            }
+        }
+        other => other,
+    }?;
+    driver.settle_open().await?;
+    if let Some(phase) = phase {
+        driver.move_to(&actor, phase, "asked for on the command line").await?;
+    }
+    Ok(driver)
+}
+
+async fn over_pipes(gateway: Gateway, options: &Options, stop: watch::Receiver<bool>) {
+    let card = gateway.implementation();
+    let bound = options.phase.as_deref().filter(|_| options.strict);
+    let phase = bound.and_then(|name| PhaseName::parse(name).ok());
+    let principal = Arc::new(Principal { name: "stdio".into(), phase });
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    let served: Arc<dyn Served> = Arc::new(gateway);
+    stdio::serve(input, tokio::io::stdout(), served, principal, &card, stop).await;
+}
+
+async fn over_http(
+    place: &Place,
+    gateway: Gateway,
+    session: SessionId,
+    address: SocketAddr,
+    options: &Options,
+    stop: watch::Receiver<bool>,
+) -> Result<Exit> {
+    let listener = tokio::net::TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("{address} cannot be listened on"))?;
+    let address = listener.local_addr()?;
+    let key = place.log()?.key;
+    let keeper = TokenKeeper {
+        key: key.clone(),
+        session,
+        clock: Arc::new(SystemClock),
+        roster: Arc::new(TokenFile::beside(&place.home()?)),
+    };
+    let server = gateway.implementation();
+    let opening = Opening {
+        served: Arc::new(gateway),
+        keeper: Arc::new(keeper),
+        door: Door { hosts: options.allow_host.clone(), origins: options.allow_origin.clone() },
+        key,
+        now: SystemClock.now(),
+        server,
+    };
+    console::hint(&format!("Listening on http://{address}/mcp"));
+    if !address.ip().is_loopback() {
+        console::hint("This address is reached from outside, without TLS: put a proxy before it.");
+    }
+    http::serve(listener, opening, stop).await;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,199 @@
+//! `toolgate mcp pins`: which definitions of servers' tools are believed, and a person's word on the
+//! others.
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+use toolgate_kernel::names::ToolName;
+use toolgate_kernel::pin::{Definition, Pin, Pinned, Ruling};
+
+use crate::console::{self, hint, say, visible};
+use crate::exit::Exit;
+use crate::person;
+use crate::project::{Opened, Place, block_on};
+use crate::reading;
+
+#[derive(Subcommand)]
+pub(crate) enum What {
+    /// Lists every tool that a server ever offered, and whether it is believed.
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows what is held, beside what was believed before.
+    Diff {
+        /// The tool, as `list` shows it.
+        tool: String,
+    },
+    /// Believes what is held. A person at the terminal is asked.
+    Accept {
+        /// The tool, as `list` shows it.
+        tool: String,
+    },
+    /// Does not believe what is held, or no longer what was believed. A person is asked.
+    Reject {
+        /// The tool, as `list` shows it.
+        tool: String,
+    },
+}
+
+impl What {
+    pub(crate) fn json(&self) -> bool {
+        matches!(self, Self::List { json: true })
+    }
+}
+
+pub(crate) fn run(place: &Place, what: &What) -> Result<Exit> {
+    match what {
+        What::List { json } => list(place, *json),
+        What::Diff { tool } => diff(place, tool),
+        What::Accept { tool } => decide(place, tool, Ruling::Accepted),
+        What::Reject { tool } => decide(place, tool, Ruling::Rejected),
+    }
+}
+
+/// A tool in the list.
+#[derive(Serialize)]
+struct Row<'a> {
+    tool: &'a ToolName,
+    /// `believed`, `held`, `rejected`, or `changed`: believed before, and held as it is now.
+    state: &'static str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    why: &'a [String],
+}
+
+fn row<'a>(tool: &'a ToolName, pin: &'a Pin) -> Row<'a> {
+    let state = match (&pin.live, &pin.held) {
+        (Some(_), Some(_)) => "changed",
+        (None, Some(_)) => "held",
+        (Some(_), None) => "believed",
+        (None, None) => "rejected",
+    };
+    Row { tool, state, why: pin.held.as_ref().map_or(&[], |(_, why)| why) }
+}
+
+fn list(place: &Place, json: bool) -> Result<Exit> {
+    let log = place.log()?;
+    let project = block_on(async { reading::project(log.store.as_ref()).await })?;
+    if project.pins.iter().next().is_none() && !json {
+        hint("No server was asked for its tools yet.");
+    }
+    for (tool, pin) in project.pins.iter() {
+        let row = row(tool, pin);
+        if json {
+            console::json(&row);
+            continue;
+        }
+        say(&format!("{:<9} {tool}", row.state));
+        for why in row.why {
+            say(&console::fit(&format!("          {}", visible(why))));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// A tool with what is known of it.
+fn find(place: &Place, tool: &str) -> Result<(ToolName, Pin)> {
+    let name = ToolName::parse(tool)?;
+    let log = place.log()?;
+    let project = block_on(async { reading::project(log.store.as_ref()).await })?;
+    let wire = |(other, _): &(&ToolName, &Pin)| other.on_wire() == name;
+    let found = project.pins.get(&name).map(|pin| (&name, pin));
+    let found = found.or_else(|| project.pins.iter().find(wire));
+    let (name, pin) = found.with_context(|| {
+        format!("no server ever offered {tool}; `toolgate mcp pins list` shows those that were")
+    })?;
+    Ok((name.clone(), pin.clone()))
+}
+
+fn diff(place: &Place, tool: &str) -> Result<Exit> {
+    let (name, pin) = find(place, tool)?;
+    show(&name, &pin);
+    Ok(Exit::Done)
+}
+
+fn show(name: &ToolName, pin: &Pin) {
+    let Some((held, why)) = &pin.held else {
+        say(&format!("{name}: nothing is held."));
+        if let Some(live) = &pin.live {
+            text(live).lines().for_each(|line| say(&format!("  {}", visible(line))));
+        }
+        return;
+    };
+    say(&format!("{name} is held:"));
+    why.iter().for_each(|why| say(&format!("  {}", visible(why))));
+    say("");
+    let before = pin.live.as_ref().map(text).unwrap_or_default();
+    let now = text(held);
+    for change in TextDiff::from_lines(&before, &now).iter_all_changes() {
+        let sign = match change.tag() {
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+            ChangeTag::Equal => ' ',
+        };
+        say(&format!("{sign} {}", visible(change.value().trim_end_matches('\n'))));
+    }
+}
+
+/// A definition as lines that can be compared.
+fn text(definition: &Definition) -> String {
+    let mut lines = Vec::new();
+    if let Some(title) = &definition.title {
+        lines.push(format!("title: {title}"));
+    }
+    lines.push("description:".to_owned());
+    lines.extend(definition.about.lines().map(|line| format!("  {line}")));
+    let parts = [
+        ("arguments", Some(&definition.input)),
+        ("answer", definition.output.as_ref()),
+        ("annotations", Some(&definition.annotations).filter(|hints| !hints.is_null())),
+    ];
+    for (name, value) in parts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        lines.push(format!("{name}:"));
+        let pretty = serde_json::to_string_pretty(value as &Value).unwrap_or_default();
+        lines.extend(pretty.lines().map(|line| format!("  {line}")));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
+    let (name, pin) = find(place, tool)?;
+    let held = pin.held.as_ref().map(|(definition, _)| definition);
+    let definition = match ruling {
+        Ruling::Rejected => held.or(pin.live.as_ref()),
+        Ruling::Accepted | Ruling::FirstSeen | Ruling::Quarantined => held,
+    };
+    let Some(definition) = definition.cloned() else {
+        bail!("nothing of {name} waits for a decision");
+    };
+    show(&name, &pin);
+    let (word, what) = match ruling {
+        Ruling::Rejected => ("reject", "It is shown to no model, as long as it stays so."),
+        Ruling::Accepted | Ruling::FirstSeen | Ruling::Quarantined => {
+            ("accept", "Models are shown these very words from then on.")
+        }
+    };
+    hint(&format!("\n{what} Type {word}, or anything else to leave it:"));
+    block_on(async {
+        let Some((who, said)) = person::word().await else {
+            bail!("only a person decides this, and nobody is at a terminal here");
+        };
+        if said.trim() != word {
+            say("Nothing was decided.");
+            return Ok(Exit::Failed);
+        }
+        let Opened { runtime, .. } = place.open()?;
+        let known = runtime.catch_up().await?.pins.get(&name).cloned().unwrap_or_default();
+        if known != pin {
+            bail!("{name} changed while you were looking at it; look again");
+        }
+        runtime
+            .pin(&who, vec![Pinned { tool: name.clone(), ruling, definition, why: vec![] }])
+            .await?;
+        say(&format!("{name}: {word}ed."));
+        Ok(Exit::Done)
+    })
+}

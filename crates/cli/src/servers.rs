@@ -1,0 +1,121 @@
+//! Decides how the configured MCP servers are reached, with their secrets looked up.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use toolgate_http::Transport;
+use toolgate_kernel::config::{AgentText, Secret, ServerText, Transport as Way};
+use toolgate_kernel::names::ServerName;
+use toolgate_mcp::client::{
+    Bounds, HttpKind, Reach, Registry, Secret as Hidden, ServerPlan, inherited,
+};
+use toolgate_mcp::{Supplies, Terms};
+use toolgate_packs::enabled;
+use toolgate_runtime::Crew;
+
+use crate::environment;
+use crate::model::look_up;
+use crate::project::Opened;
+
+/// Milliseconds until a server is connected, when its configuration says nothing: some are fetched
+/// before they start.
+const CONNECT_MS: u64 = 30_000;
+
+/// Milliseconds of one call, when the configuration says nothing.
+const CALL_MS: u64 = 120_000;
+
+/// The servers of a process, shared by its sessions.
+pub(crate) struct Servers(Option<Arc<Registry>>);
+
+impl Servers {
+    /// Lets a crew use the servers that are configured. None is started before it is needed.
+    pub(crate) fn join(
+        crew: &mut Crew,
+        folder: &Path,
+        text: &AgentText,
+        opened: &Opened,
+    ) -> Result<Self> {
+        if text.mcp_servers.is_empty() {
+            return Ok(Self(None));
+        }
+        let registry = Arc::new(registry(folder, text)?);
+        let terms = text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server)));
+        let written = text.clone();
+        let build = move |servers| {
+            let packs = enabled(&written).map_err(|error| format!("{error:#}"))?;
+            let own = packs.into_iter().map(|pack| pack.section);
+            let sections = own.chain(servers).collect();
+            written.clone().build(sections).map_err(|refusal| refusal.to_string())
+        };
+        let (runtime, own) = (Arc::clone(&opened.runtime), crew.tools.clone());
+        let supplies =
+            Supplies::new(Arc::clone(&registry), runtime, terms.collect(), own, Box::new(build));
+        crew.supplier = Some(Arc::new(supplies));
+        Ok(Self(Some(registry)))
+    }
+
+    /// Does some work, then lets the servers go: connections are ended, and programs are gone within
+    /// five seconds.
+    pub(crate) async fn around<T>(&self, work: impl Future<Output = T>) -> T {
+        let done = work.await;
+        if let Some(registry) = &self.0 {
+            registry.close().await;
+        }
+        done
+    }
+}
+
+fn terms(server: &ServerText) -> Terms {
+    Terms {
+        effects: server.effects.clone(),
+        short_names: server.short_names,
+        required: server.required,
+    }
+}
+
+/// The servers of a configuration. Nothing is started or sent.
+pub(crate) fn registry(folder: &Path, text: &AgentText) -> Result<Registry> {
+    let plans = text.mcp_servers.iter().map(|(name, server)| {
+        plan(folder, name, server).with_context(|| format!("MCP server {name}"))
+    });
+    let http = Arc::new(Transport::new(environment::roots()?));
+    Ok(Registry::new(plans.collect::<Result<_>>()?, http))
+}
+
+fn plan(folder: &Path, name: &ServerName, server: &ServerText) -> Result<ServerPlan> {
+    Ok(ServerPlan {
+        name: name.clone(),
+        reach: reach(folder, server)?,
+        connect_ms_max: server.connect_ms_max.unwrap_or(CONNECT_MS),
+        call_ms_max: server.call_ms_max.unwrap_or(CALL_MS),
+        bounds: Bounds::default(),
+    })
+}
+
+fn reach(folder: &Path, server: &ServerText) -> Result<Reach> {
+    let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(&look_up(folder, secret)?));
+    let named = |(name, secret): (&String, &Secret)| Ok((name.clone(), hidden(secret)?));
+    let kind = match server.transport() {
+        Way::Stdio => {
+            let ours = environment::all();
+            let ours = ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let mut env: BTreeMap<String, Hidden> = inherited(ours);
+            env.extend(server.env.iter().map(named).collect::<Result<Vec<_>>>()?);
+            let cwd = server.cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
+            let program = server.command.as_deref().context("it has no command")?;
+            let program = PathBuf::from(program);
+            return Ok(Reach::Stdio { program, args: server.args.clone(), env, cwd });
+        }
+        Way::Sse => HttpKind::Sse,
+        Way::Http | Way::StreamableHttp => HttpKind::Streamable,
+        Way::Auto => HttpKind::Auto,
+    };
+    Ok(Reach::Http {
+        url: server.url.clone().context("it has no url")?,
+        headers: server.headers.iter().map(named).collect::<Result<_>>()?,
+        bearer: server.auth.as_ref().map(hidden).transpose()?,
+        kind,
+    })
+}

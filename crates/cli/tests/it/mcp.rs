@@ -1,0 +1,213 @@
+//! `toolgate mcp` and `toolgate token`, as a client and a person use them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::Desk;
+
+/// A server over HTTP that is ended with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(desk: &Desk, args: &[&str]) -> Self {
+        let mut command = desk.command();
+        command.args(["mcp", "--http", "127.0.0.1:0"]).args(args).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line =
+            lines.find(|line| line.as_ref().unwrap().contains("Listening")).unwrap().unwrap();
+        let port = line.rsplit(':').next().unwrap().trim_end_matches("/mcp").parse().unwrap();
+        Self { child, port }
+    }
+
+    /// Posts a request of the newest revision.
+    fn post(&self, token: &str, method: &str, mut params: Value) -> (u16, String) {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
+        let body =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{}Authorization: Bearer {token}\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
+            name.unwrap_or_default(),
+            body.len()
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+        (status, body.unwrap_or_default())
+    }
+
+    fn terminate(mut self) -> i32 {
+        let id = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "it does not stop");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn made(desk: &Desk, args: &[&str]) -> (String, String) {
+    let out = desk.ok(&[&["token", "create", "--json"], args].concat());
+    let made: Value = serde_json::from_str(&out).unwrap();
+    (made["id"].as_str().unwrap().to_owned(), made["token"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_token_opens_one_session_until_it_is_revoked_and_stays_so_after_a_restart() {
+    let desk = Desk::planner();
+    let (id, token) = made(&desk, &[]);
+    let (_, elsewhere) = made(&desk, &["--session", "other"]);
+    let (_, brief) = made(&desk, &["--expires", "1s"]);
+    let server = Server::start(&desk, &[]);
+    let (status, body) = server.post(&token, "tools/list", json!({}));
+    assert_eq!(status, 200, "{body}");
+    assert!(body.contains("planning_setup_plan"), "{body}");
+    let call = json!({ "name": "planning_setup_plan", "arguments": { "objective": "a picnic" } });
+    let (status, body) = server.post(&token, "tools/call", call);
+    assert!(status == 200 && body.contains("rcpt_"), "{body}");
+    assert_eq!(server.post(&elsewhere, "tools/list", json!({})).0, 401);
+    assert_eq!(server.post("tgt_made.up", "tools/list", json!({})).0, 401);
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(server.post(&brief, "tools/list", json!({})).0, 401);
+    let shown = desk.ok(&["token", "revoke", &id]);
+    assert!(shown.contains("revoked"), "{shown}");
+    assert_eq!(server.post(&token, "tools/list", json!({})).0, 401);
+    assert_eq!(server.terminate(), 0);
+    let server = Server::start(&desk, &[]);
+    assert_eq!(server.post(&token, "tools/list", json!({})).0, 401);
+    // What was made and what became of it is known; the token itself is nowhere.
+    let list = desk.ok(&["token", "list"]);
+    assert!(list.contains("revoked") && list.contains("over") && list.contains("holds"), "{list}");
+    for place in [list.as_bytes(), &every_byte(&desk)] {
+        let text = String::from_utf8_lossy(place);
+        assert!(!text.contains(&token) && !text.contains("tgt_"), "a token was kept");
+    }
+    let call = desk.ok(&["sessions", "show", "mcp"]);
+    assert!(call.contains("planning_setup_plan"), "{call}");
+}
+
+/// Everything that the project and the home hold.
+fn every_byte(desk: &Desk) -> Vec<u8> {
+    let mut folders = vec![desk.project(), desk.home()];
+    let mut all = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => all.extend(std::fs::read(path).unwrap()),
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_list_of_tokens_is_for_this_user_alone_and_without_it_none_holds() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::planner();
+    let (_, token) = made(&desk, &[]);
+    let file = desk.project().join(".toolgate/tokens.json");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let server = Server::start(&desk, &[]);
+    assert_eq!(server.post(&token, "tools/list", json!({})).0, 200);
+    let kept = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(server.post(&token, "tools/list", json!({})).0, 401);
+    std::fs::write(&file, "not what it was").unwrap();
+    assert_eq!(server.post(&token, "tools/list", json!({})).0, 401);
+    std::fs::write(&file, kept).unwrap();
+    assert_eq!(server.post(&token, "tools/list", json!({})).0, 200);
+}
+
+#[test]
+fn a_token_that_makes_no_sense_is_not_made() {
+    let desk = Desk::planner();
+    for (args, words) in [
+        (&["--phase", "NOPE"][..], "there is no phase NOPE"),
+        (&["--expires", "0d"], "is no time"),
+        (&["--expires", "400d"], "at most 365 days"),
+        (&["--expires", "soon"], "is no time"),
+        (&["--session", "A B"], "session id"),
+    ] {
+        let ran = desk.run(&[&["token", "create"], args].concat());
+        assert_eq!(ran.code, 2, "{args:?}");
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+    }
+    let ran = desk.run(&["token", "revoke", "0123"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("there is no token 0123"), "{}", ran.err);
+    assert!(desk.ok(&["token", "list"]).contains("No tokens"));
+}
+
+#[test]
+fn over_pipes_both_eras_are_served_and_nothing_else_is_written() {
+    let desk = Desk::planner();
+    let mut command = desk.command();
+    command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                       "io.modelcontextprotocol/clientCapabilities": {} });
+    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
+                        "clientInfo": { "name": "test", "version": "0" } });
+    let call = json!({ "name": "planning_setup_plan", "arguments": { "objective": "a picnic" } });
+    for (id, method, params) in [
+        (1, "server/discover", json!({ "_meta": meta })),
+        (2, "initialize", hello),
+        (3, "tools/call", call),
+        (4, "resources/read", json!({ "uri": "toolgate://session" })),
+        (5, "prompts/get", json!({ "name": "phase_guide" })),
+    ] {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(input, "{request}").unwrap();
+    }
+    drop(input);
+    let ran = child.wait_with_output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let mut answers: Vec<Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    answers.retain(|answer| answer.get("id").is_some());
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    assert_eq!(answers.len(), 5, "{out}");
+    assert!(answers.iter().all(|answer| answer.get("result").is_some()), "{out}");
+    assert_eq!(answers[1]["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(answers[2]["result"]["isError"], false);
+    assert!(answers[3].to_string().contains("phase"));
+}
+
+#[test]
+fn a_session_has_one_server() {
+    let desk = Desk::planner();
+    made(&desk, &[]);
+    let _server = Server::start(&desk, &[]);
+    let ran = desk.run(&["mcp"]);
+    assert_eq!(ran.code, 75, "{}", ran.err);
+}

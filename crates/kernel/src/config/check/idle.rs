@@ -1,0 +1,79 @@
+//! Decides what is said of keys that are read and change nothing.
+
+use serde_json::{Map, Value};
+
+use super::{Desk, Finding, Mistake, Severity, Step};
+use crate::config::finding::quoted;
+use crate::config::{CacheText, Chosen, RESERVED_KEYS, Speech};
+
+impl Desk<'_> {
+    pub(super) fn idle(&self, found: &mut Vec<Finding>) {
+        let text = self.text();
+        let overrides = [Step::Key("tool_calling"), Step::Key("request_overrides")];
+        if let Some(calling) = &text.tool_calling {
+            self.reserved(&calling.request_overrides, &overrides, found);
+        }
+        for (name, model) in &text.models {
+            let path = [Step::Key("models"), Step::Key(name.as_str())];
+            let under = |keys: &[Step<'static>]| [&path[..], keys].concat();
+            if let Some(calling) = &model.tool_calling {
+                self.reserved(&calling.request_overrides, &under(&overrides), found);
+            }
+            self.reserved(&model.options, &under(&[Step::Key("options")]), found);
+            if model.cache == Some(CacheText::Preserve) {
+                self.preserved(name, &under(&[Step::Key("cache")]), found);
+            }
+        }
+        self.one_at_a_time(found);
+    }
+
+    /// Keys of a request that come from the plan, whatever is written.
+    fn reserved(&self, given: &Map<String, Value>, path: &[Step<'_>], found: &mut Vec<Finding>) {
+        for key in given.keys().filter(|key| RESERVED_KEYS.contains(&key.as_str())) {
+            let message = format!("{} is not sent: toolgate writes it itself", quoted(key));
+            let finding = Finding::new(Severity::Warning, Mistake::Model, message);
+            let inside = [path, &[Step::Key(key.as_str())]].concat();
+            found.push(finding.at(self.key(&inside)).help("leave it out"));
+        }
+    }
+
+    /// A cache that its provider offers no way to keep.
+    fn preserved(&self, name: &str, path: &[Step<'_>], found: &mut Vec<Finding>) {
+        let Ok(Chosen::Model(model)) = self.text().chosen_by_name(name) else { return };
+        match model.provider.known().speech {
+            Speech::Responses | Speech::Gemini => {}
+            Speech::Chat | Speech::Anthropic => {
+                let message = "cache: preserve changes nothing for this model: its provider cannot \
+                               restrict tools without changing their list";
+                let finding = Finding::new(Severity::Note, Mistake::Model, message);
+                let help = "it holds for OpenAI Responses and Gemini; a phase change costs the \
+                            cache here";
+                found.push(finding.at(self.place(path)).help(help));
+            }
+        }
+    }
+
+    /// A limit that gives way to a model that makes one call at a time.
+    fn one_at_a_time(&self, found: &mut Vec<Finding>) {
+        let Ok(Chosen::Model(model)) = self.text().chosen() else { return };
+        let parallel = model.calling.request_overrides.get("parallel_tool_calls");
+        let alone = parallel == Some(&Value::Bool(false));
+        let written = self.key(&[Step::Key("limits"), Step::Key("turn_calls_max")]);
+        let limit = self.text().limits.turn_calls_max;
+        if alone
+            && limit > 1
+            && model.calling.max_tool_calls_per_turn.is_none()
+            && let Some(span) = written
+        {
+            let message = format!(
+                "turn_calls_max: {limit} gives way to parallel_tool_calls: false of the model \
+                 {}, so one call of a turn is run",
+                model.name
+            );
+            let finding = Finding::new(Severity::Note, Mistake::Model, message);
+            let help = "write `max_tool_calls_per_turn` under its `tool_calling` for another \
+                        number";
+            found.push(finding.at(span).help(help));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Decides what of a session an MCP client sees, and that whatever it calls passes the gate.
+
+mod prompts;
+mod resources;
+mod tools;
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::names::{PhaseName, SectionName};
+use toolgate_kernel::tool::ToolSpec;
+
+use super::clerk::{Clerk, View};
+use super::line::Line;
+use super::refusal::Refused;
+use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Request, Served};
+
+/// Entries of one page of a list.
+const PAGE_MAX: usize = 200;
+
+/// How long a list may be kept. A client that listens hears of changes sooner.
+const LIST: Cache = Cache { ttl_ms: 30_000, public: false };
+
+/// What is read may be another the next moment.
+const READ: Cache = Cache { ttl_ms: 0, public: false };
+
+/// One session of toolgate, offered to MCP clients.
+pub struct Gateway {
+    clerk: Clerk,
+    version: String,
+    changes: watch::Receiver<u64>,
+}
+
+impl Gateway {
+    /// Offers the session that a clerk looks after. The work must be driven by somebody: it tells
+    /// those who listen that lists may have changed.
+    pub fn new(clerk: Clerk, version: &str) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let (moved, changes) = watch::channel(0);
+        let mut seen = clerk.watch();
+        let work = async move {
+            while seen.changed().await.is_ok() {
+                seen.borrow_and_update();
+                moved.send_modify(|count| *count += 1);
+            }
+        };
+        (Self { clerk, version: version.to_owned(), changes }, work)
+    }
+
+    /// Name and version.
+    pub fn implementation(&self) -> Value {
+        json!({ "name": "toolgate", "title": "toolgate", "version": self.version })
+    }
+}
+
+/// The phase whose tools a caller sees; none means every phase.
+fn phase<'a>(view: &'a View, caller: &'a Caller) -> Option<&'a PhaseName> {
+    match (&caller.phase, caller.revision.modern()) {
+        (Some(own), _) => Some(own),
+        // A list of the newest revision must not change as a side effect of calls.
+        (None, true) => None,
+        (None, false) => view.phase.as_ref(),
+    }
+}
+
+/// The tools that a caller sees, in declaration order.
+fn reach(view: &View, caller: &Caller) -> Vec<Arc<ToolSpec>> {
+    match phase(view, caller) {
+        None => view.agent.every.to_vec(),
+        Some(phase) => view.agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect(),
+    }
+}
+
+/// The phase that holds for what a caller reads at this moment, which the session must be in.
+fn reading<'a>(view: &'a View, caller: &Caller) -> Option<&'a PhaseName> {
+    let now = view.phase.as_ref()?;
+    caller.phase.as_ref().is_none_or(|own| own == now).then_some(now)
+}
+
+/// Whether a phase grants a tool of a section: only then is the section's state shown.
+fn open_section(agent: &Agent, phase: &PhaseName, section: &SectionName) -> bool {
+    agent.visible(phase).any(|entry| entry.section == *section)
+}
+
+/// One page of a list. A cursor is the number of entries that came before.
+fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
+    #[derive(Deserialize)]
+    struct Params {
+        cursor: Option<String>,
+    }
+    let params: Params = serde_json::from_str(params)
+        .map_err(|_| Refused::params("A cursor is a text that this server gave."))?;
+    let skip = match &params.cursor {
+        None => 0,
+        Some(cursor) => {
+            let skip = cursor.parse().ok().filter(|skip| *skip < all.len() && *skip > 0);
+            skip.ok_or_else(|| Refused::params("This cursor is not one that this server gave."))?
+        }
+    };
+    let total = all.len();
+    let shown: Vec<Value> = all.into_iter().skip(skip).take(PAGE_MAX).collect();
+    let next = skip + shown.len();
+    let mut result = json!({ name: shown });
+    if let Some(result) = result.as_object_mut().filter(|_| next < total) {
+        result.insert("nextCursor".to_owned(), next.to_string().into());
+    }
+    Ok(Answer::kept(&result, LIST))
+}
+
+impl Served for Gateway {
+    fn card(&self, caller: &Caller) -> Card {
+        let view = self.clerk.view();
+        Card {
+            server: self.implementation(),
+            capabilities: json!({
+                "tools": { "listChanged": true },
+                "prompts": { "listChanged": true },
+                "resources": { "listChanged": true },
+            }),
+            instructions: prompts::instructions(&view.agent, phase(&view, caller)),
+        }
+    }
+
+    fn answer<'a>(&'a self, request: Request<'a>, line: &'a Line) -> Answering<'a> {
+        Box::pin(async move {
+            let Request { method, params, caller, .. } = request;
+            let view = || self.clerk.view();
+            match method {
+                "tools/call" => self.call(params, caller, line).await,
+                "tools/list" => {
+                    self.make_ready(caller).await;
+                    page(params, "tools", tools::list(&view(), caller))
+                }
+                "prompts/list" => page(params, "prompts", prompts::list(&view().agent, caller)),
+                "prompts/get" => prompts::get(&view(), caller, params),
+                "resources/list" => {
+                    page(params, "resources", resources::list(&self.clerk, caller).await)
+                }
+                "resources/templates/list" => {
+                    page(params, "resourceTemplates", resources::templates())
+                }
+                "resources/read" => resources::read(&self.clerk, caller, params).await,
+                _ => Err(Refused::method(method)),
+            }
+        })
+    }
+
+    fn has_phase(&self, phase: &PhaseName) -> bool {
+        self.clerk.view().agent.phase(phase).is_some()
+    }
+
+    fn lists(&self, caller: &Caller) -> Lists {
+        let view = self.clerk.view();
+        let of = |all: Vec<Value>| Some(Digest::of_json(&Value::Array(all)));
+        // Which resources there are depends on the phase; what is in them is not told.
+        let open = reading(&view, caller).map(|phase| json!(phase.as_str()));
+        Lists {
+            tools: of(tools::list(&view, caller)),
+            prompts: of(prompts::list(&view.agent, caller)),
+            resources: of(open.into_iter().collect()),
+        }
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+}
+
+/// How often a long call shows that it is still at work.
+const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
+
+impl Gateway {
+    /// Lets the tools from outside be there before they are listed.
+    async fn make_ready(&self, caller: &Caller) {
+        let view = self.clerk.view();
+        let phases = match phase(&view, caller) {
+            Some(phase) => vec![phase.clone()],
+            None => view.agent.phases().map(|phase| phase.name.clone()).collect(),
+        };
+        self.clerk.make_ready(phases).await;
+    }
+
+    async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
+        let order = tools::order(params, caller)?;
+        let name = order.name.clone();
+        let envelope = if line.wants_progress() {
+            let (beat, mut beats) = mpsc::channel(8);
+            let mut call = std::pin::pin!(self.clerk.call(order, Some(beat)));
+            let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
+            loop {
+                tokio::select! {
+                    biased;
+                    envelope = &mut call => break envelope,
+                    Some(()) = beats.recv() => line.beat(""),
+                    _ = alive.tick() => line.beat("still at work"),
+                }
+            }
+        } else {
+            self.clerk.call(order, None).await
+        };
+        Ok(tools::answer(&self.clerk.view(), caller, &name, envelope))
+    }
+}

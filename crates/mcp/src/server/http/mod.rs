@@ -1,0 +1,264 @@
+//! Decides how requests reach this server over HTTP: bounded connections, headers, bodies and waits.
+
+mod body;
+mod door;
+mod headers;
+mod post;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::time::Timestamp;
+
+use self::body::Reply;
+use self::door::Entrance;
+pub use self::door::{Denied, Door, Keeper};
+use self::post::{Posted, events};
+use super::line::LINE_MESSAGES_MAX;
+use super::protocol::{self, Wanted};
+use super::served::Served;
+use super::visit::Visits;
+
+/// Bytes of one body.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Connections at once. Whoever comes later waits in line with the system.
+const CONNECTIONS_MAX: usize = 512;
+
+/// How long a client may take for its headers, and be silent between two requests.
+const HEADERS_WAIT: Duration = Duration::from_secs(20);
+
+/// How long it may take for its body.
+const BODY_WAIT: Duration = Duration::from_secs(20);
+
+/// How long open requests get to end once the server is told to stop.
+const STOP_WAIT: Duration = Duration::from_secs(25);
+
+/// An MCP server over HTTP.
+pub struct Server {
+    served: Arc<dyn Served>,
+    keeper: Arc<dyn Keeper>,
+    door: Door,
+    visits: Visits,
+    /// Name and version, as every answer of the newest revision carries them.
+    card: String,
+    stop: watch::Receiver<bool>,
+}
+
+/// What a server over HTTP is made of.
+pub struct Opening {
+    /// What is offered.
+    pub served: Arc<dyn Served>,
+    /// Who knows the tokens.
+    pub keeper: Arc<dyn Keeper>,
+    /// Which hosts and origins are let in.
+    pub door: Door,
+    /// Signs the handles of clients.
+    pub key: SigningKey,
+    /// The moment of opening.
+    pub now: Timestamp,
+    /// Name and version, as the protocol's `Implementation`.
+    pub server: serde_json::Value,
+}
+
+/// Serves until it is told to stop, and then until what was begun is done, but not for long.
+pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receiver<bool>) {
+    let Opening { served, keeper, door, key, now, server } = opening;
+    let visits = Visits::new(key, now.0);
+    let (card, mut told) = (server.to_string(), stop.clone());
+    let server = Arc::new(Server { served, keeper, door, visits, card, stop });
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let taken = tokio::select! {
+            _ = told.wait_for(|stopped| *stopped) => break,
+            Some(_) = connections.join_next() => continue,
+            taken = accept(&listener, &places) => taken,
+        };
+        if let Some((stream, place)) = taken {
+            let server = Arc::clone(&server);
+            connections.spawn(async move {
+                connection(stream, server).await;
+                drop(place);
+            });
+        }
+    }
+    drop(listener);
+    let all = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(STOP_WAIT, all).await.is_err() {
+        connections.shutdown().await;
+    }
+}
+
+/// Waits for a place first, so that nobody is taken who cannot be served.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(_) => {
+            // Too many open files, most likely; the next moment may be better.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, server: Arc<Server>) {
+    drop(stream.set_nodelay(true));
+    let mut stop = server.stop.clone();
+    let answering = service_fn(move |request| {
+        let server = Arc::clone(&server);
+        async move { Ok::<_, Infallible>(respond(&server, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WAIT)
+        .max_headers(100)
+        .max_buf_size(64 * 1024)
+        .serve_connection(TokioIo::new(stream), answering);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // A client that breaks off is its own affair.
+        _ = connection.as_mut() => return,
+        _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    drop(connection.await);
+}
+
+async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<Reply> {
+    let (head, body) = request.into_parts();
+    let (keeper, served) = (server.keeper.as_ref(), server.served.as_ref());
+    let entrance = match server.door.enter(&head.uri, &head.headers, keeper, served) {
+        Ok(entrance) => entrance,
+        Err((StatusCode::UNAUTHORIZED, denied)) => return unauthorized(denied),
+        Err((status, _)) => return closing(plain(status, "")),
+    };
+    match head.method {
+        Method::POST => match read(&head.headers, body).await {
+            Ok(body) => {
+                let posted = Posted { headers: &head.headers, entrance: &entrance };
+                posted.handle(server, &body).await
+            }
+            // What is left of a body is not read, so nothing more can come this way.
+            Err(status) => closing(plain(status, "")),
+        },
+        Method::GET => stream(server, &head.headers, &entrance),
+        Method::DELETE => leave(server, &head.headers, &entrance),
+        _ => not_allowed(),
+    }
+}
+
+async fn read(headers: &HeaderMap, body: Incoming) -> Result<Bytes, StatusCode> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if said.is_some_and(|said: usize| said > BODY_BYTES_MAX) {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+    match tokio::time::timeout(BODY_WAIT, whole).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(fault)) if fault.is::<LengthLimitError>() => Err(StatusCode::PAYLOAD_TOO_LARGE),
+        Ok(Err(_)) => Err(StatusCode::BAD_REQUEST),
+        Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
+    }
+}
+
+/// The stream of news that clients of the older revisions may open.
+fn stream(server: &Arc<Server>, headers: &HeaderMap, entrance: &Entrance) -> Response<Reply> {
+    let Ok(Some(handle)) = headers::only(headers, headers::SESSION) else { return not_allowed() };
+    let found = server.visits.find(handle, &entrance.principal, entrance.phase.as_ref());
+    let Some(visit) = found else { return plain(StatusCode::NOT_FOUND, "") };
+    if visit.streaming.swap(true, Ordering::Relaxed) {
+        return plain(StatusCode::CONFLICT, "There is a stream already.");
+    }
+    let (sender, messages) = mpsc::channel(LINE_MESSAGES_MAX);
+    let (server, mut stop) = (Arc::clone(server), server.stop.clone());
+    let streaming = Streaming(Arc::clone(&visit));
+    let work = Box::pin(async move {
+        let _streaming = streaming;
+        let served = server.served.as_ref();
+        tokio::select! {
+            () = protocol::listen(served, &visit.caller, Wanted::ALL, None, &sender) => {}
+            () = visit.left.notified() => {}
+            _ = stop.wait_for(|stopped| *stopped) => {}
+        }
+        None
+    });
+    events(Reply::events(None, messages, work))
+}
+
+/// A stream of news; when it ends, another may begin.
+struct Streaming(Arc<super::visit::Visit>);
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.0.streaming.store(false, Ordering::Relaxed);
+    }
+}
+
+fn leave(server: &Server, headers: &HeaderMap, entrance: &Entrance) -> Response<Reply> {
+    let Ok(Some(handle)) = headers::only(headers, headers::SESSION) else { return not_allowed() };
+    match server.visits.find(handle, &entrance.principal, entrance.phase.as_ref()) {
+        None => plain(StatusCode::NOT_FOUND, ""),
+        Some(_) => {
+            server.visits.forget(handle);
+            empty(StatusCode::NO_CONTENT)
+        }
+    }
+}
+
+fn not_allowed() -> Response<Reply> {
+    let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "");
+    reply.headers_mut().insert(hyper::header::ALLOW, HeaderValue::from_static("POST"));
+    reply
+}
+
+/// Nobody is told what was wrong with a token.
+fn unauthorized(denied: Option<Denied>) -> Response<Reply> {
+    let challenge = match denied {
+        Some(Denied::Invalid) => "Bearer realm=\"toolgate\", error=\"invalid_token\"",
+        Some(Denied::Missing) | None => "Bearer realm=\"toolgate\"",
+    };
+    let words = "A token is needed; make one with: toolgate token create";
+    let mut reply = closing(plain(StatusCode::UNAUTHORIZED, words));
+    reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    reply
+}
+
+fn closing(mut reply: Response<Reply>) -> Response<Reply> {
+    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    reply
+}
+
+fn plain(status: StatusCode, words: &'static str) -> Response<Reply> {
+    let mut reply = Response::new(Reply::whole(words));
+    *reply.status_mut() = status;
+    reply
+}
+
+fn empty(status: StatusCode) -> Response<Reply> {
+    let mut reply = Response::new(Reply::Whole(None));
+    *reply.status_mut() = status;
+    reply
+}

@@ -1,0 +1,182 @@
+//! Decides what a server must be able to say to be served: one trait, whatever the transport.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::names::PhaseName;
+
+use super::line::Line;
+use super::message::RequestId;
+use super::refusal::Refused;
+use super::revision::Revision;
+
+/// Who speaks: the holder of a token, or whoever started the process.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Principal {
+    /// The id of the token; never the token itself.
+    pub name: Arc<str>,
+    /// The only phase in which it may act.
+    pub phase: Option<PhaseName>,
+}
+
+/// Who asks, and how.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who.
+    pub principal: Arc<Principal>,
+    /// In which revision.
+    pub revision: Revision,
+    /// What the client says it can do.
+    pub capabilities: Value,
+    /// The only phase that holds for this request: the token's, or that of the address.
+    pub phase: Option<PhaseName>,
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Its id.
+    pub id: &'a RequestId,
+    /// What is asked for.
+    pub method: &'a str,
+    /// With what, as JSON.
+    pub params: &'a str,
+    /// By whom.
+    pub caller: &'a Caller,
+}
+
+/// How long an answer may be kept by a client, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// Milliseconds.
+    pub ttl_ms: u64,
+    /// Whether it is the same for everybody.
+    pub public: bool,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The result as a JSON object, without what the protocol adds.
+    pub json: String,
+    /// How long it may be kept.
+    pub cache: Option<Cache>,
+    /// Whether the client must say more before there is a result.
+    pub input_required: bool,
+}
+
+impl Answer {
+    /// A result.
+    pub fn new(json: String) -> Self {
+        Self { json, cache: None, input_required: false }
+    }
+
+    /// A result that may be kept.
+    pub fn kept(json: &Value, cache: Cache) -> Self {
+        Self { json: json.to_string(), cache: Some(cache), input_required: false }
+    }
+
+    /// The result as a revision wants it.
+    pub(crate) fn written(&self, revision: Revision, server: &str) -> String {
+        if !revision.modern() {
+            return self.json.clone();
+        }
+        let kind = if self.input_required { "input_required" } else { "complete" };
+        let mut out = String::with_capacity(self.json.len() + server.len() + 160);
+        out.push_str("{\"resultType\":\"");
+        out.push_str(kind);
+        out.push_str("\",\"_meta\":{\"io.modelcontextprotocol/serverInfo\":");
+        out.push_str(server);
+        out.push('}');
+        if let Some(Cache { ttl_ms, public }) = self.cache {
+            let scope = if public { "public" } else { "private" };
+            out.push_str(&format!(",\"ttlMs\":{ttl_ms},\"cacheScope\":\"{scope}\""));
+        }
+        match self.json.strip_prefix('{').unwrap_or("}") {
+            "}" => out.push('}'),
+            rest => {
+                out.push(',');
+                out.push_str(rest);
+            }
+        }
+        out
+    }
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone)]
+pub struct Card {
+    /// Name and version, as the protocol's `Implementation`.
+    pub server: Value,
+    /// What it can do.
+    pub capabilities: Value,
+    /// What a model should know of it.
+    pub instructions: String,
+}
+
+impl Card {
+    /// The answer to `initialize`.
+    pub(crate) fn initialized(&self, revision: Revision) -> Answer {
+        let mut result = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": self.capabilities,
+            "serverInfo": self.server,
+        });
+        self.instruct(&mut result);
+        Answer::new(result.to_string())
+    }
+
+    /// The answer to `server/discover`.
+    pub(crate) fn discovered(&self) -> Answer {
+        let supported: Vec<&str> = Revision::ALL.iter().map(|known| known.as_str()).collect();
+        let mut capabilities = self.capabilities.clone();
+        if let Some(capabilities) = capabilities.as_object_mut() {
+            // The newest revision has no way to set a level; a request carries its own.
+            capabilities.shift_remove("logging");
+        }
+        let mut result = json!({ "supportedVersions": supported, "capabilities": capabilities });
+        self.instruct(&mut result);
+        Answer::kept(&result, Cache { ttl_ms: 60_000, public: false })
+    }
+
+    fn instruct(&self, result: &mut Value) {
+        if let Some(result) = result.as_object_mut().filter(|_| !self.instructions.is_empty()) {
+            result.insert("instructions".to_owned(), self.instructions.clone().into());
+        }
+    }
+}
+
+/// What a caller's lists look like now. Another digest means that a list changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lists {
+    /// The tools.
+    pub tools: Option<Digest>,
+    /// The prompts.
+    pub prompts: Option<Digest>,
+    /// The resources.
+    pub resources: Option<Digest>,
+}
+
+/// An answer on its way.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refused>> + Send + 'a>>;
+
+/// What is offered to MCP clients.
+pub trait Served: Send + Sync + 'static {
+    /// What is said of it to a caller.
+    fn card(&self, caller: &Caller) -> Card;
+
+    /// Answers a request that is not of the protocol itself. Dropping the answer cancels it.
+    fn answer<'a>(&'a self, request: Request<'a>, line: &'a Line) -> Answering<'a>;
+
+    /// Whether there is a phase of this name, with an address of its own.
+    fn has_phase(&self, phase: &PhaseName) -> bool;
+
+    /// How the caller's lists look now.
+    fn lists(&self, caller: &Caller) -> Lists;
+
+    /// Wakes whoever watches the lists.
+    fn changes(&self) -> watch::Receiver<u64>;
+}

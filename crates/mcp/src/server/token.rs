@@ -1,0 +1,154 @@
+//! Decides what a token is: signed words that open one session, for a time, perhaps in one phase.
+
+use std::fmt;
+use std::sync::Arc;
+
+use toolgate_kernel::digest::unhex;
+use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::port::Clock;
+
+use super::http::{Denied, Keeper};
+use super::served::Principal;
+
+/// What every token begins with, so that one that was lost can be recognised.
+const PREFIX: &str = "tgt_";
+
+/// Longest token that is looked at.
+const TOKEN_BYTES_MAX: usize = 512;
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// Its id: lower-case letters and digits.
+    pub id: String,
+    /// The session it opens.
+    pub session: SessionId,
+    /// The only phase in which it holds.
+    pub phase: Option<PhaseName>,
+    /// When it is over.
+    pub expires: Timestamp,
+}
+
+/// The token itself, which is shown once and never printed by accident.
+pub struct Token(String);
+
+impl Token {
+    /// The token, for the one who made it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Claims {
+    /// Names have no dot, so the words fall apart in one way only.
+    fn words(&self) -> String {
+        let phase = self.phase.as_ref().map_or("", |phase| phase.as_str());
+        format!("{}.{}.{}.{}", self.id, self.session, phase, self.expires.0)
+    }
+
+    /// What is signed says what it is for: a token of this log's MCP server, and nothing else.
+    fn signed(words: &str) -> Vec<u8> {
+        format!("token for mcp {words}").into_bytes()
+    }
+
+    /// Makes the token.
+    pub fn sign(&self, key: &SigningKey) -> Token {
+        let words = self.words();
+        let mac = key.sign_words(&Self::signed(&words));
+        let mac: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        Token(format!("{PREFIX}{words}.{mac}"))
+    }
+
+    /// Reads a token that was signed with this key.
+    pub fn read(token: &str, key: &SigningKey) -> Option<Self> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let (words, mac) = token.strip_prefix(PREFIX)?.rsplit_once('.')?;
+        if !key.vouches_for_words(&Self::signed(words), &unhex(mac)?) {
+            return None;
+        }
+        let mut parts = words.split('.');
+        let (id, session, phase) = (parts.next()?, parts.next()?, parts.next()?);
+        let expires = Timestamp(parts.next()?.parse().ok()?);
+        if parts.next().is_some() {
+            return None;
+        }
+        let phase = match phase {
+            "" => None,
+            named => Some(PhaseName::parse(named).ok()?),
+        };
+        let (id, session) = (id.to_owned(), SessionId::parse(session).ok()?);
+        Some(Self { id, session, phase, expires })
+    }
+}
+
+/// Knows which tokens were made and not revoked. It is asked for every request.
+pub trait Roster: Send + Sync + 'static {
+    /// Whether the token of this id still holds. What cannot be found out is no.
+    fn holds(&self, id: &str) -> bool;
+}
+
+/// Lets in who shows a token for one session.
+pub struct TokenKeeper {
+    /// The key that signs tokens.
+    pub key: SigningKey,
+    /// The session that is served.
+    pub session: SessionId,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Which tokens hold.
+    pub roster: Arc<dyn Roster>,
+}
+
+impl Keeper for TokenKeeper {
+    fn admit(&self, token: Option<&str>) -> Result<Arc<Principal>, Denied> {
+        let claims = Claims::read(token.ok_or(Denied::Missing)?, &self.key);
+        let claims = claims.filter(|claims| claims.session == self.session);
+        let claims = claims.filter(|claims| self.clock.now() < claims.expires);
+        let claims = claims.filter(|claims| self.roster.holds(&claims.id));
+        let Claims { id, phase, .. } = claims.ok_or(Denied::Invalid)?;
+        Ok(Arc::new(Principal { name: id.into(), phase }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_says_what_was_signed_and_nothing_else_is_one() {
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let claims = Claims {
+            id: "ab12".into(),
+            session: SessionId::parse("mcp").unwrap(),
+            phase: Some(PhaseName::parse("PLAN").unwrap()),
+            expires: Timestamp(1_000),
+        };
+        let token = claims.sign(&key);
+        assert_eq!(Claims::read(token.reveal(), &key), Some(claims.clone()));
+        let free = Claims { phase: None, ..claims };
+        assert_eq!(Claims::read(free.sign(&key).reveal(), &key), Some(free));
+        assert!(!format!("{token:?}").contains("ab12"));
+        let other = SigningKey::from_bytes(&[8; 32]);
+        assert_eq!(Claims::read(token.reveal(), &other), None);
+        for (from, to) in
+            [("PLAN", ""), ("1000", "9000"), ("mcp", "xyz"), ("ab12", "ab13"), ("tgt_", "")]
+        {
+            let changed = token.reveal().replacen(from, to, 1);
+            assert_eq!(Claims::read(&changed, &key), None, "{changed}");
+        }
+        // A token of another service is just words.
+        let foreign = "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJvdGhlciJ9.c2lnbmF0dXJl";
+        assert_eq!(Claims::read(foreign, &key), None);
+        assert_eq!(Claims::read(&"tgt_".repeat(1_000), &key), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! Decides what a session gets from MCP servers: each is asked when a phase first needs it, and what
+//! it offers is looked at before anybody sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::names::{PhaseName, SectionName, ServerName};
+use toolgate_kernel::pin::Pins;
+use toolgate_kernel::section::Section;
+use toolgate_runtime::port::{Supplier, Supply, SupplyFault, Tool};
+use toolgate_runtime::{Pack, Runtime, Toolbox};
+
+use crate::client::{Listed, Registry, ServerFault};
+use crate::offer::{Terms, offer};
+use crate::remote::Remote;
+
+/// Makes an agent of everything else and the sections of the servers.
+pub type Build = Box<dyn Fn(Vec<Section>) -> Result<Agent, String> + Send + Sync>;
+
+/// The tools of all configured servers, for the sessions of a project.
+pub struct Supplies {
+    registry: Arc<Registry>,
+    runtime: Arc<Runtime>,
+    terms: BTreeMap<ServerName, Terms>,
+    own: Toolbox,
+    build: Build,
+    /// Whether nothing was ever asked of a server, so that sessions without any pay nothing.
+    untouched: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// What was found out so far.
+#[derive(Default)]
+struct State {
+    /// The news that were looked at.
+    version: u64,
+    /// The pins that were looked at.
+    pins: Pins,
+    /// When what people decided was read last.
+    heard: Option<Instant>,
+    /// What each server that was asked said last.
+    lists: BTreeMap<ServerName, Result<Arc<Listed>, ServerFault>>,
+    /// What was made of it; nothing when there is news.
+    made: Option<Made>,
+    /// What was made before.
+    kept: Option<Made>,
+}
+
+/// Milliseconds between two looks at what people decided.
+const HEAR_MS: u64 = 1_000;
+
+#[derive(Clone)]
+struct Made {
+    supply: Supply,
+    /// Which servers are down, and why.
+    down: BTreeMap<ServerName, String>,
+    /// Whether a tool waits for a person.
+    waits: bool,
+}
+
+impl Supplies {
+    /// The tools of these servers. `own` are the handlers of all other tools.
+    pub fn new(
+        registry: Arc<Registry>,
+        runtime: Arc<Runtime>,
+        terms: BTreeMap<ServerName, Terms>,
+        own: Toolbox,
+        build: Build,
+    ) -> Self {
+        let (untouched, state) = (AtomicBool::new(true), Mutex::default());
+        Self { registry, runtime, terms, own, build, untouched, state }
+    }
+
+    async fn look(&self, agent: &Agent, phase: &PhaseName) -> Result<Option<Supply>, SupplyFault> {
+        let fault = |reason| SupplyFault { phase: phase.clone(), reason };
+        let mut state = self.state.lock().await;
+        self.hear(&mut state).await.map_err(fault)?;
+        let wanted: Vec<ServerName> = agent.servers(phase).cloned().collect();
+        let version = self.registry.version();
+        let unasked = wanted.iter().any(|server| !state.lists.contains_key(server));
+        if unasked || version != state.version {
+            self.ask(&mut state, wanted, version).await;
+            state.made = None;
+        }
+        let pins = self.runtime.project().0.pins.clone();
+        let made = match state.made.take().filter(|_| state.pins.same(&pins)) {
+            Some(made) => made,
+            None => {
+                let made = self.make(&state, &pins).await.map_err(fault)?;
+                state.pins = self.runtime.project().0.pins.clone();
+                // Whoever works with the same tools already need not change.
+                let before = state.kept.take().filter(|before| before.same(&made));
+                before.unwrap_or(made)
+            }
+        };
+        (state.made, state.kept) = (Some(made.clone()), Some(made.clone()));
+        self.check(&made, phase)?;
+        let known = std::ptr::eq(agent, Arc::as_ptr(&made.supply.agent));
+        Ok((!known).then_some(made.supply))
+    }
+
+    /// Reads what a person decided meanwhile in another process, where something waits for that.
+    async fn hear(&self, state: &mut State) -> Result<(), String> {
+        let waits = state.made.as_ref().is_some_and(|made| made.waits);
+        let now = Instant::now();
+        let long = Duration::from_millis(HEAR_MS);
+        if !waits || state.heard.is_some_and(|heard| now.duration_since(heard) < long) {
+            return Ok(());
+        }
+        state.heard = Some(now);
+        self.runtime.catch_up().await.map(drop).map_err(|fault| fault.to_string())
+    }
+
+    /// Asks the servers a phase needs, and those that have news.
+    async fn ask(&self, state: &mut State, wanted: Vec<ServerName>, version: u64) {
+        let mut servers: BTreeSet<ServerName> = state.lists.keys().cloned().collect();
+        servers.extend(wanted);
+        let asking = servers.into_iter().map(|server| async {
+            let listed = self.registry.tools(&server).await;
+            (server, listed)
+        });
+        state.lists = join_all(asking).await.into_iter().collect();
+        state.version = version;
+    }
+
+    /// Makes an agent with what the servers offer, and writes down what was new.
+    async fn make(&self, state: &State, pins: &Pins) -> Result<Made, String> {
+        let (mut sections, mut tools) = (Vec::new(), self.own.clone());
+        let (mut notes, mut pinned, mut down) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut waits = false;
+        let mut taken: BTreeSet<String> = self.own.names().map(|name| name.to_string()).collect();
+        for (server, listed) in &state.lists {
+            let listed = match listed {
+                Ok(listed) => listed,
+                Err(fault) => {
+                    notes.push(format!(
+                        "MCP server {server} cannot be used, and its tools are left out: {fault}"
+                    ));
+                    down.insert(server.clone(), fault.to_string());
+                    continue;
+                }
+            };
+            let terms = self.terms.get(server).cloned().unwrap_or_default();
+            let offered = offer(server, listed, &terms, pins, &taken);
+            taken.extend(offered.tools.iter().map(|(spec, _)| spec.wire.to_string()));
+            notes.extend(offered.notes);
+            waits |= offered.waits;
+            pinned.extend(offered.pinned);
+            let handlers = offered.tools.into_iter().map(|(spec, tool)| {
+                let (server, registry) = (server.clone(), Arc::clone(&self.registry));
+                Arc::new(Remote { spec, server, tool, registry }) as Arc<dyn Tool>
+            });
+            let name = SectionName::parse(&section_name(server)).map_err(|e| e.to_string())?;
+            let pack = Pack::new(Section::new(name), handlers.collect());
+            tools.add(&pack);
+            sections.push(pack.section);
+        }
+        if !pinned.is_empty() {
+            // What is shown must be what the log says was seen.
+            let kept = self.runtime.pin(&Actor::System, pinned).await;
+            kept.map_err(|fault| format!("what servers offer cannot be written down: {fault}"))?;
+        }
+        let agent = Arc::new((self.build)(sections)?);
+        Ok(Made { supply: Supply { agent, tools, notes }, down, waits })
+    }
+
+    /// Whether everything is there without which the phase must not begin.
+    fn check(&self, made: &Made, phase: &PhaseName) -> Result<(), SupplyFault> {
+        let agent = &made.supply.agent;
+        let fault = |reason| Err(SupplyFault { phase: phase.clone(), reason });
+        for server in agent.servers(phase) {
+            let required = self.terms.get(server).is_some_and(|terms| terms.required);
+            if let (true, Some(why)) = (required, made.down.get(server)) {
+                return fault(format!("it needs the MCP server {server}: {why}"));
+            }
+        }
+        let Some(wanted) = agent.phase(phase) else { return Ok(()) };
+        for tool in wanted.required.iter().filter(|tool| tool.of_server().is_some()) {
+            let at = agent.toolset.find(tool.as_str());
+            if !at.is_some_and(|at| agent.grants(phase, at)) {
+                let about = |note: &&String| note.contains(tool.as_str());
+                let why = made.supply.notes.iter().find(about);
+                let why = why.map_or("its server does not offer it", String::as_str);
+                return fault(format!("it needs {tool}: {why}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Made {
+    fn same(&self, other: &Self) -> bool {
+        let versions = |made: &Self| -> Vec<_> {
+            let entries = made.supply.agent.toolset.entries().iter();
+            entries.map(|entry| entry.spec.version).collect()
+        };
+        self.supply.notes == other.supply.notes && versions(self) == versions(other)
+    }
+}
+
+/// Sections of servers have names that no pack has.
+fn section_name(server: &ServerName) -> String {
+    format!("mcp-{server}").chars().take(64).collect()
+}
+
+impl Supplier for Supplies {
+    fn supply<'a>(
+        &'a self,
+        agent: &'a Agent,
+        phase: &'a PhaseName,
+    ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>> {
+        Box::pin(async move {
+            if self.untouched.load(Ordering::Acquire) && agent.servers(phase).next().is_none() {
+                return Ok(None);
+            }
+            self.untouched.store(false, Ordering::Release);
+            self.look(agent, phase).await
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! Who is let in over HTTP, and what nobody gets past: hosts, origins, tokens, sizes, slowness.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::stage::{Ask, Got, Stage};
+
+fn list(ask: Ask) -> Ask {
+    ask.modern("tools/list", json!({}))
+}
+
+#[tokio::test]
+async fn a_request_without_a_good_token_is_refused_with_a_challenge() {
+    let stage = Stage::new().await;
+    let good = stage.token("good", None);
+    assert_eq!(list(stage.ask(&good)).send().await.status, 200);
+    let got = list(stage.ask(&good).without("Authorization")).send().await;
+    assert_eq!(
+        (got.status, got.header("www-authenticate")),
+        (401, Some("Bearer realm=\"toolgate\""))
+    );
+    let foreign = "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJvdGhlciJ9.c2lnbmF0dXJl";
+    let other_session = stage.token_for("x", "another", None, 1_000);
+    let over = stage.token_for("x", "mcp", None, 0);
+    let mut forged = good.clone();
+    let last = if forged.pop() == Some('0') { '1' } else { '0' };
+    forged.push(last);
+    for token in [foreign, &other_session, &over, &forged, "tgt_"] {
+        let got = list(stage.ask(token)).send().await;
+        assert_eq!(got.status, 401, "{token}");
+        assert!(got.header("www-authenticate").unwrap().contains("invalid_token"), "{token}");
+        // Nobody is told what was wrong, and nothing of a token comes back.
+        assert!(!got.body.contains(token));
+    }
+    assert_eq!(list(stage.ask("")).send().await.status, 401);
+    let twice = list(stage.ask(&good).header("Authorization", &format!("Bearer {good}")));
+    assert_eq!(twice.send().await.status, 401);
+    let basic = stage.ask(&good).without("Authorization").header("Authorization", "Basic YTpi");
+    assert_eq!(list(basic).send().await.status, 401);
+    stage.revoked.revoke("good");
+    assert_eq!(list(stage.ask(&good)).send().await.status, 401);
+    let late = stage.token("late", None);
+    assert_eq!(list(stage.ask(&late)).send().await.status, 200);
+    stage.clock.0.store(1_000, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(list(stage.ask(&late)).send().await.status, 401);
+}
+
+#[tokio::test]
+async fn only_known_hosts_and_origins_are_let_in() {
+    let stage = Stage::new().await;
+    let ask = stage.ask(&stage.token("t", None));
+    let host = |host: &str| list(ask.clone().without("Host").header("Host", host));
+    for (name, status) in [
+        ("localhost:1", 200),
+        ("[::1]:1", 200),
+        ("gate.example", 200),
+        ("gate.example:8443", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost@evil.example", 403),
+    ] {
+        assert_eq!(host(name).send().await.status, status, "{name}");
+    }
+    let twice = list(ask.clone().header("Host", "evil.example")).send().await.status;
+    assert!(twice == 403 || twice == 400, "{twice}");
+    assert_eq!(list(ask.clone().without("Host")).send().await.status, 403);
+    for (origin, status) in [
+        ("http://localhost:3000", 200),
+        ("https://127.0.0.1", 200),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("file://", 403),
+        ("http://localhost.evil.example", 403),
+    ] {
+        let got = list(ask.clone().header("Origin", origin)).send().await;
+        assert_eq!(got.status, status, "{origin}");
+    }
+    // The door is shut before a token is looked at.
+    let stranger = stage.ask("none").without("Host").header("Host", "evil.example");
+    assert_eq!(list(stranger).send().await.status, 403);
+}
+
+#[tokio::test]
+async fn bodies_have_a_size_and_a_kind() {
+    let stage = Stage::new().await;
+    let ask = stage.ask(&stage.token("t", None));
+    let large = "x".repeat((1 << 20) + 1);
+    let got = list(ask.clone()).raw(&large).send().await;
+    assert_eq!(got.status, 413);
+    // The same without saying so before.
+    let head = list(ask.clone()).raw("");
+    let mut bytes = String::from_utf8(head.bytes()).unwrap();
+    bytes = bytes.replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    bytes.push_str(&format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len()));
+    let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
+    // The server may hang up before all of it is written.
+    drop(stream.write_all(bytes.as_bytes()).await);
+    let mut answer = Vec::new();
+    drop(tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await);
+    assert!(answer.is_empty() || Got::read(&answer).status == 413);
+    let text = list(ask.clone().without("Content-Type").header("Content-Type", "text/plain"));
+    assert_eq!(text.send().await.status, 415);
+    for verb in ["PUT", "PATCH", "OPTIONS", "GET", "DELETE"] {
+        assert_eq!(list(ask.clone()).verb(verb).send().await.status, 405, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_dawdles_is_let_go() {
+    let stage = Stage::new().await;
+    let mut slow = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
+    slow.write_all(b"POST /mcp HTTP/1.1\r\nHost: local").await.unwrap();
+    let ask = list(stage.ask(&stage.token("t", None)));
+    let mut half = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
+    let bytes = ask.bytes();
+    half.write_all(&bytes[..bytes.len() - 5]).await.unwrap();
+    // Others are served meanwhile.
+    assert_eq!(ask.send().await.status, 200);
+    let gone = async |stream: &mut TcpStream| {
+        let mut bytes = Vec::new();
+        let waited = tokio::time::timeout(Duration::from_secs(40), stream.read_to_end(&mut bytes));
+        assert!(waited.await.is_ok(), "it is still open");
+        Got::read(&bytes).status
+    };
+    assert!(matches!(gone(&mut slow).await, 0 | 408));
+    assert_eq!(gone(&mut half).await, 408);
+    assert!(stage.done().is_empty());
+}
+
+#[tokio::test]
+async fn another_clients_handle_is_no_handle() {
+    let stage = Stage::new().await;
+    let one = stage.visitor(&stage.token("one", None), "2025-11-25").await;
+    let handle = one.headers.iter().find(|(name, _)| name == "Mcp-Session-Id").unwrap().1.clone();
+    let two = stage.ask(&stage.token("two", None)).header("Mcp-Session-Id", &handle);
+    let call = json!({ "name": "alpha", "arguments": {} });
+    assert_eq!(two.clone().rpc("tools/call", call.clone()).send().await.status, 404);
+    assert_eq!(two.clone().verb("GET").send().await.status, 404);
+    assert_eq!(two.clone().verb("DELETE").send().await.status, 404);
+    // Nor is it one under another address, or one that was made up.
+    let elsewhere = one.clone().at("/mcp/phase/A").rpc("tools/call", call.clone());
+    assert_eq!(elsewhere.send().await.status, 404);
+    let made_up = one.clone().without("Mcp-Session-Id").header("Mcp-Session-Id", "0123");
+    assert_eq!(made_up.rpc("tools/call", call.clone()).send().await.status, 404);
+    assert!(stage.done().is_empty());
+    assert_eq!(one.clone().rpc("tools/call", call.clone()).send().await.status, 200);
+    assert_eq!(one.clone().verb("DELETE").send().await.status, 204);
+    assert_eq!(one.rpc("tools/call", call).send().await.status, 404);
+    assert_eq!(stage.done(), ["alpha"]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_told_to_stop_finishes_what_it_began() {
+    let stage = Stage::new().await;
+    let ask = stage.ask(&stage.token("t", None));
+    let slow = ask.modern("tools/call", json!({ "name": "slow", "arguments": {} }));
+    let asking = tokio::spawn(async move { slow.send().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stage.stop.send_replace(true);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(TcpStream::connect(("127.0.0.1", stage.port)).await.is_err());
+    stage.gate.notify_one();
+    assert_eq!(asking.await.unwrap().status, 200);
+    tokio::time::timeout(Duration::from_secs(30), stage.served).await.unwrap().unwrap();
+    assert_eq!(stage.ledger.lock().unwrap().as_slice(), ["slow"]);
+}

@@ -1,0 +1,185 @@
+//! Decides which process has a session: the one that holds a lock on a file of it. The lock goes
+//! with the process, however it dies, so nobody waits for the dead.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use toolgate_kernel::names::SessionId;
+
+/// How often a file that somebody removed at the same moment is made again.
+const TRIES_MAX: u32 = 100;
+/// Bytes of a process id in digits.
+const DIGITS_MAX: u64 = 20;
+
+/// A session that this process has, until this is dropped.
+#[derive(Debug)]
+pub struct Hold {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why a session cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldFault {
+    /// Another process has it.
+    #[error("session {session} is at work in {}", who(.process))]
+    Held {
+        /// The session.
+        session: SessionId,
+        /// The id of the process, when it could be read.
+        process: Option<u32>,
+    },
+    /// The file cannot be made or locked.
+    #[error("{path}: cannot be locked; check that the folder may be written")]
+    Unreachable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What becomes of a session that another process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rival {
+    /// It keeps it.
+    Respected,
+    /// It loses it: it can write nothing more once the session is claimed.
+    Displaced,
+}
+
+fn who(process: &Option<u32>) -> String {
+    process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+}
+
+impl Hold {
+    /// Takes a session, in a folder that is kept for such files.
+    pub fn take(folder: &Path, session: &SessionId, rival: Rival) -> Result<Self, HoldFault> {
+        let path = folder.join(session.as_str());
+        let unreachable = |source| HoldFault::Unreachable { path: path.clone(), source };
+        make_folder(folder).map_err(unreachable)?;
+        for _ in 0..TRIES_MAX {
+            let mut file = open(&path).map_err(unreachable)?;
+            match file.try_lock() {
+                // Between opening and locking somebody may have removed it.
+                Ok(()) if !is_at(&file, &path) => {}
+                Ok(()) => {
+                    sign(&mut file).map_err(unreachable)?;
+                    return Ok(Self { file, path });
+                }
+                Err(TryLockError::WouldBlock) if rival == Rival::Displaced => {
+                    gone(std::fs::remove_file(&path)).map_err(unreachable)?;
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let (session, process) = (session.clone(), signed(&mut file));
+                    return Err(HoldFault::Held { session, process });
+                }
+                Err(TryLockError::Error(source)) => return Err(unreachable(source)),
+            }
+        }
+        Err(HoldFault::Held { session: session.clone(), process: None })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Whoever displaced us has a file of its own there.
+        if is_at(&self.file, &self.path) {
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Writes down who has it, for those who come later.
+fn sign(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    write!(file, "{}", std::process::id())
+}
+
+fn signed(file: &mut File) -> Option<u32> {
+    let mut digits = String::new();
+    file.take(DIGITS_MAX).read_to_string(&mut digits).ok()?;
+    digits.trim().parse().ok()
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether a file is the one that stands at a path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let (own, there) = (file.metadata().map(place), std::fs::symlink_metadata(path).map(place));
+    matches!((own, there), (Ok(own), Ok(there)) if own == there)
+}
+
+/// Elsewhere an open file cannot be removed, so what stands there is it.
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_had_by_one_until_it_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, id) = (folder.path().join("held"), SessionId::parse("run-1").unwrap());
+        let take = |rival| Hold::take(&folder, &id, rival);
+        let first = take(Rival::Respected).unwrap();
+        let own = Some(std::process::id());
+        let refused = take(Rival::Respected).unwrap_err();
+        assert!(matches!(refused, HoldFault::Held { process, .. } if process == own), "{refused}");
+        let other = SessionId::parse("run-2").unwrap();
+        assert!(Hold::take(&folder, &other, Rival::Respected).is_ok(), "another session is free");
+        drop(first);
+        drop(take(Rival::Respected).unwrap());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing stays behind");
+    }
+
+    #[test]
+    fn who_is_displaced_gives_nothing_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = SessionId::parse("run-1").unwrap();
+        let take = |rival| Hold::take(folder.path(), &id, rival);
+        let first = take(Rival::Respected).unwrap();
+        let second = take(Rival::Displaced).unwrap();
+        drop(first);
+        assert!(take(Rival::Respected).is_err(), "the second has it still");
+        drop(second);
+        assert!(take(Rival::Respected).is_ok());
+    }
+
+    /// What a process that was killed leaves behind is a file without a lock.
+    #[test]
+    fn the_dead_hold_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("run-1"), "4711").unwrap();
+        let id = SessionId::parse("run-1").unwrap();
+        assert!(Hold::take(folder.path(), &id, Rival::Respected).is_ok());
+    }
+}
