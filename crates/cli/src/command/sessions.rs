@@ -112,7 +112,7 @@ pub(crate) struct Shown {
     /// The phases it went through, in order; the last one is open.
     history: Vec<StayShown>,
     /// What is not as it should be with tools from outside.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     outside: Vec<String>,
     #[serde(flatten)]
     summary: Summary,
