@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::envelope::{Code, Envelope, Trouble};
 use crate::event::{CallRefused, Denial, DenialKind, RawCall, Stage};
-use crate::names::PolicyName;
+use crate::names::{PhaseName, PolicyName};
 
 /// A call that may not run, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,22 @@ impl Refusal {
     ) -> Self {
         let denial = Some(Denial { policy: policy.clone(), kind });
         Self { stage, denial, errors: vec![trouble] }
+    }
+
+    /// The caller may act in one phase only, and the session is in another.
+    pub fn out_of_phase(own: &PhaseName, now: Option<&PhaseName>) -> Self {
+        let now = now.map_or("none", PhaseName::as_str);
+        let message = format!(
+            "This access is for phase {own}, and the session is in phase {now}. \
+             Nothing can be called until it is in {own}."
+        );
+        let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(Vec::new());
+        match PolicyName::parse("phase-grant") {
+            Ok(policy) => {
+                Self::denied(Stage::Resolve, &policy, DenialKind::NotVisibleInPhase, trouble)
+            }
+            Err(_) => Self::new(Stage::Resolve, trouble),
+        }
     }
 
     /// What the call touches cannot be looked up, so nobody can judge it.

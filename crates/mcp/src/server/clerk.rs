@@ -247,22 +247,12 @@ impl Work {
 
     /// Brings calls to their end as one batch, and answers each.
     async fn calls(&mut self, batch: Vec<Begun>) {
-        let (mut waiting, mut bound_elsewhere) = (Vec::new(), Vec::new());
-        for begun in batch {
-            match self.out_of_phase(&begun.order) {
-                None => waiting.push(begun),
-                Some(refused) => bound_elsewhere.push((begun, refused)),
-            }
-        }
-        for (begun, refused) in bound_elsewhere {
-            let _gone = begun.reply.send(refused);
-        }
-        if waiting.is_empty() {
+        if batch.is_empty() {
             return;
         }
-        let answers = self.run_batch(&waiting).await;
+        let answers = self.run_batch(&batch).await;
         self.show();
-        for (begun, answer) in waiting.into_iter().zip(answers) {
+        for (begun, answer) in batch.into_iter().zip(answers) {
             // The caller may be gone; the log has the answer.
             let _gone = begun.reply.send(answer);
         }
@@ -281,6 +271,7 @@ impl Work {
                 name: order.name.clone(),
                 args: order.args.clone(),
                 alias: order.alias.clone(),
+                phase: order.phase.clone(),
             });
             let outcome = self.driver.calls(incoming.collect()).await;
             self.beats().clear();
@@ -303,9 +294,6 @@ impl Work {
             if !(resumed && outrun) {
                 return all(&|name| lost(name, &fault));
             }
-            if batch.iter().any(|begun| self.out_of_phase(&begun.order).is_some()) {
-                return all(&|name| busy(name, "The phase changed. Nothing of the call ran."));
-            }
         }
         all(&|name| busy(name, "Somebody else drives this session. Nothing of the call ran."))
     }
@@ -319,22 +307,6 @@ impl Work {
                 beats.insert(CallId(id), beat.clone());
             }
         }
-    }
-
-    /// A caller that is bound to a phase acts in that phase and in no other.
-    fn out_of_phase(&self, order: &Order) -> Option<Envelope> {
-        let own = order.phase.as_ref()?;
-        let session = self.driver.session();
-        if session.phase.as_ref() == Some(own) {
-            return None;
-        }
-        let now = session.phase.as_ref().map_or("none", |phase| phase.as_str());
-        let message = format!(
-            "This access is for phase {own}, and the session is in phase {now}. \
-             Nothing can be called until it is in {own}."
-        );
-        let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(Vec::new());
-        Some(Envelope::trouble(&order.name, vec![trouble]))
     }
 
     /// Takes the session up again after its driver was stopped.

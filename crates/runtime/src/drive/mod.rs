@@ -21,7 +21,7 @@ use toolgate_kernel::event::{
     AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record, StreamId,
 };
 use toolgate_kernel::fold::{Counted, Project, Session, StateRefusal, World};
-use toolgate_kernel::gate::Admitted;
+use toolgate_kernel::gate::{Admitted, Refusal};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
@@ -119,6 +119,8 @@ pub struct Incoming {
     pub args: String,
     /// What the caller calls the call.
     pub alias: Option<String>,
+    /// The only phase in which the caller may act.
+    pub phase: Option<PhaseName>,
 }
 
 /// The one driver of a session.
@@ -212,7 +214,7 @@ impl Driver {
     ) -> Result<Envelope, DriveFault> {
         self.enter_call().await?;
         let (name, args) = (name.to_owned(), args.to_owned());
-        let id = self.receive(actor, name, args, alias.map(str::to_owned))?;
+        let id = self.receive(actor, name, args, alias.map(str::to_owned))?.id;
         self.settle_received().await?;
         self.taken(id)
     }
@@ -222,8 +224,13 @@ impl Driver {
     pub async fn calls(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Envelope>, DriveFault> {
         self.enter_call().await?;
         let mut ids = Vec::with_capacity(incoming.len());
-        for Incoming { actor, name, args, alias } in incoming {
-            ids.push(self.receive(&actor, name, args, alias)?);
+        for Incoming { actor, name, args, alias, phase } in incoming {
+            let raw = self.receive(&actor, name, args, alias)?;
+            ids.push(raw.id);
+            let now = self.session.phase.as_ref();
+            if let Some(own) = phase.filter(|own| Some(own) != now) {
+                self.refuse(&raw, &Refusal::out_of_phase(&own, now))?;
+            }
         }
         self.settle_received().await?;
         ids.into_iter().map(|id| self.taken(id)).collect()
@@ -247,11 +254,11 @@ impl Driver {
         name: String,
         args: String,
         alias: Option<String>,
-    ) -> Result<CallId, DriveFault> {
+    ) -> Result<Arc<RawCall>, DriveFault> {
         let id = CallId(self.session.next_call);
         let call = Arc::new(RawCall { id, name, args, alias });
-        self.note(actor, Event::CallReceived { call })?;
-        Ok(id)
+        self.note(actor, Event::CallReceived { call: Arc::clone(&call) })?;
+        Ok(call)
     }
 
     fn taken(&mut self, id: CallId) -> Result<Envelope, DriveFault> {
