@@ -47,7 +47,7 @@ async fn serve(options: &Options) -> Result<()> {
     let key = SigningKey::from_bytes(&[7; 32]);
     let store: Arc<dyn Store> = match &options.durable {
         None => Arc::new(MemoryStore::new()),
-        Some(folder) => Arc::new(SqliteStore::open(&folder.join("log.db"))?),
+        Some(folder) => Arc::new(SqliteStore::open(folder.join("log.db"))?),
     };
     let runtime = Arc::new(Runtime::new(store, Arc::clone(&clock), key.clone()));
     let text: AgentText = serde_json::from_value(serde_json::json!({

@@ -91,11 +91,13 @@ impl TokenFile {
 
     /// Revokes a token for good.
     pub(crate) fn revoke(&self, id: &str, now: Timestamp) -> Result<Listed> {
+        let unknown =
+            format!("there is no token {id}; `toolgate token list` shows those there are");
+        if !self.all()?.iter().any(|token| token.id == id) {
+            bail!(unknown);
+        }
         self.change(|tokens| {
-            let found = tokens.iter_mut().find(|token| token.id == id);
-            let Some(token) = found else {
-                bail!("there is no token {id}; `toolgate token list` shows those there are");
-            };
+            let token = tokens.iter_mut().find(|token| token.id == id).context(unknown)?;
             token.revoked.get_or_insert(now);
             Ok(token.clone())
         })

@@ -47,7 +47,13 @@ pub struct Reader {
     after_cr: bool,
     /// Nothing but the first line may begin with a byte order mark.
     begun: bool,
+    /// The id of the newest event.
+    id: Option<String>,
+    retry_ms: Option<u64>,
 }
+
+/// Most bytes of an id that is kept.
+const ID_BYTES_MAX: usize = 1_024;
 
 impl Default for Reader {
     fn default() -> Self {
@@ -68,7 +74,19 @@ impl Reader {
             has_data: false,
             after_cr: false,
             begun: false,
+            id: None,
+            retry_ms: None,
         }
+    }
+
+    /// The newest id that the stream told, for whoever wants to go on from there.
+    pub fn last_id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// How many milliseconds the stream wants one to wait before it is opened again.
+    pub fn retry_ms(&self) -> Option<u64> {
+        self.retry_ms
     }
 
     /// Reads the next bytes and hands out every event that is whole by then.
@@ -161,7 +179,11 @@ impl Reader {
                 self.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.name),
-            // A line that begins with a colon is a comment; ids and retry times are not for us.
+            "id" if value.len() <= ID_BYTES_MAX && !value.contains('\0') => {
+                self.id = Some(value.to_owned());
+            }
+            "retry" => self.retry_ms = value.parse().ok().or(self.retry_ms),
+            // A line that begins with a colon is a comment.
             _ => {}
         }
     }
@@ -264,6 +286,16 @@ mod tests {
             assert_eq!((whole.0.len(), whole.1), (*events, *fault), "{stream:?}");
             every_split(stream.as_bytes(), reader, &whole);
         }
+    }
+
+    #[test]
+    fn ids_and_waits_are_remembered() {
+        let mut reader = Reader::default();
+        assert_eq!((reader.last_id(), reader.retry_ms()), (None, None));
+        read(&mut reader, &[b"id: 7\nretry: 250\ndata: \n\nretry: soon\nid: a\0b\ndata: x\n\n"]);
+        assert_eq!((reader.last_id(), reader.retry_ms()), (Some("7"), Some(250)));
+        read(&mut reader, &[format!("id: {}\n", "x".repeat(ID_BYTES_MAX + 1)).as_bytes()]);
+        assert_eq!(reader.last_id(), Some("7"));
     }
 
     #[test]

@@ -68,14 +68,14 @@ pub(crate) fn offer(
         }
         match believed(found, &name, pins, taken) {
             Belief::Yes(definition, pinned) => {
-                offer.pinned.extend(pinned);
+                offer.pinned.extend(pinned.map(|pinned| *pinned));
                 match spec(&name, found, &definition, terms, taken) {
                     Ok(spec) => offer.tools.push((Arc::new(spec), found.name.clone())),
                     Err(why) => offer.notes.push(format!("{name} is left out: {why}")),
                 }
             }
             Belief::Held(why, pinned) => {
-                offer.pinned.extend(pinned);
+                offer.pinned.extend(pinned.map(|pinned| *pinned));
                 offer.waits = true;
                 offer.notes.push(format!(
                     "{name} is held: {why}. Look at it: `toolgate mcp pins diff {name}`"
@@ -90,9 +90,9 @@ pub(crate) fn offer(
 /// Whether a definition is believed.
 enum Belief {
     /// It is; with what is to be written down.
-    Yes(Definition, Option<Pinned>),
+    Yes(Box<Definition>, Option<Box<Pinned>>),
     /// A person has to look at it, because of this.
-    Held(String, Option<Pinned>),
+    Held(String, Option<Box<Pinned>>),
     /// It is not, because of this.
     No(String),
 }
@@ -112,14 +112,14 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
     };
     let held = |definition: Definition, why: Vec<String>| {
         let (told, tool, ruling) = (why.join("; "), name.clone(), Ruling::Quarantined);
-        Belief::Held(told, Some(Pinned { tool, ruling, definition, why }))
+        Belief::Held(told, Some(Box::new(Pinned { tool, ruling, definition, why })))
     };
     match pins.standing(name, &definition) {
-        Standing::Live => Belief::Yes(definition, None),
+        Standing::Live => Belief::Yes(Box::new(definition), None),
         Standing::New if why.is_empty() => {
             let (tool, ruling) = (name.clone(), Ruling::FirstSeen);
             let first = Pinned { tool, ruling, definition: definition.clone(), why };
-            Belief::Yes(definition, Some(first))
+            Belief::Yes(Box::new(definition), Some(Box::new(first)))
         }
         Standing::New => held(definition, why),
         Standing::Changed => {

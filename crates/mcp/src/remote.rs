@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::tool::{Effect, ToolSpec};
 use toolgate_runtime::Transaction;
@@ -34,7 +32,7 @@ impl Tool for Remote {
                 .map_err(|error| Fault::failed(format!("The arguments are not JSON: {error}.")))?;
             let left_ms = tx.deadline().0.saturating_sub(tx.now().0);
             let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or_default());
-            let now = Instant::now();
+            let now = tokio::time::Instant::now();
             let deadline = now.checked_add(left).unwrap_or(now);
             let key = tx.idempotency_key();
             let asked = Asked { tool: &self.tool, args: &args, key: Some(&key) };
@@ -60,23 +58,18 @@ impl Remote {
 
 /// What a server's answer says: data where it has any, else its words.
 fn output(answered: &Answered) -> Result<Output, Fault> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Result {
-        #[serde(default)]
-        content: Vec<Map<String, Value>>,
-        #[serde(default)]
-        structured_content: Option<Value>,
-    }
-    let result: Result = serde_json::from_str(&answered.text)
+    let mut result: Map<String, Value> = serde_json::from_str(&answered.text)
         .map_err(|_| Fault::lost("The server's answer is no result of a tool."))?;
-    let words: Vec<String> = result.content.iter().map(block).collect();
+    let blocks = result.get("content").and_then(Value::as_array);
+    let blocks = blocks.into_iter().flatten().filter_map(Value::as_object);
+    let words: Vec<String> = blocks.map(block).collect();
     let words = words.join("\n");
     if answered.is_error {
         let said = if words.trim().is_empty() { "The tool failed." } else { &words };
         return Err(Fault::failed(said));
     }
-    let data = result.structured_content.unwrap_or_else(|| json!({ "result": words }));
+    let data = result.shift_remove("structuredContent").filter(|data| !data.is_null());
+    let data = data.unwrap_or_else(|| json!({ "result": words }));
     Ok(Output { message: String::new(), data, message_only: false, warnings: Vec::new() })
 }
 

@@ -109,7 +109,7 @@ impl Supplies {
     /// Reads what a person decided meanwhile in another process, where something waits for that.
     async fn hear(&self, state: &mut State) -> Result<(), String> {
         let waits = state.made.as_ref().is_some_and(|made| made.waits);
-        let now = Instant::now();
+        let now = tokio::time::Instant::now();
         let long = Duration::from_millis(HEAR_MS);
         if !waits || state.heard.is_some_and(|heard| now.duration_since(heard) < long) {
             return Ok(());

@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// The phase to be in; the session is moved there first.
     #[arg(long)]
     phase: Option<String>,
-    /// Served this phase and nothing else. Over HTTP, tokens and addresses say so.
+    /// Offer this phase and nothing else. Over HTTP, tokens and addresses say so.
     #[arg(long, requires = "phase", conflicts_with = "http")]
     strict: bool,
     /// A host that clients may name beside this computer; may be given several times.

@@ -111,6 +111,9 @@ pub(crate) struct Shown {
     glance: Glance,
     /// The phases it went through, in order; the last one is open.
     history: Vec<StayShown>,
+    /// What is not as it should be with tools from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outside: Vec<String>,
     #[serde(flatten)]
     summary: Summary,
 }
@@ -270,7 +273,8 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
     let Read { session, records, .. } = reading::records(store, &id).await?;
     let (glance, summary) = (glance(&session), Summary::of(&records));
     if json {
-        console::json(&Shown { glance, history: history(&session), summary });
+        let outside = session.supplied.notes.clone();
+        console::json(&Shown { glance, history: history(&session), outside, summary });
         return Ok(Exit::Done);
     }
     let phase = glance.phase.as_ref().map_or("none", |phase| phase.as_str());

@@ -56,23 +56,6 @@ fn nothing_is_half_loaded() {
     assert!(!desk.project().join(".toolgate").exists(), "nothing was begun");
 }
 
-/// What is written and not used yet is told where somebody could rely on it.
-#[test]
-fn what_is_not_active_is_told_before_work_begins() {
-    let desk = Desk::new();
-    let yaml = "packs: [planning]\ntool_calling: {tool_choice: auto, tool_denylist: \
-                planning_setup_plan}\nmcp_servers: {web: {url: 'http://localhost/mcp'}}\n";
-    desk.write("toolgate.yaml", yaml);
-    let told = "Not active yet, and not used: mcp_servers.\n";
-    let ran = desk.run(&["call", "planning_setup_plan", "{\"objective\": \"x\"}", "--json"]);
-    assert_eq!((ran.code, ran.err.as_str()), (1, told));
-    assert!(ran.out.contains("TOOL_NOT_GRANTED"), "{}", ran.out);
-    desk.write("s.yaml", "replies: [{text: Done.}]\n");
-    let ran = desk.run(&["run", "x", "--model", "script:s.yaml", "--quiet"]);
-    assert!(ran.err.starts_with(told), "{}", ran.err);
-    assert_eq!(desk.run(&["tools"]).err, "", "whoever only looks relies on nothing");
-}
-
 #[test]
 fn what_is_sound_is_drawn() {
     let desk = Desk::new();

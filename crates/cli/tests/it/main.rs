@@ -11,6 +11,7 @@ mod models;
 mod readme;
 mod runs;
 mod schemas;
+mod servers;
 mod support;
 
 /// Every file beside this one is part of the suite.

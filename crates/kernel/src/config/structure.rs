@@ -304,7 +304,7 @@ impl<'s> Walk<'s> {
         if text == "*" {
             return self.star(span);
         }
-        let upper = pattern.contains("A-Z");
+        let upper = pattern.starts_with("^[A-Z");
         let letters = if upper { "A-Z, a-z, 0-9, _, - and ." } else { "a-z, 0-9, _ and -" };
         let message = format!("the name {} is not legal", quoted(text));
         let help = format!("use 1 to 64 characters from {letters}");

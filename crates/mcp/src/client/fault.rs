@@ -77,6 +77,9 @@ pub enum ServerFault {
     /// What it says is not the protocol.
     #[error("it does not keep to the protocol: {0}")]
     Protocol(String),
+    /// It answered the first question of the new revision with something else.
+    #[error("it did not understand the first question, in neither revision: {0}")]
+    Misunderstood(String),
     /// It wants messages sent to another server.
     #[error("it wants messages sent to another server than its own; that is refused")]
     Elsewhere,

@@ -25,6 +25,13 @@ use super::switch::{Heard, Switch};
 const INBOUND_MAX: usize = 64;
 /// Bytes of an error answer that are read.
 const ERROR_BYTES_MAX: usize = 64 << 10;
+/// Streams over which one answer may come.
+const STREAMS_MAX: usize = 16;
+/// Milliseconds before a stream is gone on with, where the server names none, and at most.
+const RETRY_MS: u64 = 1_000;
+const RETRY_MS_MAX: u64 = 30_000;
+/// Milliseconds in which a stream should end after its answer, so that its connection can be kept.
+const DRAIN_MS: u64 = 20;
 /// Milliseconds for an answer that is not waited for.
 const ASIDE_MS_MAX: u64 = 10_000;
 
@@ -120,12 +127,46 @@ impl Web {
             let reply = head.filter(|head| head.ours() == Some(number)).and_then(|h| h.reply());
             return reply.ok_or_else(|| CallFault::Misfit("it answers something else".to_owned()));
         }
-        self.streamed(&mut answer, number).await.map_err(told)
+        self.streamed(&mut answer, number, deadline).await.map_err(told)
     }
 
-    /// Reads a stream until the answer to a request of ours comes.
-    async fn streamed(&self, answer: &mut Answer, number: u64) -> Result<Reply, HttpFault> {
+    /// Reads a stream until the answer to a request of ours comes. Servers of older revisions may
+    /// close it and go on in another one, which asks for nothing anew.
+    async fn streamed(
+        &self,
+        answer: &mut Answer,
+        number: u64,
+        deadline: Instant,
+    ) -> Result<Reply, HttpFault> {
         let mut reader = Reader::bounded(self.bounds.message_bytes_max, RESPONSE_BYTES_MAX);
+        for _ in 0..STREAMS_MAX {
+            let cut = match self.read_until(answer, &mut reader, number).await {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) | Err(HttpFault::CutOff) => HttpFault::CutOff,
+                Err(fault) => return Err(fault),
+            };
+            let Some(id) = reader.last_id().filter(|_| self.modern.get() != Some(&true)) else {
+                return Err(cut);
+            };
+            let ms = reader.retry_ms().unwrap_or(RETRY_MS).min(RETRY_MS_MAX);
+            tokio::time::sleep_until(after(tokio::time::Instant::now(), ms).min(deadline)).await;
+            match self.resume(id, deadline).await {
+                Ok(next) => *answer = next,
+                Err(HttpFault::TimedOut { what, ms }) => {
+                    return Err(HttpFault::TimedOut { what, ms });
+                }
+                Err(_) => return Err(cut),
+            }
+        }
+        Err(HttpFault::CutOff)
+    }
+
+    async fn read_until(
+        &self,
+        answer: &mut Answer,
+        reader: &mut Reader,
+        number: u64,
+    ) -> Result<Option<Reply>, HttpFault> {
         let mut reply = None;
         while let Some(bytes) = answer.chunk().await? {
             let read = reader.read(&bytes, |event| {
@@ -133,6 +174,8 @@ impl Web {
                 match head.filter(|head| head.ours() == Some(number)).and_then(|head| head.reply())
                 {
                     Some(found) if reply.is_none() => reply = Some(found),
+                    // The first event of a stream may only tell its id.
+                    None if event.data.is_empty() => {}
                     Some(_) | None => self.pass(event.data),
                 }
                 Ok::<(), SseFault>(())
@@ -140,21 +183,36 @@ impl Web {
             match (reply.take(), read) {
                 (Some(reply), _) => {
                     // What follows is nothing, or nothing that is wanted.
-                    answer.drain(20).await;
-                    return Ok(reply);
+                    answer.drain(DRAIN_MS).await;
+                    return Ok(Some(reply));
                 }
                 (None, Err(SseFault::EventTooLong(_) | SseFault::TooLong(_))) => {
-                    return Ok(Reply::TooLarge);
+                    return Ok(Some(Reply::TooLarge));
                 }
                 (None, Err(SseFault::NotText)) => return Err(HttpFault::Unreadable("no UTF-8")),
                 (None, Ok(())) => {}
             }
         }
-        Err(HttpFault::CutOff)
+        Ok(None)
+    }
+
+    /// Goes on with a stream that was closed before the answer.
+    async fn resume(&self, id: &str, deadline: Instant) -> Result<Answer, HttpFault> {
+        let unreadable = || HttpFault::Unreadable("it cannot be gone on with");
+        let mut all = HeaderMap::clone(&self.headers());
+        all.insert("accept", HeaderValue::from_static("text/event-stream"));
+        all.insert("last-event-id", HeaderValue::from_str(id).map_err(|_| unreadable())?);
+        let sending =
+            self.place.send(Verb::Get, &all, Bytes::new(), deadline, &self.place.patience);
+        let answer = sending.await?;
+        let open = answer.status == 200 && answer.is("text/event-stream");
+        if open { Ok(answer) } else { Err(unreadable()) }
     }
 
     fn call_fault(&self, fault: HttpFault, began: Instant) -> CallFault {
         if !fault.may_have_arrived() {
+            // Whoever looks for news learns that it is down.
+            self.switch.end(fault.clone().into());
             return CallFault::NotSent(fault.into());
         }
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -42,7 +42,7 @@ pub(super) async fn open(
                 let place = Place::new(http, plan, url, headers, bearer.as_ref())?;
                 let place = place.kept_by(keeper.as_ref());
                 match kind {
-                    HttpKind::Streamable => web(plan, place, signal).await,
+                    HttpKind::Streamable => streamable(plan, place, signal).await,
                     HttpKind::Sse => older(plan, &place, signal).await,
                     HttpKind::Auto => either(plan, place, signal).await,
                 }
@@ -59,7 +59,7 @@ async fn either(
     place: Place,
     signal: &Arc<Signal>,
 ) -> Result<Connection, ServerFault> {
-    match web(plan, place.clone(), signal).await {
+    match streamable(plan, place.clone(), signal).await {
         Err(ServerFault::Status(400 | 404 | 405 | 406 | 415 | 501)) => {
             older(plan, &place, signal).await
         }
@@ -72,7 +72,9 @@ async fn piped(plan: &ServerPlan, signal: &Arc<Signal>) -> Result<Connection, Se
     match first {
         // An old server may end, or fall silent, at a question it does not know. It is asked once
         // more in the old way.
-        Err(ServerFault::Ended(_) | ServerFault::TimedOut { .. }) => {
+        Err(
+            ServerFault::Ended(_) | ServerFault::TimedOut { .. } | ServerFault::Misunderstood(_),
+        ) => {
             let legacy = ClientLifecycleMode::Initialize;
             start(plan, signal, legacy, plan.connect_ms_max).await
         }
@@ -111,15 +113,30 @@ async fn start(
     Ok(Connection::new(Link::Pipes(outbox), switch, era, parts, plan))
 }
 
-async fn web(
+/// The new revision, and once the old one where the server did not understand the question.
+async fn streamable(
     plan: &ServerPlan,
     place: Place,
     signal: &Arc<Signal>,
 ) -> Result<Connection, ServerFault> {
+    match web(plan, place.clone(), signal, auto()).await {
+        Err(ServerFault::Misunderstood(_)) => {
+            web(plan, place, signal, ClientLifecycleMode::Initialize).await
+        }
+        other => other,
+    }
+}
+
+async fn web(
+    plan: &ServerPlan,
+    place: Place,
+    signal: &Arc<Signal>,
+    mode: ClientLifecycleMode,
+) -> Result<Connection, ServerFault> {
     let switch = Arc::new(Switch::new(Arc::clone(signal)));
     let (web, inbound) = Web::new(place, Arc::clone(&switch), plan.bounds);
     let wire = Wire::new(Arc::clone(&web), inbound, plan.bounds);
-    let greeted = greet(wire, auto(), &switch).await;
+    let greeted = greet(wire, mode, &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
     let parts = parts(service, None, &era).await;
@@ -208,6 +225,15 @@ async fn parts(
     Parts { service, subscription, program }
 }
 
+/// What a failed handshake means. An error in the words of the new revision is no misunderstanding.
 fn refused(error: &ClientInitializeError) -> ServerFault {
-    ServerFault::Protocol(shown(&error.to_string(), 300))
+    let words = shown(&error.to_string(), 300);
+    let misunderstood = matches!(
+        error,
+        ClientInitializeError::ExpectedInitResult(_)
+            | ClientInitializeError::ExpectedInitResponse(_)
+            | ClientInitializeError::ConflictInitResponseId(..)
+            | ClientInitializeError::UncorrelatedErrorResponse { .. }
+    );
+    if misunderstood { ServerFault::Misunderstood(words) } else { ServerFault::Protocol(words) }
 }

@@ -104,6 +104,8 @@ pub struct Bounds {
     pub refresh_ms_min: u64,
     /// Failures in a row, after which it is left alone.
     pub failures_max: u32,
+    /// Milliseconds for which it is left alone then; one more failure, and it is so again.
+    pub left_ms: u64,
     /// Milliseconds before it is tried again after the first failure; each further failure doubles it.
     pub backoff_ms: u64,
 }
@@ -118,7 +120,8 @@ impl Default for Bounds {
             pages_max: 100,
             refresh_ms_min: 5_000,
             failures_max: 5,
-            backoff_ms: 100,
+            left_ms: 60_000,
+            backoff_ms: 500,
         }
     }
 }

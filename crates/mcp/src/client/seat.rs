@@ -28,6 +28,8 @@ pub(super) struct Seat {
     /// Whether the list must be read again before it is given out.
     stale: AtomicBool,
     list: Mutex<Option<(Arc<Listed>, Instant)>>,
+    /// When a server that failed may be tried again, so that whoever looks for news does.
+    retry: Mutex<Option<Instant>>,
     /// Only one reads the list at a time.
     reading: tokio::sync::Mutex<()>,
 }
@@ -64,6 +66,7 @@ impl Seat {
             failures: AtomicU32::new(0),
             stale: AtomicBool::new(true),
             list: Mutex::default(),
+            retry: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         }
     }
@@ -95,6 +98,7 @@ impl Seat {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some((Arc::clone(&connection), tokio::time::Instant::now()));
+                *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 self.stale.store(true, Ordering::Release);
                 self.signal.version.fetch_add(1, Ordering::AcqRel);
                 Ok(connection)
@@ -115,10 +119,11 @@ impl Seat {
     async fn rest(&self, state: &mut State, deadline: Instant) -> Result<(), ServerFault> {
         let failures = self.failures.load(Ordering::Acquire);
         let last = || state.last.clone().unwrap_or(ServerFault::Closed);
-        if failures >= self.plan.bounds.failures_max {
-            return Err(ServerFault::Failed { failures, last: Box::new(last()) });
-        }
+        let many = failures >= self.plan.bounds.failures_max;
         match state.again {
+            Some(again) if many && again > tokio::time::Instant::now() => {
+                Err(ServerFault::Failed { failures, last: Box::new(last()) })
+            }
             Some(again) if again > deadline => Err(last()),
             Some(again) => {
                 tokio::time::sleep_until(again).await;
@@ -143,8 +148,12 @@ impl Seat {
     fn failed(&self, state: &mut State, fault: ServerFault) {
         let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         let factor = 1_u64 << failures.saturating_sub(1).min(16);
-        let ms = self.plan.bounds.backoff_ms.saturating_mul(factor);
-        state.again = Some(after(tokio::time::Instant::now(), ms));
+        let bounds = &self.plan.bounds;
+        let many = failures >= bounds.failures_max;
+        let ms = if many { bounds.left_ms } else { bounds.backoff_ms.saturating_mul(factor) };
+        let again = after(tokio::time::Instant::now(), ms);
+        state.again = Some(again);
+        *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
         state.last = Some(fault);
     }
 
@@ -164,13 +173,23 @@ impl Seat {
         }
     }
 
-    /// Whether the server's word that its list changed is due; at most once in a while.
+    /// Whether there is something new to be asked for: a server that failed may be tried again, or
+    /// its word that its list changed is due.
     pub(super) fn is_due(&self) -> bool {
+        let now = tokio::time::Instant::now();
+        let retry = {
+            let mut retry = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
+            retry.take_if(|again| *again <= now).is_some()
+        };
+        self.is_changed(now) || retry
+    }
+
+    /// Whether the list must be read again; at most once in a while.
+    fn is_changed(&self, now: Instant) -> bool {
         if !self.signal.changed.load(Ordering::Acquire) {
             return false;
         }
         let read = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = tokio::time::Instant::now();
         let ms = self.plan.bounds.refresh_ms_min;
         let due = read.as_ref().is_none_or(|(_, at)| now >= after(*at, ms));
         if due {
@@ -187,7 +206,7 @@ impl Seat {
         let connection = self.connection(http, deadline).await?;
         let late = |_| self.late();
         let one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
-        self.is_due();
+        self.is_changed(tokio::time::Instant::now());
         let known = || self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !self.stale.load(Ordering::Acquire)
             && let Some((listed, _)) = known()

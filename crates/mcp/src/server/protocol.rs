@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::line::Line;
@@ -70,16 +70,13 @@ impl Wanted {
     }
 
     fn shown(self) -> Value {
-        let mut shown = json!({});
         let kinds = [
             ("toolsListChanged", self.tools_list_changed),
             ("promptsListChanged", self.prompts_list_changed),
             ("resourcesListChanged", self.resources_list_changed),
         ];
-        for (kind, wanted) in kinds.into_iter().filter(|(_, wanted)| *wanted) {
-            shown[kind] = wanted.into();
-        }
-        shown
+        let wanted = kinds.into_iter().filter(|(_, wanted)| *wanted);
+        wanted.map(|(kind, wanted)| (kind.to_owned(), Value::Bool(wanted))).collect()
     }
 
     /// The notifications that two looks at the lists ask for.
@@ -110,17 +107,21 @@ pub(crate) async fn listen(
     subscription: Option<&RequestId>,
     out: &mpsc::Sender<String>,
 ) {
-    let meta: Value = subscription.map_or(json!({}), |id| {
-        let id: Value = serde_json::from_str(id.as_json()).unwrap_or_default();
-        json!({ "_meta": { "io.modelcontextprotocol/subscriptionId": id } })
-    });
+    let meta: Map<String, Value> = match subscription {
+        None => Map::new(),
+        Some(id) => {
+            let id: Value = serde_json::from_str(id.as_json()).unwrap_or_default();
+            let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
+            Map::from_iter([("_meta".to_owned(), meta)])
+        }
+    };
     let mut changes = served.changes();
     let mut before = served.lists(caller);
     if subscription.is_some() {
         let mut params = meta.clone();
-        params["notifications"] = wanted.shown();
+        params.insert("notifications".to_owned(), wanted.shown());
         let method = "notifications/subscriptions/acknowledged";
-        if out.send(message::notification(method, &params)).await.is_err() {
+        if out.send(message::notification(method, &params.into())).await.is_err() {
             return;
         }
     }
@@ -135,7 +136,7 @@ pub(crate) async fn listen(
         changes.borrow_and_update();
         let after = served.lists(caller);
         for method in wanted.between(&before, &after) {
-            if out.send(message::notification(method, &meta)).await.is_err() {
+            if out.send(message::notification(method, &meta.clone().into())).await.is_err() {
                 return;
             }
         }

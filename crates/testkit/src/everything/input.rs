@@ -29,11 +29,9 @@ fn roots() -> Value {
 
 /// What is asked for before there is an answer.
 fn required(requests: Value, state: Option<String>) -> Answer {
-    let mut result = json!({ "inputRequests": requests });
-    if let Some(state) = state {
-        result["requestState"] = state.into();
-    }
-    Answer { input_required: true, ..Answer::new(result.to_string()) }
+    let mut result = Map::from_iter([("inputRequests".to_owned(), requests)]);
+    result.extend(state.map(|state| ("requestState".to_owned(), state.into())));
+    Answer { input_required: true, ..Answer::new(Value::Object(result).to_string()) }
 }
 
 /// A state that comes back as it was given, or not at all.
@@ -72,7 +70,7 @@ pub(super) fn call(params: &Params, caller: &Caller, key: &SigningKey) -> Result
     Ok(match params.name.as_str() {
         "test_input_required_result_elicitation" => match answered(given, "user_name") {
             Some(reply) => {
-                let name = reply.get("content").and_then(|content| content["name"].as_str());
+                let name = reply.get("content").and_then(|content| content.get("name")?.as_str());
                 said(&format!("Hello, {}!", name.unwrap_or("nobody")))
             }
             None => required(json!({ "user_name": name }), None),

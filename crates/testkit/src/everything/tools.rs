@@ -149,7 +149,8 @@ pub(super) async fn call(params: &Params, caller: &Caller, line: &Line) -> Resul
                 json!({ "messages": [{ "role": "user", "content": message }], "maxTokens": 100 });
             match line.ask("sampling/createMessage", &asked).await {
                 Ok(reply) => {
-                    let text = reply["content"]["text"].as_str().unwrap_or_default();
+                    let text =
+                        reply.pointer("/content/text").and_then(Value::as_str).unwrap_or_default();
                     said(&format!("LLM response: {text}"))
                 }
                 Err(fault) => failed(&fault.to_string()),
@@ -209,8 +210,11 @@ async fn elicited(line: &Line, message: &str, schema: Value, words: &str) -> Ans
     let asked = json!({ "message": message, "requestedSchema": schema });
     match line.ask("elicitation/create", &asked).await {
         Ok(reply) => {
-            let action = reply["action"].as_str().unwrap_or_default();
-            said(&format!("{words}: action={action}, content={}", reply["content"]))
+            let action = reply.get("action").and_then(Value::as_str).unwrap_or_default();
+            said(&format!(
+                "{words}: action={action}, content={}",
+                reply.get("content").unwrap_or(&Value::Null)
+            ))
         }
         Err(fault) => failed(&fault.to_string()),
     }

@@ -104,6 +104,7 @@ impl Server {
     fn discover(&self) -> Result<Value, (i64, String)> {
         match (self.era, self.mode) {
             (_, Mode::ModernRefusal) => Err((-32020, "HeaderMismatch".to_owned())),
+            (_, Mode::EmptyAtUnknown) => Ok(json!({})),
             (_, Mode::ExitAtUnknown) => std::process::exit(1),
             (Era::Legacy, _) => Err((-32601, "Method not found".to_owned())),
             (Era::Modern, _) => Ok(json!({

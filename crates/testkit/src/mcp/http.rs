@@ -72,6 +72,12 @@ pub(super) fn answer(server: &Arc<Server>, request: &Request, write: &mut TcpStr
     let path = request.path.split('?').next().unwrap_or_default();
     match (request.method.as_str(), path) {
         ("POST", "/mcp") => post(server, request, write),
+        ("GET", "/mcp") if request.header("last-event-id") == Some("7") => {
+            begin_stream(write);
+            let kept = server.kept.lock().ok().and_then(|mut kept| kept.take());
+            event(write, &kept.unwrap_or_default());
+            false
+        }
         ("GET", "/mcp") if server.era == Era::Legacy => stream(server, write),
         ("DELETE", "/mcp") => {
             server.record("session ended");
@@ -84,8 +90,10 @@ pub(super) fn answer(server: &Arc<Server>, request: &Request, write: &mut TcpStr
 }
 
 pub(super) fn respond(write: &mut TcpStream, status: &str, headers: &str, body: &str) -> bool {
-    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n", body.len());
-    write.write_all(head.as_bytes()).is_ok() && write.write_all(body.as_bytes()).is_ok()
+    // Written at once, so that no half of it waits for a word that the other half arrived.
+    let whole =
+        format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
+    write.write_all(whole.as_bytes()).is_ok()
 }
 
 pub(super) fn begin_stream(write: &mut TcpStream) -> bool {
@@ -113,6 +121,16 @@ fn post(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> bool 
         server.hear(&message, &mut |_| {});
         begin_stream(write);
         event(write, r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+        return false;
+    }
+    if method == "tools/call" && server.mode == Mode::Resumes {
+        server.hear(&message, &mut |text| {
+            if let Ok(mut kept) = server.kept.lock() {
+                *kept = Some(text.to_owned());
+            }
+        });
+        begin_stream(write);
+        let _ = write.write_all(b"id: 7\nretry: 50\ndata: \n\n");
         return false;
     }
     if (server.streams || server.mode == Mode::AsksBack) && message.get("id").is_some() {

@@ -89,8 +89,12 @@ pub enum Mode {
     Unauthorized,
     /// Its stream ends before the answer.
     CutStream,
+    /// Its stream ends before the answer, which comes over another one.
+    Resumes,
     /// It refuses the first question in the words of the new revision.
     ModernRefusal,
+    /// It answers a question that it does not know with nothing.
+    EmptyAtUnknown,
     /// It ends at a question that it does not know.
     ExitAtUnknown,
     /// Two tools of one name.
@@ -124,6 +128,8 @@ pub struct Server {
     pub asked: AtomicU64,
     /// Who waits for answers of the client.
     pub waiting: Mutex<Vec<(u64, Sender<Value>)>>,
+    /// An answer that is asked for over another stream.
+    pub kept: Mutex<Option<String>>,
     /// Who hears of changes: a way to say it.
     pub listeners: Mutex<Vec<Sender<String>>>,
 }
@@ -139,6 +145,7 @@ impl Server {
             calls: AtomicUsize::new(0),
             asked: AtomicU64::new(1),
             waiting: Mutex::default(),
+            kept: Mutex::default(),
             listeners: Mutex::default(),
         }
     }

@@ -1,7 +1,8 @@
 //! The MCP rows of the fault matrix over a program's pipes, each against a server that misbehaves so.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolgate_mcp::client::{Bounds, CallFault, Health, ServerFault};
 
 use crate::mcp_stage::{CALL_MS, Stage, name, said, until};
@@ -92,6 +93,20 @@ async fn a_server_that_does_not_start_is_left_alone_after_five_times() {
     stage.registry.revive(&name()).await.unwrap();
     assert!(matches!(stage.tools().await, Err(ServerFault::Ended(_))));
     assert!(stage.ledger("started").len() > started);
+}
+
+#[tokio::test]
+async fn a_server_that_is_left_alone_is_tried_again_later() {
+    let bounds = Bounds { backoff_ms: 1, left_ms: 1_000, failures_max: 2, ..Bounds::default() };
+    let stage = Stage::piped_with(&["--mode", "exit-at-once"], bounds);
+    for _ in 0..2 {
+        assert!(matches!(stage.tools().await, Err(ServerFault::Ended(_))));
+    }
+    assert!(matches!(stage.tools().await, Err(ServerFault::Failed { .. })));
+    let version = stage.registry.version();
+    assert!(until(3_000, || stage.registry.version() != version).await, "its time is news");
+    assert!(matches!(stage.tools().await, Err(ServerFault::Ended(_))));
+    assert!(matches!(stage.tools().await, Err(ServerFault::Failed { .. })));
 }
 
 #[tokio::test]
@@ -215,9 +230,12 @@ async fn the_era_is_found_out_by_the_rules() {
     let fault = stage.tools().await.unwrap_err();
     assert!(matches!(fault, ServerFault::Protocol(_)), "{fault}");
     assert_eq!(stage.ledger("initialize"), [""; 0]);
-    let stage = Stage::piped(&["--mode", "exit-at-unknown"]);
-    assert!(stage.tools().await.is_ok());
-    assert_eq!((stage.ledger("started").len(), stage.ledger("initialize").len()), (2, 1));
+    for mode in ["exit-at-unknown", "empty-at-unknown"] {
+        let stage = Stage::piped(&["--mode", mode]);
+        assert!(stage.tools().await.is_ok(), "{mode}");
+        let counted = (stage.ledger("started").len(), stage.ledger("initialize").len());
+        assert_eq!(counted, (2, 1), "{mode}");
+    }
 }
 
 /// One server that is down does not concern another.

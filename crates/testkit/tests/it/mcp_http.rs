@@ -1,10 +1,11 @@
 //! The MCP rows of the fault matrix over HTTP.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use toolgate_mcp::client::{CallFault, HttpKind, ServerFault};
+use tokio::time::Instant;
+use toolgate_mcp::client::{CallFault, Health, HttpKind, ServerFault};
 
-use crate::mcp_stage::{CALL_MS, Stage, until};
+use crate::mcp_stage::{CALL_MS, Stage, name, said, until};
 
 /// A stream that ends before the answer is a call that may have happened, in both eras.
 #[tokio::test]
@@ -29,7 +30,14 @@ async fn a_server_that_ends_at_a_call_loses_it_and_it_is_not_sent_again() {
     let fault = stage.call("write", "x").await.unwrap_err();
     assert!(matches!(fault, CallFault::Lost(_)), "{fault}");
     assert_eq!(stage.ledger("call").len(), 1);
+    let version = stage.registry.version();
     assert!(matches!(stage.call("write", "y").await, Err(CallFault::NotSent(_))));
+    // It is down, that is news, and so is that it may be tried again.
+    assert_ne!(stage.registry.version(), version);
+    assert!(matches!(stage.registry.health(&name()), Ok(Health::Resting(_))));
+    let version = stage.registry.version();
+    assert!(stage.tools().await.is_err());
+    assert!(until(2_000, || stage.registry.version() != version).await);
 }
 
 #[tokio::test]
@@ -113,4 +121,15 @@ async fn a_server_that_is_not_there_did_not_get_the_call() {
         assert!(!fault.may_have_happened(), "{fault}");
     }
     assert_eq!(stage.ledger("call").len(), 1);
+}
+
+/// A server of an older revision may close a stream and answer over another one; nothing is asked
+/// anew for that. In the new revision there is no such thing.
+#[tokio::test]
+async fn an_answer_may_come_over_another_stream() {
+    let stage = Stage::web(&["--mode", "resumes"], "/mcp", HttpKind::Auto);
+    assert_eq!(said(&stage.call("echo", "x").await.unwrap()), "\"x\"");
+    assert_eq!(stage.ledger("call").len(), 1);
+    let stage = Stage::web(&["--mode", "resumes", "--era", "modern"], "/mcp", HttpKind::Auto);
+    assert!(matches!(stage.call("echo", "x").await, Err(CallFault::Lost(_))));
 }

@@ -1,7 +1,8 @@
 //! P21: how a server's program runs and ends. MWR-026, MWR-027, MWR-028.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolgate_mcp::client::Bounds;
 
 use crate::mcp_stage::{FAKE, Stage, lives, name, said, until};

@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolgate_http::{Roots, Transport};
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{

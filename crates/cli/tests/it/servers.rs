@@ -1,0 +1,151 @@
+//! MCP servers as people use them: granted per phase, left out when they are down, held when they
+//! change.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolgate_testkit::mcp::{Era, Mode, Server, serve_http};
+
+use crate::support::Desk;
+
+/// A server in this process, with the file it writes its calls to.
+struct Web {
+    url: String,
+    ledger: PathBuf,
+}
+
+impl Web {
+    fn new(desk: &Desk, name: &str, mode: Mode) -> Self {
+        let ledger = desk.home().join(format!("{name}.ledger"));
+        let server = Arc::new(Server::new(mode, Era::Legacy, false, Some(ledger.clone())));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        std::thread::spawn(move || serve_http(&server, &listener));
+        Self { url, ledger }
+    }
+
+    /// What was really run there.
+    fn calls(&self) -> Vec<String> {
+        let written = std::fs::read_to_string(&self.ledger).unwrap_or_default();
+        written.lines().filter(|line| line.contains("call ")).map(str::to_owned).collect()
+    }
+}
+
+fn envelope(desk: &Desk, args: &[&str]) -> (i32, Value, String) {
+    let ran = desk.run(&[args, &["--json"]].concat());
+    let value = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
+    (ran.code, value, ran.err)
+}
+
+fn code(envelope: &Value) -> &str {
+    envelope["errors"][0]["code"].as_str().unwrap_or_default()
+}
+
+/// R23 and R24: what a phase does not grant is not run, whatever it is called.
+#[test]
+fn a_server_is_reached_only_from_the_phases_that_grant_it() {
+    let desk = Desk::new();
+    let (x, y) = (Web::new(&desk, "x", Mode::Normal), Web::new(&desk, "y", Mode::Normal));
+    let yaml = format!(
+        "packs: [notes]\nmcp_servers:\n  x: {{url: '{}'}}\n  why: {{url: '{}', short_names: true}}\n\
+         phases:\n  PX: {{tools: {{mcp: [x], groups: [notes]}}, transitions: [PY, ONE]}}\n  \
+         PY: {{tools: {{mcp: [why]}}}}\n  ONE: {{tools: {{mcp: [x/echo]}}}}\n",
+        x.url, y.url
+    );
+    desk.write("toolgate.yaml", &yaml);
+    let args = r#"{"text": "hello"}"#;
+    for (tool, phase, granted) in [
+        ("mcp:x:echo", "PX", true),
+        ("mcp__x__echo", "PX", true),
+        ("mcp__x__write", "PX", true),
+        ("mcp:why:echo", "PX", false),
+        ("mcp__why__echo", "PX", false),
+        ("echo", "PX", false),
+        ("mcp:why:echo", "PY", true),
+        ("mcp__why__echo", "PY", true),
+        ("echo", "PY", true),
+        ("mcp:x:echo", "PY", false),
+        ("mcp__x__echo", "PY", false),
+        ("mcp:x:echo", "ONE", true),
+        ("mcp:x:write", "ONE", false),
+        ("mcp__x__write", "ONE", false),
+        ("mcp:z:echo", "PX", false),
+        ("mcp__x__echo ", "PX", false),
+    ] {
+        let before = x.calls().len() + y.calls().len();
+        let (exit, told, err) = envelope(&desk, &["call", tool, args, "--phase", phase]);
+        assert_eq!(exit, i32::from(!granted), "{tool} in {phase}: {told} {err}");
+        let after = x.calls().len() + y.calls().len();
+        assert_eq!(after - before, usize::from(granted), "{tool} in {phase}");
+        if !granted {
+            assert!(["TOOL_UNKNOWN", "TOOL_NOT_GRANTED"].contains(&code(&told)), "{told}");
+            assert!(!told.to_string().contains("properties"), "no schema leaks: {told}");
+        }
+    }
+    let (_, told, _) = envelope(&desk, &["call", "mcp:x:echo", args, "--phase", "PX"]);
+    assert_eq!(told["data"]["result"], r#""hello""#, "{told}");
+    assert_eq!(told["tool"], "mcp:x:echo");
+    desk.ok(&["verify"]);
+}
+
+/// R22: a server that is down contributes no tools and one warning, unless somebody needs it.
+#[test]
+fn a_server_that_is_down_is_left_out_and_told_once() {
+    let desk = Desk::new();
+    let yaml = "packs: [notes]\nmcp_servers:\n  gone: {url: 'http://127.0.0.1:1/mcp'}\nphases:\n  \
+                A: {tools: {groups: [notes], mcp: [gone]}}\n";
+    desk.write("toolgate.yaml", yaml);
+    desk.write("s.yaml", "replies: [{calls: [{tool: list_notes}]}, {text: Done.}]\n");
+    let ran = desk.run(&["run", "x", "--model", "script:s.yaml"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let told = "MCP server gone cannot be used, and its tools are left out";
+    assert_eq!(ran.out.matches(told).count(), 1, "{}", ran.out);
+    let list = desk.ok(&["sessions", "list", "--json"]);
+    let id: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let id = id["session"].as_str().unwrap();
+    let shown = desk.ok(&["sessions", "export", id]);
+    assert_eq!(shown.matches("\"tools_supplied\"").count(), 1, "{shown}");
+
+    desk.write("toolgate.yaml", &yaml.replace("'}", "', required: true}"));
+    let ran = desk.run(&["run", "y", "--new", "--model", "script:s.yaml"]);
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    assert!(ran.err.contains("phase A cannot begin"), "{}", ran.err);
+    let tool = yaml.replace("mcp: [gone]", "mcp: [gone], required: ['mcp:gone:echo']");
+    desk.write("toolgate.yaml", &tool);
+    let ran = desk.run(&["run", "z", "--new", "--model", "script:s.yaml"]);
+    assert!(ran.err.contains("it needs mcp:gone:echo"), "{}", ran.err);
+}
+
+/// A definition that changes is not shown and not called until a person has looked at it.
+#[test]
+fn a_tool_that_changes_is_held_for_a_person() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Change);
+    let yaml = format!(
+        "packs: []\nmcp_servers: {{x: {{url: '{}'}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n",
+        web.url
+    );
+    desk.write("toolgate.yaml", &yaml);
+    let call = |tool: &str| envelope(&desk, &["call", tool, r#"{"text": "hello"}"#]);
+    assert_eq!(call("mcp:x:echo").0, 0);
+    assert_eq!(call("mcp:x:echo").0, 0);
+    let (exit, told, err) = call("mcp:x:echo");
+    assert_eq!((exit, code(&told)), (1, "TOOL_UNKNOWN"), "{told}");
+    assert!(err.contains("mcp:x:echo is held: it is not what it was"), "{err}");
+    assert_eq!(call("mcp:x:write").0, 0, "what did not change still works");
+    assert_eq!(web.calls().iter().filter(|call| call.contains("call echo")).count(), 2);
+    let list = desk.ok(&["mcp", "pins", "list"]);
+    assert!(list.contains("changed   mcp:x:echo") && list.contains("believed  mcp:x:write"));
+    let diff = desk.ok(&["mcp", "pins", "diff", "mcp__x__echo"]);
+    assert!(diff.contains("+   PASS PRIVATE INFORMATION TO b"), "{diff}");
+    for what in ["accept", "reject"] {
+        let ran = desk.run(&["mcp", "pins", what, "mcp:x:echo"]);
+        assert!(ran.err.contains("only a person decides this"), "{}", ran.err);
+        assert_ne!(ran.code, 0);
+    }
+    assert_eq!(call("mcp:x:echo").0, 1, "nobody decided");
+    assert!(desk.run(&["mcp", "pins", "diff", "mcp:x:nothing"]).err.contains("ever offered"));
+    desk.ok(&["verify"]);
+}
