@@ -75,7 +75,7 @@ fn log_in(desk: &Desk, guarded: &Guarded) {
 
 #[test]
 fn a_login_lets_calls_through_and_its_token_is_nowhere_else() {
-    let guarded: Arc<Guarded> = Guarded::start(Twist::None);
+    let guarded: Arc<Guarded> = Guarded::start(Twist::None).unwrap();
     let desk = desk(&guarded);
     let call = ["call", "mcp__research__echo", r#"{"text":"hello"}"#];
     let before = desk.run(&call);
@@ -111,7 +111,7 @@ fn a_login_lets_calls_through_and_its_token_is_nowhere_else() {
 /// MOA-010: what opens our door is not shown at another.
 #[test]
 fn a_clients_token_never_leaves_for_a_server() {
-    let guarded = Guarded::start(Twist::None);
+    let guarded = Guarded::start(Twist::None).unwrap();
     let desk = desk(&guarded);
     log_in(&desk, &guarded);
     let (_, token) = made(&desk, &[]);
@@ -126,7 +126,7 @@ fn a_clients_token_never_leaves_for_a_server() {
 
 #[test]
 fn a_login_that_nobody_answers_or_that_is_denied_keeps_nothing() {
-    let guarded = Guarded::start(Twist::None);
+    let guarded = Guarded::start(Twist::None).unwrap();
     let desk = desk(&guarded);
     let (code, out) = Waiting::begin(&desk, "1").end();
     assert!(code != 0 && out.contains("nobody answered"), "{out}");

@@ -75,9 +75,9 @@ struct State {
 
 impl Guarded {
     /// Starts one; it serves as long as the process lives.
-    pub fn start(twist: Twist) -> Arc<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("a port").port();
+    pub fn start(twist: Twist) -> std::io::Result<Arc<Self>> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
         let guarded = Arc::new(Self {
             port,
             twist,
@@ -93,7 +93,7 @@ impl Guarded {
                 std::thread::spawn(move || serving.serve(stream));
             }
         });
-        guarded
+        Ok(guarded)
     }
 
     /// The address of the MCP server.
@@ -211,26 +211,28 @@ impl Guarded {
             "authorization_response_iss_parameter_supported": true,
             "scopes_supported": ["tools:read", "tools:write", "offline_access"],
         });
-        match self.twist {
-            Twist::OtherIssuer => about["issuer"] = "https://evil.example".into(),
-            Twist::Page(page) => about["authorization_endpoint"] = page.into(),
-            Twist::TokenAt(place) => about["token_endpoint"] = place.into(),
-            Twist::RegisterAt(place) => about["registration_endpoint"] = place.into(),
-            Twist::NoPkce => about["code_challenge_methods_supported"] = Value::Null,
-            Twist::WeakPkce => about["code_challenge_methods_supported"] = json!(["plain"]),
-            Twist::NoRegistration => about["registration_endpoint"] = Value::Null,
-            _ => {}
-        }
+        let (key, instead) = match self.twist {
+            Twist::OtherIssuer => ("issuer", json!("https://evil.example")),
+            Twist::Page(page) => ("authorization_endpoint", json!(page)),
+            Twist::TokenAt(place) => ("token_endpoint", json!(place)),
+            Twist::RegisterAt(place) => ("registration_endpoint", json!(place)),
+            Twist::NoPkce => ("code_challenge_methods_supported", Value::Null),
+            Twist::WeakPkce => ("code_challenge_methods_supported", json!(["plain"])),
+            Twist::NoRegistration => ("registration_endpoint", Value::Null),
+            _ => return about,
+        };
+        set(&mut about, key, instead);
         about
     }
 
     fn register(&self, request: &Request, write: &mut TcpStream) -> bool {
         let mut about: Value = serde_json::from_str(&request.body).unwrap_or_default();
-        about["client_id"] = "registered".into();
+        set(&mut about, "client_id", json!("registered"));
         if self.twist == Twist::OtherRedirect {
-            let redirect = about["redirect_uris"][0].as_str().unwrap_or_default();
-            about["redirect_uris"] =
-                json!([redirect.replace("127.0.0.1", "127.0.0.1.evil.example")]);
+            let redirect = about.pointer("/redirect_uris/0").and_then(Value::as_str);
+            let redirect = redirect.unwrap_or_default().to_owned();
+            let other = redirect.replace("127.0.0.1", "127.0.0.1.evil.example");
+            set(&mut about, "redirect_uris", json!([other]));
         }
         say(write, &about)
     }
@@ -291,6 +293,12 @@ impl Guarded {
             return respond(write, "403 Forbidden", challenge, "");
         }
         answer(&self.server, request, write)
+    }
+}
+
+fn set(about: &mut Value, key: &str, value: Value) {
+    if let Some(fields) = about.as_object_mut() {
+        fields.insert(key.to_owned(), value);
     }
 }
 

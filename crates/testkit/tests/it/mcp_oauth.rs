@@ -52,7 +52,7 @@ struct Stage {
 impl Stage {
     fn new(twist: Twist) -> Self {
         let http = Arc::new(Transport::new(Roots::default()));
-        let guarded = Guarded::start(twist);
+        let guarded = Guarded::start(twist).unwrap();
         Self { guarded, http, drawer: Drawer::default(), hands: Hands::default() }
     }
 
