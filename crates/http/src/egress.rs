@@ -44,14 +44,19 @@ fn is_public(address: IpAddr) -> bool {
 
 /// What the registry of special addresses does not list (RFC 6890 and its successors).
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let special = match address.octets() {
-        [0 | 10 | 127 | 224..=255, ..] => true,
-        [100, 64..=127, ..] | [169, 254, ..] | [172, 16..=31, ..] | [192, 168, ..] => true,
-        [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => true,
-        [198, 51, 100, _] | [203, 0, 113, _] => true,
-        _ => false,
-    };
-    !special
+    !matches!(
+        address.octets(),
+        [0 | 10 | 127 | 224..=255, ..]
+            | [100, 64..=127, ..]
+            | [169, 254, ..]
+            | [172, 16..=31, ..]
+            | [192, 168, ..]
+            | [192, 0, 0 | 2, _]
+            | [192, 88, 99, _]
+            | [198, 18 | 19, ..]
+            | [198, 51, 100, _]
+            | [203, 0, 113, _]
+    )
 }
 
 /// Addresses that are given out, without those that carry an old address or none that is used.
