@@ -45,9 +45,9 @@ async fn a_program_goes_with_everything_it_started() {
         }
         let began = Instant::now();
         stage.registry.close().await;
-        assert!(began.elapsed() < Duration::from_secs(5), "{mode}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "{mode}: {:?}", began.elapsed());
         assert!(until(5_000, || !lives(&ids[0])).await, "{mode}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{mode}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "{mode}: {:?}", began.elapsed());
     }
 }
 
@@ -67,7 +67,7 @@ async fn a_program_that_will_not_leave_is_made_to() {
     let began = Instant::now();
     stage.registry.close().await;
     assert!(until(1_000, || !lives(&ids[0])).await);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
