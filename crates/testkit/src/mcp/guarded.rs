@@ -39,6 +39,8 @@ pub enum Twist {
     OtherRedirect,
     /// It lets nobody register.
     NoRegistration,
+    /// Its challenge says nothing, and its authorization server is one of OpenID.
+    Plain,
     /// Its documents are elsewhere.
     Redirects,
     /// Tokens are over after so many seconds.
@@ -179,7 +181,12 @@ impl Guarded {
         }
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/.well-known/oauth-protected-resource/mcp") => say(write, &self.resource()),
-            ("GET", "/.well-known/oauth-authorization-server/auth") => say(write, &self.about()),
+            ("GET", "/.well-known/oauth-authorization-server/auth")
+                if self.twist != Twist::Plain =>
+            {
+                say(write, &self.about())
+            }
+            ("GET", "/auth/.well-known/openid-configuration") => say(write, &self.about()),
             ("POST", "/register") => self.register(request, write),
             ("POST", "/token") => self.token(request, write),
             (_, "/mcp") => self.mcp(request, write),
@@ -281,8 +288,10 @@ impl Guarded {
             let place =
                 format!("http://127.0.0.1:{}/.well-known/oauth-protected-resource/mcp", self.port);
             let place = if let Twist::Challenge(place) = self.twist { place } else { &place };
-            let challenge = format!("www-authenticate: Bearer resource_metadata=\"{place}\"\r\n");
-            return respond(write, "401 Unauthorized", &challenge, "");
+            let named = format!("www-authenticate: Bearer resource_metadata=\"{place}\"\r\n");
+            let silent = self.twist == Twist::Plain;
+            let challenge = if silent { "www-authenticate: Bearer\r\n" } else { &named };
+            return respond(write, "401 Unauthorized", challenge, "");
         };
         if self.twist == Twist::WantsScope
             && request.body.contains("tools/call")

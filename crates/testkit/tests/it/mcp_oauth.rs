@@ -135,6 +135,22 @@ async fn a_login_from_the_challenge_to_a_call() {
 }
 
 #[tokio::test]
+async fn documents_are_found_at_the_known_places_and_by_openid() {
+    let stage = Stage::new(Twist::Plain);
+    stage.log_in().await;
+    call(&stage.registry()).await.unwrap();
+    let asked = stage.guarded.seen("GET");
+    let paths: Vec<&str> = asked.iter().filter_map(|seen| seen.split(' ').nth(1)).collect();
+    let wanted = [
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server/auth",
+        "/.well-known/openid-configuration/auth",
+        "/auth/.well-known/openid-configuration",
+    ];
+    assert_eq!(paths, wanted);
+}
+
+#[tokio::test]
 async fn a_client_is_known_by_its_id_its_document_or_by_registering() {
     let stage = Stage::new(Twist::None);
     let known = OauthPlan {
