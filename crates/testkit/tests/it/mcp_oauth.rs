@@ -15,7 +15,7 @@ use toolgate_mcp::client::{
 use toolgate_runtime::port::Clock;
 use toolgate_testkit::mcp::{Guarded, Twist};
 
-use crate::mcp_stage::{after, name, registry};
+use crate::mcp_stage::{after, name, registry, until};
 
 const REDIRECT: &str = "http://127.0.0.1:4000/callback";
 
@@ -208,6 +208,23 @@ async fn a_token_is_renewed_before_it_is_over_and_when_it_is_refused() {
     // A new login is heard of without a new start.
     stage.log_in().await;
     call(&registry).await.unwrap();
+}
+
+/// Whoever stops waiting for a call does not lose the token that came meanwhile.
+#[tokio::test]
+async fn a_renewal_that_nobody_waits_for_is_kept() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    let registry = stage.registry();
+    call(&registry).await.unwrap();
+    stage.hands.0.store(541_000, Ordering::SeqCst);
+    // Asked once is enough to begin.
+    let begun = tokio::time::timeout(std::time::Duration::ZERO, call(&registry)).await;
+    assert!(begun.is_err());
+    let kept = || stage.drawer.load().unwrap().written().contains("canary-refresh-2");
+    assert!(until(5_000, kept).await, "the new token is lost");
+    call(&registry).await.unwrap();
+    assert_eq!(stage.guarded.seen("POST /token").len(), 2);
 }
 
 #[tokio::test]

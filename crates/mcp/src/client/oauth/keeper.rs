@@ -77,17 +77,12 @@ impl Keeper {
 
     /// What a request has as `Authorization`. Nothing where nobody logged in, or where the token is
     /// over and cannot be renewed.
-    pub(in crate::client) async fn header(&self) -> Option<HeaderValue> {
+    pub(in crate::client) async fn header(self: &Arc<Self>) -> Option<HeaderValue> {
         let now = self.clock.now();
-        if let Some(header) = self.current(now)? {
-            return Some(header);
+        match self.current(now)? {
+            Some(header) => Some(header),
+            None => self.another(now, None).await,
         }
-        let _one = self.renewing.lock().await;
-        // Somebody else may have done it meanwhile.
-        if let Some(header) = self.current(now)? {
-            return Some(header);
-        }
-        self.renew(now).await
     }
 
     /// The token that is held; nothing inside where it must be renewed first.
@@ -100,15 +95,31 @@ impl Keeper {
     }
 
     /// Another token than one that the server refused, if there is one to be had.
-    pub(in crate::client) async fn instead_of(&self, refused: &HeaderValue) -> Option<HeaderValue> {
-        let now = self.clock.now();
-        let _one = self.renewing.lock().await;
-        if let Some(Some(header)) = self.current(now)
-            && header != refused
-        {
-            return Some(header);
-        }
-        self.renew(now).await.filter(|header| header != refused)
+    pub(in crate::client) async fn instead_of(
+        self: &Arc<Self>,
+        refused: &HeaderValue,
+    ) -> Option<HeaderValue> {
+        self.another(self.clock.now(), Some(refused.clone())).await
+    }
+
+    /// Another token than the refused one. Whoever stops waiting does not lose it: what renews can
+    /// often be used once, so a renewal that was begun is brought to its end and kept.
+    async fn another(
+        self: &Arc<Self>,
+        now: Timestamp,
+        refused: Option<HeaderValue>,
+    ) -> Option<HeaderValue> {
+        let this = Arc::clone(self);
+        let renewal = tokio::spawn(async move {
+            let _one = this.renewing.lock().await;
+            let good = |header: &HeaderValue| refused.as_ref() != Some(header);
+            // Somebody else may have done it meanwhile.
+            match this.current(now)?.filter(good) {
+                Some(header) => Some(header),
+                None => this.renew(now).await.filter(good),
+            }
+        });
+        renewal.await.ok().flatten()
     }
 
     async fn renew(&self, now: Timestamp) -> Option<HeaderValue> {
