@@ -117,7 +117,7 @@ fn plan(options: &Options, name: &ServerName) -> ServerPlan {
     let url = &options.upstream;
     let reach = if url.starts_with("http://") || url.starts_with("https://") {
         let (headers, kind) = (Vec::new(), HttpKind::Streamable);
-        Reach::Http { url: url.clone(), headers, bearer: None, kind }
+        Reach::Http { url: url.clone(), headers, bearer: None, keeper: None, kind }
     } else {
         let env = inherited([("PATH", "/usr/bin:/bin")]);
         let (program, args, cwd) = (url.into(), options.args.clone(), PathBuf::from("/"));

@@ -8,6 +8,7 @@ mod environment;
 mod exit;
 mod live;
 mod model;
+mod permits;
 mod person;
 mod project;
 mod reading;

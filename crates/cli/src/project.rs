@@ -142,14 +142,7 @@ impl Place {
 
     /// The key, which must not lie where an agent's tools can reach.
     fn key(&self, create: Create) -> Result<[u8; 32]> {
-        let (path, folder) = (key_path()?, self.folder.canonicalize()?);
-        // What is there of the path tells where the rest of it would be made.
-        let there = path.ancestors().find_map(|part| part.canonicalize().ok());
-        ensure!(
-            there.is_none_or(|there| !there.starts_with(&folder)),
-            "the key {} would lie inside the project; set XDG_CONFIG_HOME to a folder outside it",
-            path.display()
-        );
+        let path = own_folder(&self.folder, "key")?.join("log.key");
         key_bytes(&path, create)
     }
 
@@ -260,8 +253,8 @@ fn key_bytes(path: &Path, create: Create) -> Result<[u8; 32]> {
     }
 }
 
-/// A key that others can read is no key.
-fn check_mode(path: &Path) -> Result<()> {
+/// A secret that others can read is none.
+pub(crate) fn check_mode(path: &Path) -> Result<()> {
     #[cfg(unix)]
     if let Ok(found) = std::fs::metadata(path) {
         let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
@@ -275,16 +268,31 @@ fn check_mode(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn key_path() -> Result<PathBuf> {
+/// The folder for what belongs to this user and to no project. It must not lie where an agent's
+/// tools can reach.
+pub(crate) fn own_folder(project: &Path, what: &str) -> Result<PathBuf> {
+    let (path, project) = (config_folder(what)?, project.canonicalize()?);
+    // What is there of the path tells where the rest of it would be made.
+    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
+    ensure!(
+        there.is_none_or(|there| !there.starts_with(&project)),
+        "the {what} in {} would lie inside the project; set XDG_CONFIG_HOME to a folder outside it",
+        path.display()
+    );
+    Ok(path)
+}
+
+fn config_folder(what: &str) -> Result<PathBuf> {
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let config = match config {
         Some(config) => config,
         None => {
             let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-            home.context("HOME is not set to a whole path; the key needs a home")?.join(".config")
+            let none = || format!("HOME is not set to a whole path; the {what} needs a home");
+            home.with_context(none)?.join(".config")
         }
     };
-    Ok(config.join("toolgate").join("log.key"))
+    Ok(config.join("toolgate"))
 }
 
 fn make_key(path: &Path) -> Result<[u8; 32]> {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use toolgate_http::Transport;
 use toolgate_kernel::config::{AgentText, Secret, ServerText, Transport as Way};
 use toolgate_kernel::names::ServerName;
+use toolgate_mcp::client::oauth::{Keeper, OauthPlan};
 use toolgate_mcp::client::{
     Bounds, HttpKind, Reach, Registry, Secret as Hidden, ServerPlan, inherited,
 };
@@ -17,7 +18,8 @@ use toolgate_runtime::Crew;
 
 use crate::environment;
 use crate::model::look_up;
-use crate::project::Opened;
+use crate::permits::PermitFile;
+use crate::project::{Opened, SystemClock};
 
 /// Milliseconds until a server is connected, when its configuration says nothing: some are fetched
 /// before they start.
@@ -77,24 +79,30 @@ fn terms(server: &ServerText) -> Terms {
 
 /// The servers of a configuration. Nothing is started or sent.
 pub(crate) fn registry(folder: &Path, text: &AgentText) -> Result<Registry> {
-    let plans = text.mcp_servers.iter().map(|(name, server)| {
-        plan(folder, name, server).with_context(|| format!("MCP server {name}"))
-    });
     let http = Arc::new(Transport::new(environment::roots()?));
+    let plans = text.mcp_servers.iter().map(|(name, server)| {
+        plan(folder, name, server, &http).with_context(|| format!("MCP server {name}"))
+    });
     Ok(Registry::new(plans.collect::<Result<_>>()?, http))
 }
 
-fn plan(folder: &Path, name: &ServerName, server: &ServerText) -> Result<ServerPlan> {
+/// A server as it is reached, with its secrets.
+pub(crate) fn plan(
+    folder: &Path,
+    name: &ServerName,
+    server: &ServerText,
+    http: &Arc<Transport>,
+) -> Result<ServerPlan> {
     Ok(ServerPlan {
         name: name.clone(),
-        reach: reach(folder, server)?,
+        reach: reach(folder, server, http)?,
         connect_ms_max: server.connect_ms_max.unwrap_or(CONNECT_MS),
         call_ms_max: server.call_ms_max.unwrap_or(CALL_MS),
         bounds: Bounds::default(),
     })
 }
 
-fn reach(folder: &Path, server: &ServerText) -> Result<Reach> {
+fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Reach> {
     let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(&look_up(folder, secret)?));
     let named = |(name, secret): (&String, &Secret)| Ok((name.clone(), hidden(secret)?));
     let kind = match server.transport() {
@@ -112,10 +120,29 @@ fn reach(folder: &Path, server: &ServerText) -> Result<Reach> {
         Way::Http | Way::StreamableHttp => HttpKind::Streamable,
         Way::Auto => HttpKind::Auto,
     };
-    Ok(Reach::Http {
-        url: server.url.clone().context("it has no url")?,
-        headers: server.headers.iter().map(named).collect::<Result<_>>()?,
-        bearer: server.auth.as_ref().map(hidden).transpose()?,
-        kind,
+    let url = server.url.clone().context("it has no url")?;
+    let given = server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    // A server with a token of its own is never given that of a login.
+    let keeper = if given || server.auth.is_some() {
+        None
+    } else {
+        let file = PermitFile::of(folder, &url)?;
+        let http = Arc::clone(http);
+        Some(Arc::new(Keeper::new(&url, http, Box::new(file), Arc::new(SystemClock))))
+    };
+    let headers = server.headers.iter().map(named).collect::<Result<_>>()?;
+    let bearer = server.auth.as_ref().map(hidden).transpose()?;
+    Ok(Reach::Http { url, headers, bearer, keeper, kind })
+}
+
+/// Who we are to the authorization server of a server.
+pub(crate) fn oauth(folder: &Path, server: &ServerText) -> Result<OauthPlan> {
+    let Some(oauth) = &server.oauth else { return Ok(OauthPlan::default()) };
+    let secret = oauth.client_secret.as_ref().map(|secret| look_up(folder, secret)).transpose()?;
+    Ok(OauthPlan {
+        client_id: oauth.client_id.clone(),
+        client_secret: secret.as_deref().map(Hidden::new),
+        scopes: oauth.scopes.clone(),
+        client_metadata_url: oauth.client_metadata_url.clone(),
     })
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper::Uri;
 
+use super::egress::Egress;
 use super::fault::{FINDING, HttpFault};
 
 /// Addresses of one name that are looked at.
@@ -22,6 +23,8 @@ pub struct Origin {
     pub(super) port: u16,
     /// Whether clear text to a public address was allowed in so many words.
     pub(super) plain_allowed: bool,
+    /// Where it may be.
+    pub(super) egress: Egress,
 }
 
 /// An address that cannot be used.
@@ -75,7 +78,8 @@ pub fn parse(base_url: &str, plain: Plain) -> Result<(Origin, String), AddressRe
         }
     };
     let path = uri.path().trim_end_matches('/').to_owned();
-    Ok((Origin { secure, host, port, plain_allowed: plain == Plain::Anywhere }, path))
+    let plain_allowed = plain == Plain::Anywhere;
+    Ok((Origin { secure, host, port, plain_allowed, egress: Egress::Anywhere }, path))
 }
 
 /// Where `http://` may be used.
@@ -89,6 +93,23 @@ pub enum Plain {
 }
 
 impl Origin {
+    /// The same server, reached only where it may be. Its connections are shared with nobody who
+    /// may go elsewhere.
+    #[must_use]
+    pub fn only(self, egress: Egress) -> Self {
+        Self { egress, ..self }
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Its name, or its address without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Where the server is, looked up once: what was checked is what is connected to.
     pub(super) async fn addresses(&self, ms: u64) -> Result<Vec<SocketAddr>, HttpFault> {
         let none = || HttpFault::NoAddress { host: self.host.clone() };
@@ -99,6 +120,9 @@ impl Origin {
             looked.map_err(late)?.map_err(|_| none())?.take(ADDRESSES_MAX).collect();
         if found.is_empty() {
             return Err(none());
+        }
+        if !self.egress.allows(&found) {
+            return Err(HttpFault::Forbidden { host: self.host.clone() });
         }
         if !self.secure && !self.plain_allowed && !all_private(&found) {
             return Err(HttpFault::ClearText { host: self.host.clone() });

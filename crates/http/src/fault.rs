@@ -60,6 +60,12 @@ pub enum HttpFault {
         /// The server.
         host: String,
     },
+    /// An outsider named an address that must not be reached.
+    #[error("{host} is not on the internet, and only such addresses are reached here")]
+    Forbidden {
+        /// The server.
+        host: String,
+    },
     /// A wait took too long.
     #[error("{what} took more than {ms} ms")]
     TimedOut {
@@ -101,6 +107,7 @@ impl HttpFault {
             | Self::NoRoots { .. }
             | Self::NoTls { .. }
             | Self::OnlyTls { .. }
+            | Self::Forbidden { .. }
             | Self::ClearText { .. } => false,
             Self::TimedOut { what, .. } => ![FINDING, CONNECTING].contains(what),
             Self::CutOff
@@ -117,6 +124,7 @@ impl HttpFault {
             Self::Tls { .. } => FaultKind::Tls,
             Self::NoRoots { .. }
             | Self::ClearText { .. }
+            | Self::Forbidden { .. }
             | Self::NoTls { .. }
             | Self::OnlyTls { .. } => FaultKind::Unusable,
             Self::TimedOut { .. } => FaultKind::TimedOut,

@@ -4,6 +4,7 @@
 
 mod address;
 mod connection;
+mod egress;
 mod fault;
 mod patience;
 mod pool;
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 pub use address::parse;
 pub use address::{AddressRefusal, Origin, Plain};
 use connection::{Connection, Unanswered, nearer, until};
+pub use egress::Egress;
 pub use fault::HttpFault;
 pub use patience::after;
 pub use patience::{Patience, PatienceRefusal};

@@ -21,7 +21,13 @@ const CALL_MS: u64 = 20_000;
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().next_back().ok_or("say the address of the server")?;
     let name = ServerName::parse("suite")?;
-    let reach = Reach::Http { url, headers: Vec::new(), bearer: None, kind: HttpKind::Streamable };
+    let reach = Reach::Http {
+        url,
+        headers: Vec::new(),
+        bearer: None,
+        keeper: None,
+        kind: HttpKind::Streamable,
+    };
     let plan = ServerPlan {
         name: name.clone(),
         reach,

@@ -15,7 +15,7 @@ use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
 
 use super::run::Have;
-use super::{phase, pins};
+use super::{login, phase, pins};
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
@@ -63,17 +63,37 @@ enum What {
         #[command(subcommand)]
         what: pins::What,
     },
+    /// Logs in to a server that wants to know who asks. A person opens an address in a browser.
+    Login {
+        /// The server, as the configuration calls it.
+        server: String,
+        /// How long the answer of the browser is waited for, in seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 300,
+              value_parser = clap::value_parser!(u64).range(1..=3_600))]
+        wait: u64,
+    },
+    /// Forgets the token of a server.
+    Logout {
+        /// The server, as the configuration calls it.
+        server: String,
+    },
 }
 
 impl Options {
     pub(crate) fn json(&self) -> bool {
-        self.what.as_ref().is_some_and(|What::Pins { what }| what.json())
+        match &self.what {
+            Some(What::Pins { what }) => what.json(),
+            Some(What::Login { .. } | What::Logout { .. }) | None => false,
+        }
     }
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    if let Some(What::Pins { what }) = &options.what {
-        return pins::run(place, what);
+    match &options.what {
+        Some(What::Pins { what }) => return pins::run(place, what),
+        Some(What::Login { server, wait }) => return login::login(place, server, *wait),
+        Some(What::Logout { server }) => return login::logout(place, server),
+        None => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(serve(place, options));

@@ -5,6 +5,7 @@
 mod calls;
 mod configs;
 mod held;
+mod login;
 mod mcp;
 mod models;
 mod readme;

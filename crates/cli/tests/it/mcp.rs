@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::support::Desk;
 
 /// A server over HTTP that is ended with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    fn start(desk: &Desk, args: &[&str]) -> Self {
+    pub(crate) fn start(desk: &Desk, args: &[&str]) -> Self {
         let mut command = desk.command();
         command.args(["mcp", "--http", "127.0.0.1:0"]).args(args).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -28,7 +28,7 @@ impl Server {
     }
 
     /// Posts a request of the newest revision.
-    fn post(&self, token: &str, method: &str, mut params: Value) -> (u16, String) {
+    pub(crate) fn post(&self, token: &str, method: &str, mut params: Value) -> (u16, String) {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
@@ -70,7 +70,7 @@ impl Drop for Server {
     }
 }
 
-fn made(desk: &Desk, args: &[&str]) -> (String, String) {
+pub(crate) fn made(desk: &Desk, args: &[&str]) -> (String, String) {
     let out = desk.ok(&[&["token", "create", "--json"], args].concat());
     let made: Value = serde_json::from_str(&out).unwrap();
     (made["id"].as_str().unwrap().to_owned(), made["token"].as_str().unwrap().to_owned())
@@ -111,7 +111,7 @@ fn a_token_opens_one_session_until_it_is_revoked_and_stays_so_after_a_restart() 
 }
 
 /// Everything that the project and the home hold.
-fn every_byte(desk: &Desk) -> Vec<u8> {
+pub(crate) fn every_byte(desk: &Desk) -> Vec<u8> {
     let mut folders = vec![desk.project(), desk.home()];
     let mut all = Vec::new();
     while let Some(folder) = folders.pop() {

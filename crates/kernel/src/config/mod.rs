@@ -39,7 +39,7 @@ pub use preset::{PRESETS, Preset, PresetRefusal, effective};
 pub use provider::{Known, PROVIDERS, ProviderName, Speech};
 pub use read::{Reading, read};
 pub use secret::{Secret, SecretPart, SecretRefusal};
-pub use server::{ServerText, Transport};
+pub use server::{OauthText, ServerText, Transport};
 pub use settings::SettingsText;
 pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
 
@@ -198,7 +198,9 @@ impl AgentText {
         let of_models = models.flat_map(|model| model.api_key.iter().chain(model.headers.values()));
         let servers = self.mcp_servers.values();
         let of_servers = servers.flat_map(|server| {
-            server.auth.iter().chain(server.env.values()).chain(server.headers.values())
+            let oauth = server.oauth.iter().flat_map(|oauth| &oauth.client_secret);
+            let own = server.auth.iter().chain(server.env.values()).chain(server.headers.values());
+            own.chain(oauth)
         });
         let all = self.settings.api_key.iter().chain(of_models).chain(of_servers);
         let parts = all.flat_map(|secret| secret.parts().unwrap_or_default());

@@ -37,6 +37,10 @@ pub struct ServerText {
     /// A token that is sent as `Authorization: Bearer`.
     #[serde(skip_serializing)]
     pub auth: Option<Secret>,
+    /// How `toolgate mcp login` introduces itself, where the server's authorization wants more than
+    /// it finds out by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OauthText>,
     /// Milliseconds to wait for a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_ms_max: Option<u64>,
@@ -51,6 +55,27 @@ pub struct ServerText {
     pub short_names: bool,
     /// Whether a phase that uses it must not begin without it.
     pub required: bool,
+}
+
+/// Who we are to the authorization server of an MCP server, and what we ask for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OauthText {
+    /// The id of a client that was registered beforehand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// Its secret, where it has one.
+    #[serde(skip_serializing)]
+    pub client_secret: Option<Secret>,
+    /// The scopes that are asked for; those the server names when left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// The address of a client id metadata document, which then is the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_metadata_url: Option<String>,
+    /// The port on this computer where the answer is waited for; any free one when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_port: Option<u16>,
 }
 
 /// How an MCP server is reached.
@@ -110,6 +135,7 @@ impl ServerText {
         if self.url.as_deref().is_some_and(|url| !is_address(url)) {
             found.push(("url", NO_ADDRESS, ADDRESS_HELP));
         }
+        self.oauth_problems(&mut found);
         for (key, limit) in
             [("connect_ms_max", self.connect_ms_max), ("call_ms_max", self.call_ms_max)]
         {
@@ -119,6 +145,52 @@ impl ServerText {
         }
         found
     }
+
+    fn oauth_problems(&self, found: &mut Vec<(&'static str, &'static str, &'static str)>) {
+        let Some(oauth) = &self.oauth else { return };
+        let mut wrong = |key, what, help| found.push((key, what, help));
+        if self.transport() == Transport::Stdio {
+            wrong("oauth", "a program is given its secrets by `env`", "leave `oauth:` out");
+        }
+        let header = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        if self.auth.is_some() || header {
+            let help = "keep `oauth:`, or the token under `auth:` or `headers:`";
+            wrong("oauth", "a server has one token, and this is a second way to get it", help);
+        }
+        if oauth.client_id.as_deref().is_some_and(|id| id.trim().is_empty()) {
+            wrong("oauth/client_id", "an id is not empty", "leave the line out to be registered");
+        }
+        if oauth.client_secret.is_some() && oauth.client_id.is_none() {
+            let help = "add `client_id:`, or leave `client_secret:` out";
+            wrong("oauth/client_secret", "a secret belongs to a client_id", help);
+        }
+        if let Some(url) = &oauth.client_metadata_url {
+            let rest = url.strip_prefix("https://").filter(|_| is_address(url));
+            let path = rest.and_then(|rest| rest.split_once('/')).map(|(_, path)| path);
+            if path.is_none_or(|path| path.is_empty() || path.contains('#')) {
+                let what = "a client id metadata document has an https address with a path";
+                let help = "write it like https://example.com/toolgate.json";
+                wrong("oauth/client_metadata_url", what, help);
+            }
+            if oauth.client_id.is_some() {
+                let help = "keep `client_id:` or `client_metadata_url:`";
+                wrong("oauth/client_metadata_url", "it is an id, and there is another", help);
+            }
+        }
+        if !oauth.scopes.iter().all(|scope| is_scope(scope)) {
+            let help = "write one per entry: [\"mcp:read\", \"mcp:write\"]";
+            wrong("oauth/scopes", "a scope is a word without spaces and quotes", help);
+        }
+        if oauth.callback_port == Some(0) {
+            let help = "leave the line out for any free port";
+            wrong("oauth/callback_port", "0 is no port", help);
+        }
+    }
+}
+
+fn is_scope(scope: &str) -> bool {
+    let legal = |c: char| matches!(c, '!'..='~') && !matches!(c, '"' | '\\');
+    !scope.is_empty() && scope.chars().all(legal)
 }
 
 fn one_word(command: &str) -> bool {
@@ -164,6 +236,25 @@ mod tests {
             (r#"{"url":"http://${HOME}/"}"#, 1),
             (r#"{"url":"file:///etc/passwd"}"#, 1),
             (r#"{"url":"http://x","call_ms_max":0}"#, 1),
+            (r#"{"url":"https://x","oauth":{}}"#, 0),
+            (r#"{"url":"https://x","oauth":{"client_id":"a","client_secret":"b"}}"#, 0),
+            (
+                r#"{"url":"https://x","oauth":{"client_metadata_url":"https://a/b","scopes":["c:d"]}}"#,
+                0,
+            ),
+            (r#"{"url":"https://x","oauth":{},"auth":"env:TOKEN"}"#, 1),
+            (r#"{"url":"https://x","oauth":{},"headers":{"AUTHORIZATION":"Bearer x"}}"#, 1),
+            (r#"{"command":"npx","oauth":{}}"#, 1),
+            (r#"{"url":"https://x","oauth":{"client_id":" "}}"#, 1),
+            (r#"{"url":"https://x","oauth":{"client_secret":"b"}}"#, 1),
+            (r#"{"url":"https://x","oauth":{"client_metadata_url":"http://a/b"}}"#, 1),
+            (r#"{"url":"https://x","oauth":{"client_metadata_url":"https://a/"}}"#, 1),
+            (
+                r#"{"url":"https://x","oauth":{"client_id":"a","client_metadata_url":"https://a/b"}}"#,
+                1,
+            ),
+            (r#"{"url":"https://x","oauth":{"scopes":["a b"]}}"#, 1),
+            (r#"{"url":"https://x","oauth":{"callback_port":0}}"#, 1),
         ] {
             assert_eq!(server(text).problems().len(), problems, "{text}");
         }

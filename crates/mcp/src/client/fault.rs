@@ -2,6 +2,7 @@
 //! have happened.
 
 use toolgate_http::HttpFault;
+use toolgate_kernel::names::ServerName;
 
 /// Why a server cannot be used now. No text in it holds a secret; what a server wrote is short and
 /// has no control characters.
@@ -53,6 +54,22 @@ pub enum ServerFault {
         status: u16,
         /// What it says about how to get one, as it came.
         challenge: Option<String>,
+    },
+    /// It wants a person to log in.
+    #[error("it asks for authorization: run `toolgate mcp login {server}`")]
+    WantsLogin {
+        /// The server.
+        server: ServerName,
+        /// What it says about how to get it, as it came.
+        challenge: Option<String>,
+    },
+    /// It wants more than the token allows.
+    #[error("it asks for more rights ({scopes}): run `toolgate mcp login {server}` again")]
+    WantsMore {
+        /// The server.
+        server: ServerName,
+        /// What is missing.
+        scopes: String,
     },
     /// It answered with a status that means nothing here.
     #[error("it answered with status {0}")]

@@ -17,7 +17,7 @@ use toolgate_http::{Answer, HttpFault, Verb, after};
 use super::fault::{CallFault, ServerFault, shown};
 use super::headers;
 use super::message::{Head, Reply};
-use super::place::{Place, unauthorized};
+use super::place::Place;
 use super::plan::Bounds;
 use super::switch::{Heard, Switch};
 
@@ -227,6 +227,7 @@ impl Web {
             | HttpFault::Tls { .. }
             | HttpFault::NoRoots { .. }
             | HttpFault::ClearText { .. }
+            | HttpFault::Forbidden { .. }
             | HttpFault::NoTls { .. }
             | HttpFault::OnlyTls { .. }
             | HttpFault::CutOff
@@ -238,7 +239,7 @@ impl Web {
     async fn refusal(&self, answer: &mut Answer) -> Result<Reply, CallFault> {
         let status = answer.status;
         match status {
-            401 | 403 => return Err(CallFault::NotSent(unauthorized(answer))),
+            401 | 403 => return Err(CallFault::NotSent(self.place.unauthorized(answer))),
             404 if self.has_session() => {
                 let fault = ServerFault::Protocol("it has forgotten the session".to_owned());
                 self.switch.end(fault.clone());
@@ -402,7 +403,7 @@ impl Web {
     ) -> Result<(), ServerFault> {
         let status = answer.status;
         if matches!(status, 401 | 403) {
-            let fault = unauthorized(answer);
+            let fault = self.place.unauthorized(answer);
             let _ = self.refused.set(fault.clone());
             return Err(fault);
         }

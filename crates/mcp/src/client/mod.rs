@@ -10,6 +10,7 @@ mod http;
 mod lines;
 mod listing;
 mod message;
+pub mod oauth;
 mod open;
 mod outbox;
 mod place;

@@ -38,8 +38,9 @@ pub(super) async fn open(
     let opening = async {
         match &plan.reach {
             Reach::Stdio { .. } => piped(plan, signal).await,
-            Reach::Http { url, headers, bearer, kind } => {
+            Reach::Http { url, headers, bearer, keeper, kind } => {
                 let place = Place::new(http, plan, url, headers, bearer.as_ref())?;
+                let place = place.kept_by(keeper.as_ref());
                 match kind {
                     HttpKind::Streamable => streamable(plan, place, signal).await,
                     HttpKind::Sse => older(plan, &place, signal).await,

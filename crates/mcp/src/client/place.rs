@@ -11,8 +11,10 @@ use tokio::time::Instant;
 use toolgate_http::{
     AddressRefusal, Answer, Asking, HttpFault, Origin, Patience, Plain, Server, Transport, Verb,
 };
+use toolgate_kernel::names::ServerName;
 
 use super::fault::ServerFault;
+use super::oauth::{Challenge, Keeper};
 use super::plan::{Secret, ServerPlan};
 
 /// Headers that are ours to set.
@@ -42,6 +44,10 @@ pub(super) struct Place {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) patience: Patience,
+    /// The name of the server.
+    name: ServerName,
+    /// Who has the token of a login.
+    keeper: Option<Arc<Keeper>>,
 }
 
 impl Place {
@@ -75,11 +81,47 @@ impl Place {
             ..Patience::default()
         };
         let server = transport.server(origin.clone());
-        Ok(Self { server, origin, url: url.trim().to_owned(), uri, headers: all, patience })
+        let (url, name) = (url.trim().to_owned(), plan.name.clone());
+        Ok(Self { server, origin, url, uri, headers: all, patience, name, keeper: None })
     }
 
-    /// Sends a message; the head of the answer is there when this returns.
+    /// The same place, with the token of a login where there is one.
+    pub(super) fn kept_by(self, keeper: Option<&Arc<Keeper>>) -> Self {
+        let keeper = keeper.cloned();
+        if let Some(keeper) = &keeper {
+            keeper.look();
+        }
+        Self { keeper, ..self }
+    }
+
+    /// Sends a message; the head of the answer is there when this returns. A token that the server
+    /// refuses is renewed once, and the message, which the server did not take, sent with it.
     pub(super) async fn send(
+        &self,
+        verb: Verb,
+        headers: &HeaderMap,
+        body: Bytes,
+        deadline: Instant,
+        patience: &Patience,
+    ) -> Result<Answer, HttpFault> {
+        let Some(keeper) = &self.keeper else {
+            return self.put(verb, headers, body, deadline, patience).await;
+        };
+        let Some(token) = keeper.header().await else {
+            return self.put(verb, headers, body, deadline, patience).await;
+        };
+        let mut all = headers.clone();
+        all.insert(AUTHORIZATION, token.clone());
+        let answer = self.put(verb, &all, body.clone(), deadline, patience).await?;
+        if answer.status != 401 {
+            return Ok(answer);
+        }
+        let Some(other) = keeper.instead_of(&token).await else { return Ok(answer) };
+        all.insert(AUTHORIZATION, other);
+        self.put(verb, &all, body, deadline, patience).await
+    }
+
+    async fn put(
         &self,
         verb: Verb,
         headers: &HeaderMap,
@@ -121,6 +163,30 @@ impl Place {
         Ok(Self { uri, url, ..self.clone() })
     }
 
+    /// What a server means that wants to know who asks, or wants more than the token allows.
+    pub(super) fn unauthorized(&self, answer: &Answer) -> ServerFault {
+        let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
+        let challenge = answer.headers.get(WWW_AUTHENTICATE).and_then(text);
+        let challenge = challenge.filter(|text| text.len() <= CHALLENGE_BYTES_MAX);
+        let status = answer.status;
+        let Some(keeper) = &self.keeper else {
+            return ServerFault::Unauthorized { status, challenge };
+        };
+        let server = self.name.clone();
+        let told = Challenge::read(challenge.as_deref().unwrap_or_default());
+        if status == 403 && told.wants_more() {
+            keeper.missed(&told.scopes);
+            let scopes = super::fault::shown(&told.scopes.join(" "), 200);
+            return ServerFault::WantsMore { server, scopes };
+        }
+        if status == 401 {
+            // A person may log in at any time; the next message has the token then.
+            keeper.look();
+            return ServerFault::WantsLogin { server, challenge };
+        }
+        ServerFault::Unauthorized { status, challenge }
+    }
+
     /// A path, seen from this one.
     fn beside(&self, path: &str) -> Option<String> {
         let (scheme, rest) = self.url.split_once("://")?;
@@ -133,14 +199,6 @@ impl Place {
         let folder = base.get(..=base.rfind('/')?)?;
         Some(format!("{scheme}://{authority}{folder}{path}"))
     }
-}
-
-/// What a server answers where it wants to know who asks.
-pub(super) fn unauthorized(answer: &Answer) -> ServerFault {
-    let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
-    let challenge = answer.headers.get(WWW_AUTHENTICATE).and_then(text);
-    let short = |text: &String| text.len() <= CHALLENGE_BYTES_MAX;
-    ServerFault::Unauthorized { status: answer.status, challenge: challenge.filter(short) }
 }
 
 /// The server and the path of an address, its query too.
@@ -182,11 +240,15 @@ mod tests {
     use super::*;
     use crate::client::plan::{Bounds, HttpKind, Reach};
     use toolgate_http::Roots;
-    use toolgate_kernel::names::ServerName;
 
     fn place(url: &str, headers: &[(&str, &str)]) -> Result<Place, ServerFault> {
-        let reach =
-            Reach::Http { url: url.into(), headers: vec![], bearer: None, kind: HttpKind::Auto };
+        let reach = Reach::Http {
+            url: url.into(),
+            headers: vec![],
+            bearer: None,
+            keeper: None,
+            kind: HttpKind::Auto,
+        };
         let plan = ServerPlan {
             name: ServerName::parse("x").unwrap(),
             reach,

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use toolgate_kernel::names::ServerName;
 
+use super::oauth::Keeper;
+
 /// A server as it is configured. Secrets are looked up already.
 #[derive(Debug, Clone)]
 pub struct ServerPlan {
@@ -45,6 +47,8 @@ pub enum Reach {
         headers: Vec<(String, Secret)>,
         /// The token that every request has.
         bearer: Option<Secret>,
+        /// Where the token of a login is, for a server without one of its own.
+        keeper: Option<Arc<Keeper>>,
         /// Which of the two transports it speaks.
         kind: HttpKind,
     },

@@ -72,6 +72,10 @@ impl Registry {
             Err(CallFault::NotSent(ServerFault::Failed { failures, last })) => {
                 Err(CallFault::NotSent(ServerFault::Failed { failures, last }))
             }
+            // Only a person changes this.
+            Err(CallFault::NotSent(
+                fault @ (ServerFault::WantsLogin { .. } | ServerFault::WantsMore { .. }),
+            )) => Err(CallFault::NotSent(fault)),
             Err(CallFault::NotSent(_)) => self.attempt(seat, asked, deadline).await,
             other => other,
         }

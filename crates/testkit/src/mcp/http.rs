@@ -16,7 +16,7 @@ const SESSION: &str = "session-1";
 pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,
-    headers: Vec<(String, String)>,
+    pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
 }
 
@@ -25,7 +25,7 @@ impl Request {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    fn read(from: &mut BufReader<TcpStream>) -> Option<Self> {
+    pub(super) fn read(from: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut line = String::new();
         from.read_line(&mut line).ok().filter(|count| *count > 0)?;
         let mut parts = line.split_whitespace();
@@ -64,7 +64,7 @@ pub fn serve(server: &Arc<Server>, listener: &TcpListener) {
 }
 
 /// Answers a request; `false` where the connection ends with it.
-fn answer(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> bool {
+pub(super) fn answer(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> bool {
     if server.mode == Mode::Unauthorized {
         let challenge = "www-authenticate: Bearer resource_metadata=\"http://169.254.169.254/latest/meta-data/\"\r\n";
         return respond(write, "401 Unauthorized", challenge, "");

@@ -6,6 +6,7 @@
 
 mod answer;
 mod events;
+mod guarded;
 mod http;
 mod stdio;
 
@@ -19,6 +20,7 @@ use std::sync::mpsc::Sender;
 use clap::ValueEnum;
 use serde_json::Value;
 
+pub use guarded::{Guarded, Twist};
 pub use http::serve as serve_http;
 pub use stdio::serve as serve_stdio;
 

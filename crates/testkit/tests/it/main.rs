@@ -21,6 +21,7 @@ mod mcp_calls;
 mod mcp_corpus;
 mod mcp_faults;
 mod mcp_http;
+mod mcp_oauth;
 mod mcp_programs;
 mod mcp_real;
 mod mcp_stage;

@@ -115,7 +115,8 @@ async fn everything_is_reached_over_http_and_the_older_events() {
         let _server = Running(command.spawn().unwrap());
         tokio::time::sleep(Duration::from_secs(4)).await;
         let url = format!("http://127.0.0.1:{port}{path}");
-        let registry = registry_of(Reach::Http { url, headers: vec![], bearer: None, kind });
+        let registry =
+            registry_of(Reach::Http { url, headers: vec![], bearer: None, keeper: None, kind });
         assert!(listed(&registry).await.tools.len() > 3, "{spoken}");
         assert_eq!(call(&registry, "echo", json!({"message": "hi"})).await, "Echo: hi", "{spoken}");
         registry.close().await;

@@ -109,7 +109,7 @@ impl Stage {
         let stdout = child.0.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut address).unwrap();
         let url = format!("{}{path}", address.trim());
-        let reach = Reach::Http { url, headers: vec![], bearer: None, kind };
+        let reach = Reach::Http { url, headers: vec![], bearer: None, keeper: None, kind };
         let bounds = Bounds { backoff_ms: 10, ..Bounds::default() };
         // A server on a busy machine may take long to make a large answer.
         let large = words.contains(&"result-bomb");

@@ -25,7 +25,8 @@ impl Desk<'_> {
         for (name, server) in &self.text().mcp_servers {
             let path = [Step::Key("mcp_servers"), Step::Key(name.as_str())];
             for (key, message, help) in server.problems() {
-                let place = self.place(&[&path[..], &[Step::Key(key)]].concat());
+                let inside: Vec<Step<'_>> = key.split('/').map(Step::Key).collect();
+                let place = self.place(&[&path[..], &inside].concat());
                 let message = format!("mcp server {name}: {message}");
                 found.push(Finding::error(Mistake::Server, message).at(place).help(help));
             }
@@ -37,6 +38,10 @@ impl Desk<'_> {
             }
             if let Some(secret) = &server.auth {
                 self.secret(secret, &[&path[..], &[Step::Key("auth")]].concat(), found);
+            }
+            if let Some(secret) = server.oauth.as_ref().and_then(|o| o.client_secret.as_ref()) {
+                let inside = [Step::Key("oauth"), Step::Key("client_secret")];
+                self.secret(secret, &[&path[..], &inside].concat(), found);
             }
         }
         for (name, phase) in &self.text().phases {

@@ -1,0 +1,200 @@
+//! Decides which token a request to a server has: the one that is kept, renewed before it is over.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::header::HeaderValue;
+use toolgate_http::Transport;
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::port::Clock;
+
+use super::address::Guard;
+use super::exchange::{Sent, ask};
+use super::fault::OauthFault;
+use super::permit::{Given, Permit};
+
+/// Milliseconds before a renewal that failed is tried again.
+const AGAIN_MS: u64 = 10_000;
+
+/// Where the permit of one server is kept. Nobody else can read it there.
+pub trait Permits: Send + Sync {
+    /// The permit, if there is one.
+    fn load(&self) -> Option<Permit>;
+    /// Keeps a permit in place of the one before.
+    fn save(&self, permit: &Permit);
+}
+
+/// Keeps the token of one server fresh.
+pub struct Keeper {
+    /// The address of the server; a permit for another is not used.
+    server: String,
+    http: Arc<Transport>,
+    permits: Box<dyn Permits>,
+    clock: Arc<dyn Clock>,
+    held: Mutex<Option<Held>>,
+    /// One renewal at a time: a token that renews can often be used once.
+    renewing: tokio::sync::Mutex<()>,
+}
+
+struct Held {
+    permit: Permit,
+    header: HeaderValue,
+    /// When it is renewed.
+    renew: Option<Timestamp>,
+}
+
+impl Held {
+    fn new(permit: Permit) -> Option<Self> {
+        let header = HeaderValue::from_str(&format!("Bearer {}", permit.access.reveal()));
+        let mut header = header.ok()?;
+        header.set_sensitive(true);
+        let renew = permit.times.map(|(renew, _)| renew);
+        Some(Self { permit, header, renew })
+    }
+}
+
+impl Keeper {
+    /// A keeper for the server at this address.
+    pub fn new(
+        server: &str,
+        http: Arc<Transport>,
+        permits: Box<dyn Permits>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let renewing = tokio::sync::Mutex::default();
+        Self { server: server.to_owned(), http, permits, clock, held: Mutex::default(), renewing }
+    }
+
+    /// Looks whether there is a permit by now.
+    pub(in crate::client) fn look(&self) {
+        let found = self.kept().and_then(Held::new);
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    fn kept(&self) -> Option<Permit> {
+        self.permits.load().filter(|permit| permit.server == self.server)
+    }
+
+    /// What a request has as `Authorization`. Nothing where nobody logged in, or where the token is
+    /// over and cannot be renewed.
+    pub(in crate::client) async fn header(self: &Arc<Self>) -> Option<HeaderValue> {
+        let now = self.clock.now();
+        match self.current(now)? {
+            Some(header) => Some(header),
+            None => self.another(now, None).await,
+        }
+    }
+
+    /// The token that is held; nothing inside where it must be renewed first.
+    #[allow(clippy::option_option)]
+    fn current(&self, now: Timestamp) -> Option<Option<HeaderValue>> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = held.as_ref()?;
+        let fresh = held.renew.is_none_or(|renew| now < renew);
+        Some(fresh.then(|| held.header.clone()))
+    }
+
+    /// Another token than one that the server refused, if there is one to be had.
+    pub(in crate::client) async fn instead_of(
+        self: &Arc<Self>,
+        refused: &HeaderValue,
+    ) -> Option<HeaderValue> {
+        self.another(self.clock.now(), Some(refused.clone())).await
+    }
+
+    /// Another token than the refused one. Whoever stops waiting does not lose it: what renews can
+    /// often be used once, so a renewal that was begun is brought to its end and kept.
+    async fn another(
+        self: &Arc<Self>,
+        now: Timestamp,
+        refused: Option<HeaderValue>,
+    ) -> Option<HeaderValue> {
+        let this = Arc::clone(self);
+        let renewal = tokio::spawn(async move {
+            let _one = this.renewing.lock().await;
+            let good = |header: &HeaderValue| refused.as_ref() != Some(header);
+            // Somebody else may have done it meanwhile.
+            match this.current(now)?.filter(good) {
+                Some(header) => Some(header),
+                None => this.renew(now).await.filter(good),
+            }
+        });
+        renewal.await.ok().flatten()
+    }
+
+    async fn renew(&self, now: Timestamp) -> Option<HeaderValue> {
+        let held = |this: &Self| {
+            let held = this.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.as_ref().map(|held| held.permit.clone())
+        };
+        let mut permit = held(self)?;
+        // Another process may have renewed it, and then ours renews no more.
+        if let Some(kept) = self.kept()
+            && kept.access != permit.access
+        {
+            let fresh = kept.times.is_none_or(|(renew, _)| now < renew);
+            permit = kept;
+            if fresh {
+                return self.hold(permit);
+            }
+        }
+        match self.renewed(&permit, now).await {
+            Ok(permit) => {
+                self.permits.save(&permit);
+                self.hold(permit)
+            }
+            Err(_) => self.bear(permit, now),
+        }
+    }
+
+    fn hold(&self, permit: Permit) -> Option<HeaderValue> {
+        let new = Held::new(permit)?;
+        let header = new.header.clone();
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        Some(header)
+    }
+
+    /// Goes on with a token that could not be renewed, while it lasts.
+    fn bear(&self, permit: Permit, now: Timestamp) -> Option<HeaderValue> {
+        let over = permit.times.map(|(_, over)| over);
+        let mut new = Held::new(permit)?;
+        if over.is_some_and(|over| over <= now) {
+            return None;
+        }
+        new.renew = over.map(|over| over.min(now.plus_ms(AGAIN_MS)));
+        let header = new.header.clone();
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        Some(header)
+    }
+
+    async fn renewed(&self, permit: &Permit, now: Timestamp) -> Result<Permit, OauthFault> {
+        let refresh = permit.refresh.as_ref().ok_or(OauthFault::NoCode)?;
+        let endpoint = Guard::of(&self.server)?;
+        let endpoint = endpoint.endpoint("token endpoint", &permit.token_endpoint)?;
+        let pairs = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh.reveal()),
+            ("resource", &permit.resource),
+        ];
+        let (form, who) = permit.client.signed(&pairs)?;
+        let told = ask(&self.http, &endpoint, Sent::Form(form, who.as_ref())).await?;
+        Ok(permit.clone().with(Given::read(&told)?, now))
+    }
+
+    /// The server wants more than the token allows: the next login asks for it.
+    pub(in crate::client) fn missed(&self, scopes: &[String]) {
+        let Some(mut permit) = self.kept() else { return };
+        let known = |scope: &String| permit.scopes.contains(scope) || permit.missed.contains(scope);
+        let new: Vec<String> = scopes.iter().filter(|scope| !known(scope)).cloned().collect();
+        if !new.is_empty() {
+            permit.missed.extend(new);
+            self.permits.save(&permit);
+        }
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keeper(hidden)")
+    }
+}
