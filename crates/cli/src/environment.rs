@@ -105,11 +105,11 @@ pub(crate) fn proxies() -> Vec<String> {
     names.iter().flat_map(|name| [(*name).to_owned(), name.to_lowercase()]).filter(set).collect()
 }
 
-/// A number that nobody can guess.
-pub(crate) fn random_seed() -> Result<u64> {
-    let mut bytes = [0; 8];
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+    Ok(bytes)
 }
 
 /// Every variable that is a text.

@@ -102,7 +102,7 @@ const TOKEN_KEYS: &[&str] =
 
 /// What all models of this process share.
 pub(crate) fn exchange(limits: &Limits) -> Result<Exchange> {
-    let seed = environment::random_seed()?;
+    let seed = u64::from_le_bytes(environment::random()?);
     let rules = BreakerRules::within(limits);
     Ok(Exchange::new(environment::roots()?, Arc::new(SystemClock), seed, rules))
 }

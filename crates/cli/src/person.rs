@@ -25,9 +25,8 @@ pub(crate) type Ready = Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>;
 impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
     pub(crate) fn here(ready: Ready) -> Option<Arc<dyn Person>> {
-        let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let name = user_name();
-        attended.then(|| Arc::new(Self { name, ready }) as Arc<dyn Person>)
+        attended().then(|| Arc::new(Self { name, ready }) as Arc<dyn Person>)
     }
 
     fn ready(&self) {
@@ -78,9 +77,13 @@ impl Person for AtTerminal {
 
 /// What the person at the terminal types next, and who that is; nothing when nobody is there.
 pub(crate) async fn word() -> Option<(Actor, String)> {
-    let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let line = if attended { line().await } else { None };
+    let line = if attended() { line().await } else { None };
     line.map(|line| (Actor::Human(user_name()), line))
+}
+
+/// Whether a person sits at a terminal; a pipe is nobody.
+fn attended() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 fn user_name() -> Arc<str> {

@@ -148,17 +148,11 @@ impl Place {
 
     /// The agent with its handlers, to look at.
     pub(crate) fn crew(&self) -> Result<Crew> {
-        Ok(self.loaded(&Flags::default())?.0)
+        Ok(self.crew_with(&Flags::default())?.0)
     }
 
-    /// The same to work with, with what the command line says, and the settings that hold. What of
-    /// the configuration is not active yet is told, so that nobody relies on it.
+    /// The same with what the command line says, and the settings that hold.
     pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
-        let (crew, text) = self.loaded(flags)?;
-        Ok((crew, text))
-    }
-
-    fn loaded(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
         let (name, bytes) = self.config_bytes()?;
         let (checked, packs) = self.checked(&bytes, flags)?;
         if checked.agent().is_none() {
@@ -299,8 +293,7 @@ fn make_key(path: &Path) -> Result<[u8; 32]> {
     let context = || format!("{} cannot be made", path.display());
     let folder = path.parent().context("the key needs a folder")?;
     std::fs::create_dir_all(folder).with_context(context)?;
-    let mut bytes = [0; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let bytes = environment::random()?;
     // Another process may make the key at the same moment: the first one wins.
     let temporary = folder.join(format!("log.key.{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();

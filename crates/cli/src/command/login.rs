@@ -1,7 +1,6 @@
 //! `toolgate mcp login` and `logout`: a person lets us use an MCP server. The address is printed and
 //! nothing is started; the answer is waited for on this computer.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +92,7 @@ async fn asked(
         redirect: &redirect,
         missed: file.kept().ok().flatten().map(|old| old.scopes_missed()).unwrap_or_default(),
     };
-    let chance = Chance { state: random()?, verifier: random()? };
+    let chance = Chance { state: environment::random()?, verifier: environment::random()? };
     let login = Login::begin(&http, request, chance).await;
     let login = login.with_context(|| format!("MCP server {name}"))?;
     console::say("Open this address in a browser on this computer:");
@@ -170,10 +169,4 @@ async fn page(stream: &mut TcpStream, status: &str, words: &str) {
         let _ = stream.shutdown().await;
     };
     let _ = tokio::time::timeout(HEAD, writing).await;
-}
-
-fn random() -> Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,6 +1,5 @@
 //! `toolgate run`: the agent on a model, from the start or from where it stopped.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use toolgate_store::{Hold, Rival};
 
 use super::chat::picture;
 use crate::console;
-use crate::environment::Flags;
+use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::model::{self, Played};
@@ -245,11 +244,9 @@ async fn newest(opened: &Opened) -> Result<Option<Session>> {
 
 /// An id that sorts by time and that two processes do not make at once.
 pub(crate) fn new_id(kind: &str) -> Result<SessionId> {
-    let mut random = [0; 2];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let [a, b] = environment::random()?;
     let moment = SystemClock.now().to_string();
     let digits: String = moment.chars().filter(char::is_ascii_digit).take(14).collect();
-    let [a, b] = random;
     Ok(SessionId::parse(&format!("{kind}-{digits}-{a:02x}{b:02x}"))?)
 }
 

@@ -1,7 +1,5 @@
 //! `toolgate token`: makes, lists and revokes the tokens that open a session over HTTP.
 
-use std::io::Read;
-
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -12,6 +10,7 @@ use toolgate_runtime::port::Clock;
 
 use super::phase;
 use crate::console;
+use crate::environment;
 use crate::exit::Exit;
 use crate::project::{Place, SystemClock};
 use crate::roster::{Listed, TokenFile};
@@ -183,7 +182,6 @@ fn milliseconds(text: &str) -> Result<u64> {
 }
 
 fn fresh_id() -> Result<String> {
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let bytes: [u8; 8] = environment::random()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

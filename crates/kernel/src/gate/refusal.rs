@@ -39,7 +39,12 @@ impl Refusal {
             "This access is for phase {own}, and the session is in phase {now}. \
              Nothing can be called until it is in {own}."
         );
-        let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(Vec::new());
+        Self::not_granted(message, Vec::new())
+    }
+
+    /// The phase does not grant it. The grant is a policy of its own.
+    pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
+        let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(available);
         match PolicyName::parse("phase-grant") {
             Ok(policy) => {
                 Self::denied(Stage::Resolve, &policy, DenialKind::NotVisibleInPhase, trouble)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::refusal::Refusal;
 use crate::agent::Agent;
 use crate::envelope::{Code, Trouble};
-use crate::event::{DenialKind, Stage};
+use crate::event::Stage;
 use crate::fold::{OpenCall, Session};
-use crate::names::{PhaseName, PolicyName, nearest};
+use crate::names::{PhaseName, nearest};
 use crate::seeded::{Bug, seeded};
 use crate::tool::ToolSpec;
 
@@ -76,11 +76,5 @@ fn none_shown(name: &str) -> Refusal {
 pub(super) fn not_granted(tool: &str, phase: &PhaseName, available: Vec<String>) -> Refusal {
     let message =
         format!("Tool '{tool}' is not available in phase {phase}. Use one of the available tools.");
-    let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(available);
-    match PolicyName::parse("phase-grant") {
-        Ok(policy) => {
-            Refusal::denied(Stage::Resolve, &policy, DenialKind::NotVisibleInPhase, trouble)
-        }
-        Err(_) => Refusal::new(Stage::Resolve, trouble),
-    }
+    Refusal::not_granted(message, available)
 }
