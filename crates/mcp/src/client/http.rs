@@ -45,6 +45,8 @@ pub(super) struct Web {
     modern: OnceLock<bool>,
     /// Whether the stream of notifications should be opened.
     pub(super) wants_stream: AtomicBool,
+    /// Whether the list of tools was asked for: changes since then must be heard.
+    has_listed: AtomicBool,
     pub(super) switch: Arc<Switch>,
     inbound: mpsc::Sender<ServerJsonRpcMessage>,
     bounds: Bounds,
@@ -67,6 +69,7 @@ impl Web {
             has_session: AtomicBool::new(false),
             modern: OnceLock::new(),
             wants_stream: AtomicBool::new(false),
+            has_listed: AtomicBool::new(false),
             switch,
             inbound,
             bounds,
@@ -107,6 +110,9 @@ impl Web {
         body: Bytes,
         deadline: Instant,
     ) -> Result<Reply, CallFault> {
+        if method == "tools/list" {
+            self.has_listed.store(true, Ordering::Release);
+        }
         let mut all = HeaderMap::clone(&self.headers());
         if self.modern.get() == Some(&true) {
             headers::standard(&mut all, method, tool.map(|(name, ..)| name));
@@ -367,10 +373,16 @@ impl Web {
             read.map_err(|fault| ServerFault::Protocol(fault.to_string()))?;
         }
         if listens {
-            // What changed after the stream broke would not be told: the list is read again.
-            self.pass(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+            self.may_have_missed_changes();
         }
         Ok(())
+    }
+
+    /// Nobody listened for a while. A list that was read before then is read again.
+    pub(super) fn may_have_missed_changes(&self) {
+        if self.has_listed.load(Ordering::Acquire) {
+            self.pass(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+        }
     }
 
     /// Takes a message that answers the protocol library, and what it agrees to.

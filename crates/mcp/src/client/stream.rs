@@ -120,6 +120,7 @@ impl Transport<RoleClient> for Wire {
                 Stepped::Opened(answer) => {
                     let reader = Reader::bounded(self.bounds.message_bytes_max, usize::MAX);
                     self.stream = Stream::Open(answer, Box::new(reader));
+                    self.web.may_have_missed_changes();
                 }
                 Stepped::Read => self.again_ms = AGAIN_MS,
                 Stepped::Broken => {

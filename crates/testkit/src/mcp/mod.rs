@@ -150,11 +150,14 @@ impl Server {
         }
     }
 
-    /// Writes what happened to the ledger.
+    /// Writes what happened to the ledger: a line in one piece, because many write at once.
     pub fn record(&self, what: &str) {
         let Some(path) = &self.ledger else { return };
-        if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
-            let _ = writeln!(file, "{what}");
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        let written = opened.and_then(|mut file| file.write_all(format!("{what}\n").as_bytes()));
+        if let Err(error) = written {
+            eprintln!("the ledger cannot be written: {error}");
+            std::process::exit(74);
         }
     }
 

@@ -30,8 +30,7 @@ async fn a_server_that_ends_at_a_call_loses_it_and_it_is_not_sent_again() {
     let fault = stage.call("write", "x").await.unwrap_err();
     assert!(matches!(fault, CallFault::Lost(_)), "{fault}");
     assert_eq!(stage.ledger("call").len(), 1);
-    // Its socket may outlive the answer by a moment.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    stage.wait_for_the_end().await;
     let version = stage.registry.version();
     let fault = stage.call("write", "y").await.unwrap_err();
     assert!(matches!(fault, CallFault::NotSent(_)), "{fault}");
@@ -120,6 +119,7 @@ async fn changes_are_heard() {
 async fn a_server_that_is_not_there_did_not_get_the_call() {
     let stage = Stage::web(&["--mode", "exit-mid-call"], "/mcp", HttpKind::Auto);
     let _ = stage.call("write", "x").await;
+    stage.wait_for_the_end().await;
     for _ in 0..2 {
         let fault = stage.call("write", "y").await.unwrap_err();
         assert!(!fault.may_have_happened(), "{fault}");

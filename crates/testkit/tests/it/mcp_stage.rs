@@ -26,7 +26,7 @@ pub(crate) struct Stage {
     pub(crate) registry: Registry,
     pub(crate) dir: tempfile::TempDir,
     /// A server over HTTP is no child of the registry.
-    _server: Option<Running>,
+    server: Option<Running>,
 }
 
 struct Running(Child);
@@ -95,7 +95,7 @@ impl Stage {
         let env = BTreeMap::from([("CONFIGURED".to_owned(), Secret::new("yes"))]);
         let cwd = dir.path().to_owned();
         let reach = Reach::Stdio { program, args, env, cwd };
-        Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, _server: None }
+        Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: None }
     }
 
     /// A server over HTTP.
@@ -114,7 +114,7 @@ impl Stage {
         // A server on a busy machine may take long to make a large answer.
         let large = words.contains(&"result-bomb");
         let call_ms = if large { 20_000 } else { CALL_MS };
-        Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, _server: Some(child) }
+        Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: Some(child) }
     }
 
     pub(crate) async fn tools(&self) -> Result<Arc<Listed>, ServerFault> {
@@ -125,6 +125,12 @@ impl Stage {
         let args = serde_json::json!({ "text": text }).to_string();
         let asked = Asked { tool, args: &args, key: Some("key-1") };
         self.registry.call(&name(), asked, after(60_000)).await
+    }
+
+    /// Waits until a server over HTTP that ends itself is gone: its socket outlives its last answer.
+    pub(crate) async fn wait_for_the_end(&self) {
+        let id = self.server.as_ref().unwrap().0.id().to_string();
+        assert!(until(10_000, || !lives(&id)).await, "the server is still there");
     }
 
     /// What the server wrote down, by its first word.
