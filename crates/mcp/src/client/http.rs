@@ -9,7 +9,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 use rmcp::model::{ErrorCode, ErrorData, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use toolgate_http::sse::{RESPONSE_BYTES_MAX, Reader, SseFault};
 use toolgate_http::{Answer, HttpFault, Verb, after};
@@ -45,6 +45,8 @@ pub(super) struct Web {
     modern: OnceLock<bool>,
     /// Whether the stream of notifications should be opened.
     pub(super) wants_stream: AtomicBool,
+    /// Told once that stream is open, or will not be.
+    pub(super) stream_settled: Notify,
     /// Whether the list of tools was asked for: changes since then must be heard.
     has_listed: AtomicBool,
     pub(super) switch: Arc<Switch>,
@@ -69,6 +71,7 @@ impl Web {
             has_session: AtomicBool::new(false),
             modern: OnceLock::new(),
             wants_stream: AtomicBool::new(false),
+            stream_settled: Notify::new(),
             has_listed: AtomicBool::new(false),
             switch,
             inbound,

@@ -139,6 +139,10 @@ async fn web(
     let greeted = greet(wire, mode, &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
+    if !era.modern && era.tells_changes {
+        // What changes before somebody listens is told to nobody.
+        let _ = tokio::time::timeout(LISTEN, web.stream_settled.notified()).await;
+    }
     let parts = parts(service, None, &era).await;
     let spoken = Arc::clone(&web);
     let outbox = Outbox::start(move |message| {

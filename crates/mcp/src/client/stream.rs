@@ -116,6 +116,9 @@ impl Transport<RoleClient> for Wire {
                 () = self.web.switch.end_told() => return None,
                 stepped = step(&mut self.stream, &self.web) => stepped,
             };
+            if matches!(stepped, Stepped::Opened(_) | Stepped::Broken | Stepped::Never) {
+                self.web.stream_settled.notify_one();
+            }
             match stepped {
                 Stepped::Opened(answer) => {
                     let reader = Reader::bounded(self.bounds.message_bytes_max, usize::MAX);
