@@ -125,7 +125,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
         let found = look_up(place, secret)?;
         let written = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
-        let open = secret.parts()?.iter().all(written);
+        let open = secret.parts()?.iter().all(written) && !names_a_secret(name);
         Ok((name.clone(), if open { Hidden::open(found) } else { Hidden::new(found) }))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
@@ -139,6 +139,12 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
         spec.plain = Plain::Anywhere;
     }
     Ok(spec)
+}
+
+/// Whether a header of this name holds a secret, also where somebody wrote it in the open.
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "pass"].iter().any(|word| name.contains(word))
 }
 
 /// The name under which the log knows a model.

@@ -52,7 +52,7 @@ pub struct Opening {
 const GO_ON: &str = "Go on with the work on your own.";
 
 /// What is said when a conversation begins anew.
-const CUT: &str = "This conversation was too long to be kept whole, and begins anew here.";
+const CUT: &str = "This conversation could not be kept whole, and begins anew here.";
 
 /// What to do next in a session that a model drives.
 pub fn next(agent: &Agent, world: &World<'_>) -> Step {
@@ -152,8 +152,12 @@ fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens
     if let Some((fault, reason)) = &session.failure {
         let finish = session.turns.back().and_then(|last| finishing(agent, session, lap, last));
         let toolless = tries_toolless(agent, session);
-        // A conversation asks again in the same words, unless they are what was turned down.
-        let stuck = fault.about_the_request() && !session.turns.is_empty();
+        // A conversation asks again in the same words, unless the context is what was turned down.
+        let stuck = if fault.may_be_last_words() {
+            lap.withdrew
+        } else {
+            fault.about_the_request() && !session.turns.is_empty()
+        };
         if toolless || (session.chat && !stuck) {
             return Course::Ask(Manner::finishing(finish, toolless));
         }

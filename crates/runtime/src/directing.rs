@@ -8,8 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
-    Ask, Directed, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome, parse,
-    patch_ops,
+    Directed, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome, parse, patch_ops,
 };
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Note, NoteKind, Usage};
 use toolgate_kernel::plan::Plan;
@@ -50,7 +49,9 @@ impl Directing {
         let mut repair = None;
         if !plan.tools.is_empty() {
             let mut asked = plan.clone();
-            instruct(&mut asked, &self.directives.instructions(Mode::PromptOnly));
+            // The options tell of these words: they are the same in every request.
+            let instructions = self.directives.instructions(Mode::PromptOnly);
+            asked.system = format!("{}\n\n{instructions}", asked.system).into();
             let reply = self.inner.reply(&asked, desk, &quiet(tap)).await?;
             if !reply.calls.is_empty() || !matches!(reply.finish, Finish::Stop) {
                 return Ok(reply);
@@ -93,7 +94,9 @@ impl Directing {
                 }
                 Next::Failed(failed) => return Ok(words(way.reply()?, failed, tap)),
             };
-            let asked = shaped(plan, *ask);
+            let repair = ask.repair.map(|text| Note { about: NoteKind::Finish, text });
+            let asked = plan.in_form(&ask.instructions, ask.shape, repair);
+            ladder.sent(asked.fingerprint);
             let began = self.clock.now();
             let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
             let elapsed_ms = self.clock.now().ms_since(began);
@@ -213,28 +216,13 @@ fn nothing() -> ProviderFault {
     ProviderFault::new(FaultKind::Unusable, "no form of directives can be asked of this model")
 }
 
-/// Words that are not for a person yet are not shown; only that something is tried again.
+/// Words that are not for a person yet are not shown, thoughts are.
 fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
     move |streamed| {
         if let Streamed::Thought(thought) = streamed {
             tap(Streamed::Thought(thought));
         }
     }
-}
-
-/// A request that says how its reply is written.
-fn instruct(plan: &mut Plan, instructions: &str) {
-    plan.system = format!("{}\n\n{instructions}", plan.system).into();
-}
-
-/// The same request in a form, without tools.
-fn shaped(plan: &Plan, ask: Ask) -> Plan {
-    let mut asked = plan.clone();
-    instruct(&mut asked, &ask.instructions);
-    asked.tools = Vec::new();
-    asked.shape = ask.shape.map(Arc::new);
-    asked.notes.extend(ask.repair.map(|text| Note { about: NoteKind::Finish, text }));
-    asked
 }
 
 impl Provider for Directing {
@@ -248,8 +236,9 @@ impl Provider for Directing {
     }
 
     fn turn_ms_max(&self) -> Option<u64> {
-        // Each form may take as long as a reply.
-        self.inner.turn_ms_max().map(|ms| ms.saturating_mul(4))
+        // Each request may take as long as a reply: the one with tools, and those of the ladder.
+        let requests = self.directives.requests_max().saturating_add(1);
+        self.inner.turn_ms_max().map(|ms| ms.saturating_mul(requests))
     }
 
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {

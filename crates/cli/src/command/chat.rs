@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{CallRefused, Event, Stage};
+use toolgate_kernel::event::{CallRefused, Event, FaultKind, Stage};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
@@ -192,7 +192,15 @@ impl Talk<'_> {
             let exit = match self.take(&text).await? {
                 Asked::Next => continue,
                 Asked::Quit => return Ok(Exit::Done),
-                Asked::Model(words) => self.ask(words).await?,
+                Asked::Model(words) => match self.ask(words).await {
+                    Ok(exit) => exit,
+                    // What was turned down before it was sent does not end the conversation.
+                    Err(error) if typing.attended() => {
+                        hint(&format!("{error:#}"));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
             };
             if once || (exit != Exit::Done && !typing.attended()) {
                 return Ok(exit);
@@ -254,6 +262,10 @@ impl Talk<'_> {
 
     fn image(&mut self, file: &std::path::Path) -> Result<()> {
         model::shows_pictures(&self.text)?;
+        let most = self.crew.agent.limits.pictures_max;
+        if u64::try_from(self.pictures.len()).is_ok_and(|have| have >= most) {
+            bail!("at most {most} pictures go with one message (limits.pictures_max)");
+        }
         self.pictures.push(picture(file, &self.crew.agent.limits)?);
         say("  It goes with your next words.");
         Ok(())
@@ -308,7 +320,7 @@ impl Talk<'_> {
         let live = Live::talk(self.detail, settings, &driver.session());
         let screen = Arc::new(Screen::new(&self.opened.runtime, live, self.shows));
         let before = Arc::clone(&screen);
-        drop(self.ready.set(Box::new(move || before.clear())));
+        self.ready.becomes(move || before.clear());
         let mut stop = Stop::listen()?;
         let watched = run::watch(&mut driver, &screen, &mut stop).await?;
         match watched {
@@ -321,7 +333,12 @@ impl Talk<'_> {
             }
             Watched::Halted(Halt::ModelFailed(reason)) => {
                 hint(&format!("The model failed: {}", visible(&reason)));
-                hint("Your words are kept: /retry asks again; `toolgate doctor` says what to do.");
+                let failure = driver.session().failure.as_ref().map(|(fault, _)| *fault);
+                hint(if failure.is_some_and(FaultKind::may_be_last_words) {
+                    "/retry asks again; other words take the place of those."
+                } else {
+                    "Your words are kept: /retry asks again; `toolgate doctor` says what to do."
+                });
                 self.driver = Some(driver);
                 Ok(Exit::Failed)
             }

@@ -325,6 +325,9 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
 /// What is at `base_url`, when nobody said which of its models is meant.
 async fn address(place: &Place, text: &AgentText, exchange: &Exchange) -> Option<Address> {
     let base_url = text.settings.base_url.clone().filter(|_| text.settings.model.is_none())?;
+    // An address that is refused may hold a password.
+    let refused = toolgate_http::parse(&base_url, toolgate_http::Plain::Anywhere).is_err();
+    let base_url = if refused { "***".to_owned() } else { base_url };
     let found = Address { base_url, models: None, fault: None, says: String::new(), fix: None };
     let Ok(Chosen::Model(chosen)) = text.chosen_by_name("any") else { return None };
     let mut spec = match model::spec(&place.folder, text, &chosen) {

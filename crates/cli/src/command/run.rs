@@ -163,7 +163,7 @@ pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
     let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
-    crew.person = AtTerminal::here(Arc::clone(&ready));
+    crew.person = AtTerminal::here(ready.clone());
     Ok(Cast { crew, played, ready, text })
 }
 
@@ -276,7 +276,7 @@ async fn drive(
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
     let screen = Arc::new(Screen::new(&opened.runtime, live, how.shows()));
     let before = Arc::clone(&screen);
-    drop(ready.set(Box::new(move || before.clear())));
+    ready.becomes(move || before.clear());
     let watched = watch(&mut driver, &screen, &mut stop).await?;
     let (ending, note) = match watched {
         Watched::Halted(Halt::Ended(ending, note)) => (ending, note),

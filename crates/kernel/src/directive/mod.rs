@@ -175,6 +175,12 @@ impl Directives {
         Ok(Self { types, modes, repairs })
     }
 
+    /// Requests that the ladder makes at most.
+    pub fn requests_max(&self) -> u64 {
+        let modes = u64::try_from(self.modes.len()).unwrap_or(u64::MAX);
+        modes.saturating_mul(self.repairs.saturating_add(1))
+    }
+
     /// The types, in the order of their declaration.
     pub fn types(&self) -> &[DirectiveType] {
         &self.types

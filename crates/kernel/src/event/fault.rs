@@ -105,6 +105,11 @@ impl FaultKind {
         self.meaning().blames.contains(&Part::Words)
     }
 
+    /// Whether what was said last may be why it was turned down.
+    pub fn may_be_last_words(self) -> bool {
+        self.meaning().blames.contains(&Part::LastWords)
+    }
+
     /// Whether the tools of the request may be why it was turned down.
     pub fn may_be_tools(self) -> bool {
         self.meaning().blames.contains(&Part::Tools)
@@ -117,7 +122,7 @@ impl FaultKind {
 
     /// The one table of what a fault means.
     fn meaning(self) -> Meaning {
-        use Part::{Form, Tools, Words};
+        use Part::{Form, LastWords, Tools, Words};
         use Worth::{Always, Never, Once};
         let of = |worth, passing, stands_in, blames| Meaning { worth, passing, stands_in, blames };
         match self {
@@ -133,9 +138,9 @@ impl FaultKind {
             Self::NotFound => of(Never, false, true, &[Tools]),
             Self::Redirected => of(Never, false, true, &[]),
             Self::CircuitOpen => of(Never, false, true, &[]),
-            Self::BadRequest => of(Never, true, false, &[Words, Tools, Form]),
+            Self::BadRequest => of(Never, true, false, &[LastWords, Words, Tools, Form]),
             Self::TooLarge => of(Never, true, false, &[Words, Tools, Form]),
-            Self::Filtered => of(Never, false, false, &[]),
+            Self::Filtered => of(Never, false, false, &[LastWords]),
             Self::UnknownFinish => of(Never, true, false, &[Tools, Form]),
             Self::Unreadable => of(Once, true, false, &[Tools, Form]),
             Self::Truncated => of(Once, true, false, &[Form]),
@@ -160,6 +165,7 @@ pub enum Worth {
 /// What of a request may be why it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    LastWords,
     Words,
     Tools,
     Form,

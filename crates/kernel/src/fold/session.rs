@@ -1,6 +1,7 @@
 //! Decides what a session is at any point of its log.
 
 mod reply;
+mod words;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
     Answer, Asked, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Said, Saw, Usage,
+    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -327,7 +328,7 @@ impl Session {
                 if let Some(lap) = &mut self.lap {
                     (lap.usage, lap.last) = (lap.usage.plus(usage), last_usage.unwrap_or(*usage));
                     lap.calls_before = lap.calls;
-                    lap.toolless = 0;
+                    (lap.toolless, lap.withdrew) = (0, false);
                     lap.pauses = if *finish == Finish::Paused { lap.pauses + 1 } else { 0 };
                 }
             }
@@ -381,15 +382,7 @@ impl Session {
             }
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
-                match said {
-                    Said::Feedback { text, images } => {
-                        self.feedback.push_back(text.as_str().into());
-                        self.feedback_images.extend(images.iter().cloned().map(Arc::new));
-                        self.awaits &= !record.actor.is_human();
-                    }
-                    Said::GoOn {} => self.awaits = false,
-                    Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
-                }
+                self.hears(said, &record.actor);
             }
             Event::Ended { ending, .. } => self.ended = Some(*ending),
         }
@@ -418,6 +411,7 @@ impl Session {
             finished: false,
             pauses: 0,
             toolless: 0,
+            withdrew: false,
             before_words: (0, 0),
             rolled_bytes: bytes(system) + bytes(input),
             rolled_messages: 2,

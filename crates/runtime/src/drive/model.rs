@@ -1,5 +1,6 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use toolgate_kernel::section::Home;
 use super::{DriveFault, Driver};
 use crate::execute::within;
 use crate::log::{Tip, news};
-use crate::port::{Provider, ProviderFault, Reply, Tap};
+use crate::port::{Provider, ProviderFault, Reply, Streamed, Tap};
 
 /// Why a run came to a halt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,8 +234,8 @@ impl Driver {
                 self.note(&Actor::System, failed)?;
                 self.flush().await?;
                 let again = tries_toolless(&self.crew.agent, &self.session);
-                // Whoever talks to it decides whether to ask again.
-                // A fresh context may help; the very same words do not.
+                // A fresh context may help; the very same words do not. In a conversation the
+                // person decides whether to ask again.
                 let same = kind.about_the_request() && self.session.turns.is_empty();
                 let useless = !kind.passing() || parks || same || self.session.chat;
                 Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed })
@@ -284,7 +285,11 @@ impl Driver {
         // No reply is waited for longer than the run may take.
         let left_ms = limits.run_ms_max.saturating_sub(self.session.driven_ms).saturating_add(1);
         let ms = provider.turn_ms_max().unwrap_or(limits.reply_ms_max).min(left_ms);
-        let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, tap))).await;
+        // Whoever watches cannot disturb what is watched.
+        let tap = |streamed: Streamed<'_>| {
+            let _ = catch_unwind(AssertUnwindSafe(|| tap(streamed)));
+        };
+        let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, &tap))).await;
         let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
         let reply = reply.ok_or_else(late).flatten()?;
         let calls = reply.calls.iter().map(|call| call.name.len() + call.args.len());
@@ -294,7 +299,7 @@ impl Driver {
         let bytes_max = self.crew.agent.limits.reply_bytes_max;
         if bytes > bytes_max {
             let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
-            return Err(ProviderFault::of_reply(FaultKind::TooLarge, reason, reply));
+            return Err(ProviderFault::of_reply(FaultKind::Unreadable, reason, reply));
         }
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {

@@ -90,6 +90,16 @@ async fn directives_are_read_and_changes_become_calls() {
     assert_eq!(reply.calls[0].name, "state_patch", "state is reached through the gate");
 }
 
+/// Each request that was sent is known by its fingerprint; one that was left out has none.
+#[tokio::test]
+async fn every_request_of_the_ladder_has_a_fingerprint_of_its_own() {
+    let refused = || Err(ProviderFault::new(FaultKind::BadRequest, "no response_format"));
+    let (reply, asked) = ask(false, vec![refused(), said("words"), said(GOOD)]).await;
+    let tried = reply.unwrap().directed.unwrap().tried;
+    let plans: std::collections::BTreeSet<_> = tried.iter().map(|one| one.plan.unwrap()).collect();
+    assert_eq!((plans.len(), asked.len()), (3, 3));
+}
+
 #[tokio::test]
 async fn tools_come_first_and_a_last_word_that_cannot_be_read_is_asked_for_again() {
     let (reply, asked) = ask(true, vec![called()]).await;
