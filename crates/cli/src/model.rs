@@ -56,7 +56,16 @@ pub(crate) fn provider(
     agent: &Agent,
 ) -> Result<(Arc<dyn Provider>, Played)> {
     match text.chosen()? {
-        Chosen::None => Ok((Arc::new(demo(agent)?), Played::ByTheDemo)),
+        Chosen::None => {
+            let names: Vec<&str> = text.models.keys().map(String::as_str).collect();
+            ensure!(
+                names.is_empty(),
+                "there are several models, {}: say which one with --model, or with \
+                 `settings.model`",
+                names.join(", ")
+            );
+            Ok((Arc::new(demo(agent)?), Played::ByTheDemo))
+        }
         Chosen::Script(file) => {
             let own: Arc<dyn Provider> = Arc::new(script(&file)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };

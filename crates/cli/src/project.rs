@@ -153,8 +153,17 @@ impl Place {
 
     /// The same with what the command line says, and the settings that hold.
     pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
+        self.crew_as(flags, |_| {})
+    }
+
+    /// The same with a configuration that is read in another light.
+    pub(crate) fn crew_as(
+        &self,
+        flags: &Flags,
+        light: impl FnOnce(&mut AgentText),
+    ) -> Result<(Crew, AgentText)> {
         let (name, bytes) = self.config_bytes()?;
-        let (checked, packs) = self.checked(&bytes, flags)?;
+        let (checked, packs) = self.checked_as(&bytes, flags, light)?;
         if checked.agent().is_none() {
             let file = File { name: &name, source: checked.source() };
             let errors = checked.findings.iter().filter(|f| f.severity == Severity::Error);
@@ -171,7 +180,17 @@ impl Place {
 
     /// Looks at a configuration, with the settings of the command line and the environment.
     pub(crate) fn checked(&self, bytes: &[u8], flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
+        self.checked_as(bytes, flags, |_| {})
+    }
+
+    fn checked_as(
+        &self,
+        bytes: &[u8],
+        flags: &Flags,
+        light: impl FnOnce(&mut AgentText),
+    ) -> Result<(Checked, Vec<Pack>)> {
         let mut reading = read(bytes);
+        light(&mut reading.text);
         let file = std::mem::take(&mut reading.text.settings);
         let here = environment::settings()?.away_from(&file);
         reading.text.settings = flags.settings().or(file).or(here);

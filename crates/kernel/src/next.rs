@@ -138,6 +138,10 @@ fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if driven_ms > agent.limits.run_ms_max {
         return Some((Ending::DeadlineExceeded, format!("the run took {driven_ms} ms")));
     }
+    if !session.chat && session.stuck >= agent.limits.repeat_calls_max {
+        let note = "the model makes the same call again and again";
+        return Some((Ending::Stalled, note.to_owned()));
+    }
     if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.spent) {
         return Some((Ending::BudgetExceeded, overspent.to_string()));
     }
@@ -335,7 +339,7 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
         return Some((Ending::TurnsExceeded, closed.note.clone()));
     }
     if session.idle >= agent.limits.idle_iterations_max {
-        let note = format!("no call in {} iterations in a row", session.idle);
+        let note = format!("no call succeeded in {} iterations in a row", session.idle);
         return Some((Ending::Stalled, note));
     }
     if session.iteration >= agent.limits.iterations_max {

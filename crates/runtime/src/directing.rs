@@ -8,15 +8,13 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
-    Directed, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome, parse, patch_ops,
+    Directed, Directive, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome,
+    PATCH_TOOL, Warning, parse, patch_ops,
 };
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Note, NoteKind, Usage};
 use toolgate_kernel::plan::Plan;
 
 use crate::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
-
-/// The tool through which changes of the draft reach state, past the gate like every call.
-const PATCH_TOOL: &str = "state_patch";
 
 /// A model whose replies carry directives.
 pub struct Directing {
@@ -57,7 +55,10 @@ impl Directing {
                 return Ok(reply);
             }
             match self.read(&reply.text) {
-                Some(envelope) => return Ok(self.directed(reply, envelope, Mode::PromptOnly, tap)),
+                Some(envelope) => {
+                    let mode = Mode::PromptOnly;
+                    return Ok(self.directed(plan, reply, envelope, mode, tap));
+                }
                 None => repair = Some(reply),
             }
         }
@@ -86,7 +87,7 @@ impl Directing {
                 Next::Ask(ask) => ask,
                 Next::Done(done) => {
                     let reply = way.reply()?;
-                    let mut reply = self.directed(reply, done.envelope, done.mode, tap);
+                    let mut reply = self.directed(plan, reply, done.envelope, done.mode, tap);
                     if let Some(directed) = &mut reply.directed {
                         directed.tried = done.tried;
                     }
@@ -123,12 +124,28 @@ impl Directing {
         }
     }
 
-    /// A reply with its directives; changes of the draft become calls, and pass the gate.
-    fn directed(&self, reply: Reply, envelope: Envelope, mode: Mode, tap: Tap<'_>) -> Reply {
+    /// A reply with its directives; changes of the draft become calls, and pass the gate. Where the
+    /// tool for them is not shown, they are told as what they are: without effect.
+    fn directed(
+        &self,
+        plan: &Plan,
+        reply: Reply,
+        mut envelope: Envelope,
+        mode: Mode,
+        tap: Tap<'_>,
+    ) -> Reply {
         tap(Streamed::Text(&envelope.assistant_text));
-        let patches = envelope.directives.iter().filter(|directive| {
+        let is_patch = |directive: &Directive| {
             self.directives.types().iter().any(|kind| kind.patch && kind.name == directive.kind)
-        });
+        };
+        let reachable = plan.tools.iter().any(|tool| tool.name.as_str() == PATCH_TOOL);
+        let directives = envelope.directives.iter().enumerate();
+        for (index, _) in directives.filter(|(_, one)| !reachable && is_patch(one)) {
+            let code = "PATCH_NOT_AVAILABLE".to_owned();
+            let message = format!("{PATCH_TOOL} is not granted here, so nothing was changed");
+            envelope.warnings.push(Warning { code, message, index });
+        }
+        let patches = envelope.directives.iter().filter(|one| reachable && is_patch(one));
         let ops = patches.filter_map(|directive| {
             patch_ops(&serde_json::Value::Object(directive.payload.clone())).ok()
         });

@@ -18,7 +18,7 @@ use crate::console::{self, hint, say, visible};
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
-use crate::model;
+use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
 use crate::screen::{Screen, Shows};
@@ -70,7 +70,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let Cast { mut crew, ready, text, .. } = run::cast(place, &options.settings)?;
+    let Cast { mut crew, ready, text, played } = run::cast(place, &options.settings)?;
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
-        let session = session(&opened, options).await?;
+        let session = session(&opened, played, options).await?;
         let pictures = pictures(&options.image, &crew.agent.limits)?;
         let mut talk = Talk {
             opened: &opened,
@@ -99,7 +99,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 }
 
 /// The conversation to go on with.
-async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>> {
+async fn session(opened: &Opened, played: Played, options: &Options) -> Result<Option<SessionId>> {
     let store = opened.store.as_ref();
     let id = match &options.session {
         Some(id) => SessionId::parse(id)?,
@@ -114,6 +114,7 @@ async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>
     if !session.chat {
         bail!("{id} is a run; go on with: toolgate sessions resume {id}");
     }
+    run::same_player(played, &session)?;
     Ok(Some(id))
 }
 

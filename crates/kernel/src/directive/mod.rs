@@ -26,6 +26,9 @@ pub use read::{Envelope, Warning};
 /// Bytes of a reply that is read for directives.
 pub const REPLY_BYTES_MAX: usize = 200_000;
 
+/// The tool through which changes of the draft reach state, past the gate like every call.
+pub const PATCH_TOOL: &str = "state_patch";
+
 /// What a request for directives is called where a provider wants a name for it.
 const SHAPE_NAME: &str = "toolgate_directives";
 

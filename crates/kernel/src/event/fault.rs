@@ -47,6 +47,8 @@ pub enum FaultKind {
     Redirected,
     /// It failed too often, so it is left alone for a while.
     CircuitOpen,
+    /// A person stopped it.
+    Stopped,
     /// The model cannot be used as it is set up.
     #[default]
     Unusable,
@@ -75,6 +77,7 @@ impl FaultKind {
             Self::UnknownFinish => "unknown_finish",
             Self::Redirected => "redirected",
             Self::CircuitOpen => "circuit_open",
+            Self::Stopped => "stopped",
             Self::Unusable => "unusable",
         }
     }
@@ -138,10 +141,11 @@ impl FaultKind {
             Self::NotFound => of(Never, false, true, &[Tools]),
             Self::Redirected => of(Never, false, true, &[]),
             Self::CircuitOpen => of(Never, false, true, &[]),
+            Self::Stopped => of(Never, true, false, &[]),
             Self::BadRequest => of(Never, true, false, &[LastWords, Words, Tools, Form]),
             Self::TooLarge => of(Never, true, false, &[Words, Tools, Form]),
             Self::Filtered => of(Never, false, false, &[LastWords]),
-            Self::UnknownFinish => of(Never, true, false, &[Tools, Form]),
+            Self::UnknownFinish => of(Never, false, false, &[Tools, Form]),
             Self::Unreadable => of(Once, true, false, &[Tools, Form]),
             Self::Truncated => of(Once, true, false, &[Form]),
             Self::MalformedCall => of(Once, true, false, &[Tools, Form]),

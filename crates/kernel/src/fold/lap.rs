@@ -23,6 +23,9 @@ pub struct Lap {
     pub calls: u64,
     /// The same before the last turn.
     pub calls_before: u64,
+    /// Calls of the session that had succeeded when it was opened.
+    #[serde(default)]
+    pub successes_before: u64,
     /// Tokens it used.
     pub usage: Usage,
     /// What the last request and its reply used.
