@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use hyper::header::{HeaderMap, WWW_AUTHENTICATE};
+use hyper::header::HeaderMap;
 use toolgate_http::{Transport, Verb, after};
 use toolgate_kernel::digest::{Digest, unhex};
 use toolgate_kernel::time::Timestamp;
@@ -196,7 +196,5 @@ async fn probe(http: &Transport, plan: &ServerPlan) -> Result<Challenge, OauthFa
     if answer.status != 401 {
         return Ok(Challenge::default());
     }
-    let headers = answer.headers.get_all(WWW_AUTHENTICATE).iter();
-    let all: Vec<&str> = headers.filter_map(|value| value.to_str().ok()).take(8).collect();
-    Ok(Challenge::read(&all.join(", ")))
+    Ok(Challenge::of(&answer.headers))
 }
