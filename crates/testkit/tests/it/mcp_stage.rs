@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use toolgate_http::{Roots, Transport};
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{
-    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Secret, ServerFault,
-    ServerPlan,
+    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Respondent, Secret,
+    ServerFault, ServerPlan,
 };
 
 /// The program.
@@ -115,6 +115,11 @@ impl Stage {
         let large = words.contains(&"result-bomb");
         let call_ms = if large { 20_000 } else { CALL_MS };
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: Some(child) }
+    }
+
+    /// The same, with somebody who answers the server's questions to a person.
+    pub(crate) fn answered_by(self, respondent: &Arc<dyn Respondent>) -> Self {
+        Self { registry: self.registry.answered_by(respondent), ..self }
     }
 
     pub(crate) async fn tools(&self) -> Result<Arc<Listed>, ServerFault> {
