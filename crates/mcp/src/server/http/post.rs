@@ -198,6 +198,8 @@ impl Posted<'_> {
         let (sender, mut messages) = mpsc::channel(LINE_MESSAGES_MAX);
         let mut work = work(Arc::clone(server), asked, sender, running);
         if !self.takes_events() {
+            // Nothing can be said or asked meanwhile.
+            drop(messages);
             return done(work.await);
         }
         tokio::select! {
