@@ -162,9 +162,10 @@ impl Caller {
             return Err(fault.into());
         }
         self.logins += 1;
-        let missed = self.drawer.load().map(|old| old.scopes_missed()).unwrap_or_default();
+        let before = self.drawer.load();
+        let before = before.as_ref();
         let request =
-            Request { server: &self.server, plan: &self.oauth, redirect: REDIRECT, missed };
+            Request { server: &self.server, plan: &self.oauth, redirect: REDIRECT, before };
         let chance = Chance { state: random()?, verifier: random()? };
         let login = Login::begin(&self.http, request, chance).await?;
         let answer = opened(login.address())?;
