@@ -136,6 +136,8 @@ impl Stage {
     pub(crate) async fn wait_for_the_end(&self) {
         let id = self.server.as_ref().unwrap().0.id().to_string();
         assert!(until(10_000, || !lives(&id)).await, "the server is still there");
+        // That its connections are closed is heard by whoever waits a moment.
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
     /// What the server wrote down, by its first word.
