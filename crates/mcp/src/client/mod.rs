@@ -6,7 +6,7 @@ mod connection;
 mod fault;
 mod form;
 mod guest;
-mod headers;
+pub(crate) mod headers;
 mod http;
 mod lines;
 mod listing;
