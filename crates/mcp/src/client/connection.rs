@@ -13,6 +13,7 @@ use toolgate_http::Verb;
 
 use super::child::{Program, Words};
 use super::fault::{CallFault, ServerFault};
+use super::form::Answerer;
 use super::guest::{Guest, NAME};
 use super::headers::Repeated;
 use super::http::Web;
@@ -64,6 +65,8 @@ pub(super) struct Connection {
     pub(super) bounds: Bounds,
     /// What every request of the new revision says about us, as members of an object.
     meta: String,
+    /// Who answers its questions to a person.
+    pub(super) answerer: Answerer,
     /// The arguments that headers repeat, by tool.
     repeated: Mutex<BTreeMap<String, Arc<[Repeated]>>>,
     silent: AtomicU32,
@@ -86,9 +89,11 @@ impl Connection {
     ) -> Self {
         let version = &era.version;
         let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
+        let answerer = parts.service.service().answerer.clone();
+        let can = if answerer.is_some() { r#"{"elicitation":{"form":{}}}"# } else { "{}" };
         let prefix = "io.modelcontextprotocol";
         let meta = format!(
-            r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{{}}"#
+            r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{can}"#
         );
         let words = parts.program.as_ref().map(|program| program.words.clone());
         Self {
@@ -99,6 +104,7 @@ impl Connection {
             parts: Mutex::new(Some(parts)),
             words,
             bounds: plan.bounds,
+            answerer,
             repeated: Mutex::default(),
             silent: AtomicU32::new(0),
         }
