@@ -149,12 +149,21 @@ pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// Whether a model of OpenAI thinks before it answers, by its name: `o3`, `gpt-5`, not `gpt-4o`.
+/// Whether a model of OpenAI thinks before it answers, by its name: `o3`, `gpt-5` and those after
+/// it, not `gpt-4o`.
 pub(super) fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
-    let digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    name.strip_prefix('o').is_some_and(digit)
-        || name.starts_with("gpt-5") && !name.contains("-chat")
+    let number = |rest: &str| -> Option<u32> {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest.get(..end)?.parse().ok()
+    };
+    name.strip_prefix('o').and_then(number).is_some()
+        || name
+            .strip_prefix("gpt-")
+            .and_then(number)
+            .is_some_and(|number| (5..35).contains(&number))
+            && !name.contains("-chat")
+        || name.starts_with("codex-")
 }
 
 /// A count under a path of keys; zero when there is none.
@@ -166,6 +175,21 @@ pub(super) fn count(value: &Value, path: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_that_think_are_known_by_name_also_those_to_come() {
+        for name in ["o1", "o3-mini", "o10", "gpt-5", "gpt-5.2-pro", "gpt-6", "gpt-12-mini"] {
+            assert!(reasons(name) && reasons(&format!("openai/{name}")), "{name}");
+        }
+        assert!(reasons("codex-mini-latest"));
+        // Azure writes `gpt-35-turbo` for the oldest of them.
+        for name in ["gpt-4o", "gpt-4.1", "gpt-35-turbo", "gpt-3.5-turbo", "gpt-5-chat-latest"] {
+            assert!(!reasons(name), "{name}");
+        }
+        for name in ["gpt-oss-20b", "ollama", "olmo-2", "chatgpt-4o-latest", ""] {
+            assert!(!reasons(name), "{name}");
+        }
+    }
 
     #[test]
     fn ids_are_trimmed_filled_and_made_unique() {

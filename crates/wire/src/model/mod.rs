@@ -26,6 +26,7 @@ use crate::curtain::Covered;
 use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
 use crate::retry::{Dice, Next, Retries, Tries};
+use crate::transform::Thinking;
 use crate::words::{self, Refused};
 use endpoint::Endpoint;
 pub use endpoint::ModelRefusal;
@@ -330,15 +331,26 @@ impl Seat {
         }
         let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
             let covered = Covered::new(&self.endpoint.curtain, turning.tap);
-            let tap = |streamed: Streamed<'_>| covered.pass(streamed);
+            let cover = |streamed: Streamed<'_>| covered.pass(streamed);
+            let thinking = self.options.transforms.finds_thoughts().then(|| Thinking::new(&cover));
+            let tap = |streamed: Streamed<'_>| match &thinking {
+                Some(thinking) => thinking.pass(streamed),
+                None => cover(streamed),
+            };
             let gathered = self.gathered(&mut answer, &tap).await;
+            if let Some(thinking) = &thinking {
+                thinking.end();
+            }
             covered.end();
             gathered?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
-            let unreadable = |_| {
-                let reason = "the answer is no JSON; does base_url lead to a model server?";
-                Failure::new(FaultKind::Unreadable, reason.to_owned())
+            let unreadable = |_| match words::no_json(&bytes) {
+                Some(fault) => self.wire(fault, ""),
+                None => {
+                    let reason = "the answer is no JSON; does base_url lead to a model server?";
+                    Failure::new(FaultKind::Unreadable, reason.to_owned())
+                }
             };
             serde_json::from_slice(&bytes).map_err(unreadable)?
         };

@@ -196,7 +196,6 @@ fn transforms_are_read_from_a_configuration_in_order_and_once() {
     let transforms = Transforms::of(&text).unwrap();
     let expected = [Transform::NormalizeNames, Transform::BlankArguments];
     assert_eq!(transforms.list(TransformKind::Call), expected);
-    assert_eq!(transforms.only_for_chat().count(), 0);
 }
 
 #[test]
