@@ -2,6 +2,7 @@
 
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
+use toolgate_http::HttpFault;
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::time::Timestamp;
 
@@ -87,6 +88,26 @@ impl<'a> Spoken<'a> {
         let title = begin.zip(end).and_then(|(begin, end)| text.get(begin..end)).map(str::trim);
         Self::Page(title.filter(|title| !title.is_empty()))
     }
+}
+
+/// Why there is no answer, and what to write in the model's configuration where that helps.
+pub(crate) fn unanswered(fault: &HttpFault) -> String {
+    let advice = match fault {
+        HttpFault::NoAddress { .. } => "look at base_url",
+        HttpFault::NoTls { .. } => "if so, write http:// in base_url",
+        HttpFault::OnlyTls { .. } => "write it so in base_url",
+        HttpFault::ClearText { .. } => "or allow it for this model with allow_plain_http",
+        HttpFault::Redirected { .. } => "put the final address into base_url",
+        HttpFault::Unreachable { .. }
+        | HttpFault::Tls { .. }
+        | HttpFault::NoRoots { .. }
+        | HttpFault::Forbidden { .. }
+        | HttpFault::TimedOut { .. }
+        | HttpFault::CutOff
+        | HttpFault::TooLarge { .. }
+        | HttpFault::Unreadable(_) => return fault.to_string(),
+    };
+    format!("{fault}; {advice}")
 }
 
 /// Whether a server says, in the words of the common ones, that it was spoken to in clear text.
@@ -235,6 +256,26 @@ mod tests {
         for (body, reason) in table {
             assert_eq!(Refused::read(502, body.as_bytes()).reason, reason);
         }
+    }
+
+    /// The transport speaks to everybody; what to write is told to those who configure a model.
+    #[test]
+    fn what_to_write_is_told_where_it_helps() {
+        let host = || "x.example".to_owned();
+        let table = [
+            (HttpFault::NoAddress { host: host() }, "base_url"),
+            (HttpFault::NoTls { host: host(), how: "hung up" }, "http:// in base_url"),
+            (HttpFault::OnlyTls { host: host() }, "base_url"),
+            (HttpFault::ClearText { host: host() }, "allow_plain_http"),
+            (HttpFault::Redirected { status: 302 }, "base_url"),
+        ];
+        for (fault, words) in table {
+            let plain = fault.to_string();
+            assert!(!plain.contains("base_url") && !plain.contains("model"), "{plain}");
+            let told = unanswered(&fault);
+            assert!(told.starts_with(&plain) && told.contains(words), "{told}");
+        }
+        assert_eq!(unanswered(&HttpFault::CutOff), HttpFault::CutOff.to_string());
     }
 
     #[test]

@@ -16,13 +16,15 @@ use super::Options;
 
 /// The id of a call on the wire: the provider's own, or ours where that one would not be taken.
 pub(super) fn wire_id(call: &RawCall, chars_max: usize) -> Cow<'_, str> {
-    let taken = |id: &&str| {
-        (1..=chars_max).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    match call.alias.as_deref().filter(taken) {
+    match call.alias.as_deref().filter(|id| is_wire_id(id, chars_max)) {
         Some(alias) => Cow::Borrowed(alias),
         None => Cow::Owned(call.id.to_string()),
     }
+}
+
+/// Whether most servers take an id.
+pub(super) fn is_wire_id(id: &str, chars_max: usize) -> bool {
+    (1..=chars_max).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// An object with its keys in this order.

@@ -31,7 +31,7 @@ use crate::words::{self, Refused};
 use endpoint::Endpoint;
 pub use endpoint::ModelRefusal;
 pub use exchange::Exchange;
-use toolgate_http::sse::Reader;
+use toolgate_http::sse::{EVENT_BYTES_MAX, Reader};
 use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
 
 /// A secret that was looked up. It is never printed.
@@ -359,7 +359,8 @@ impl Seat {
 
     /// A stream put together to one whole answer.
     async fn gathered(&self, answer: &mut Answer, tap: Tap<'_>) -> Result<Value, Failure> {
-        let mut reader = Reader::default();
+        let bytes_max = usize::try_from(self.patience.answer_bytes_max).unwrap_or(usize::MAX);
+        let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes_max);
         let mut gather = self.dialect.gather();
         while !gather.done() {
             let read = if gather.whole() {
@@ -426,7 +427,7 @@ impl Seat {
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
         let status =
             if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
-        let reason = self.endpoint.veil.cover(&fault.to_string());
+        let reason = self.endpoint.veil.cover(&words::unanswered(fault));
         let partial = self.endpoint.curtain.words(words);
         Failure { status, partial, ..Failure::new(fault.kind(), reason) }
     }

@@ -12,13 +12,13 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, object, object_text, reasons, results, wire_id};
+use crate::dialect::shared::{Beside, is_wire_id, object, object_text, reasons, results};
 use crate::dialect::{Frame, Options, picture};
 use crate::transform::{After, Home};
 
 /// Longest id that is taken: OpenAI refuses longer ones.
 const ID_CHARS_MAX: usize = 40;
-/// How long an id is where Mistral reads it.
+/// How long an id of ours is.
 const SHORT_CHARS: usize = 9;
 
 pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
@@ -166,19 +166,17 @@ fn after(before: Option<&Turn>) -> After {
     if before.is_some() { After::Reply } else { After::System }
 }
 
-/// The id of a call. Where it must be nine letters and digits, another one is ours.
+/// The id of a call: the provider's own, or ours where that one would not be taken. Ours is nine
+/// letters and digits, because Mistral takes nothing else.
 fn id<'a>(call: &'a RawCall, options: &Options) -> Cow<'a, str> {
-    if !options.transforms.short_ids() {
-        return wire_id(call, ID_CHARS_MAX);
-    }
     // One that looks like ours might be that of another call.
-    let ours = |id: &str| {
-        id.strip_prefix('c').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    let digits = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    let ours = |id: &str| id.len() == SHORT_CHARS && id.strip_prefix('c').is_some_and(digits);
+    let taken = |id: &&str| match options.transforms.short_ids() {
+        true => id.len() == SHORT_CHARS && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+        false => is_wire_id(id, ID_CHARS_MAX),
     };
-    let taken = |id: &&str| {
-        id.len() == SHORT_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric()) && !ours(id)
-    };
-    match call.alias.as_deref().filter(taken) {
+    match call.alias.as_deref().filter(|id| taken(id) && !ours(id)) {
         Some(alias) => Cow::Borrowed(alias),
         None => Cow::Owned(format!("c{:08}", call.id.0 % 100_000_000)),
     }
