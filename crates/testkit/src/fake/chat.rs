@@ -103,11 +103,14 @@ pub(super) fn strict(body: &Value) -> Result<(), String> {
     let (mut last, mut ids): (&str, Vec<&str>) = ("system", Vec::new());
     for message in list(body, "messages") {
         let role = text(message, "role");
-        let fits = match (last, role) {
-            ("system", "system" | "user") | ("user", "assistant") | ("assistant", "user") => true,
-            ("calls", "tool") | ("tool", "tool" | "assistant") => true,
-            _ => false,
-        };
+        let fits = matches!(
+            (last, role),
+            ("system", "system" | "user")
+                | ("user", "assistant")
+                | ("assistant", "user")
+                | ("calls", "tool")
+                | ("tool", "tool" | "assistant")
+        );
         ensure(fits, format!("Unexpected role '{role}' after role '{last}'"))?;
         last = role;
         if role == "assistant" {

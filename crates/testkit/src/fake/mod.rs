@@ -221,9 +221,9 @@ impl State {
         match fault {
             Fault::None => self.reply(line, tongue, asked, &body, None).await,
             Fault::Bent(bend @ (Bend::ErrorEvent | Bend::FailedCallEvent)) => {
-                let (status, code) = match bend {
-                    Bend::FailedCallEvent => (400, "tool_use_failed"),
-                    _ => (529, "overloaded_error"),
+                let (status, code) = match *bend == Bend::FailedCallEvent {
+                    true => (400, "tool_use_failed"),
+                    false => (529, "overloaded_error"),
                 };
                 if !streams {
                     return line.json(200, &(tongue.error)(status, code, "try later")).await;

@@ -191,7 +191,7 @@ fn a_server_that_wants_time_gets_it() {
         cases.map(|(name, value, ms)| async move {
             let fake = Fake::start(play(vec![limited().with(name, value)])).await.unwrap();
             let model = exchange().model(&spec(dialect, &fake, false)).unwrap();
-            let began = std::time::Instant::now();
+            let began = tokio::time::Instant::now();
             let came = ask(&model, &fake).await;
             let took = began.elapsed().as_millis();
             let reply = came.reply.unwrap();

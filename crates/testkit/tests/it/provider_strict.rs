@@ -14,7 +14,7 @@ use toolgate_wire::dialect::Dialect;
 use toolgate_wire::transform::Transforms;
 
 use crate::corpus_bench::{Bench, crew, doing, taking_text};
-use crate::provider::{KEY, block_on, exchange, spec};
+use crate::provider::{KEY, ask, block_on, exchange, play, spec};
 
 /// A run: what the model says, what goes wrong, and how it is asked.
 struct Run {
@@ -71,9 +71,9 @@ fn call(path: &str) -> Value {
 }
 
 fn failures(bench: &Bench) -> Vec<FaultKind> {
-    let fault = |event: Event| match event {
-        Event::ModelFailed { fault, .. } => Some(fault),
-        _ => None,
+    let fault = |event: Event| {
+        let Event::ModelFailed { fault, .. } = event else { return None };
+        Some(fault)
     };
     bench.events().into_iter().filter_map(fault).collect()
 }
@@ -216,6 +216,21 @@ fn a_result_that_is_too_long_is_told_and_mended() {
     }
 }
 
+/// Who watches a stream sees the thought as a thought.
+#[test]
+fn a_thought_among_the_words_is_not_shown_as_words() {
+    block_on(async {
+        let fault = Fault::named("call_in_inline_thought").unwrap();
+        let fake = Fake::start(play(vec![fault])).await.unwrap();
+        let mut spec = spec(Dialect::Chat, &fake, true);
+        let thought = Transform::LeadingThought;
+        spec.options.transforms = Transforms::parse([(thought.kind(), thought.name())]).unwrap();
+        let came = ask(&exchange().model(&spec).unwrap(), &fake).await;
+        assert_eq!(came.streamed, "Let me look at both.");
+        assert_eq!(came.reply.unwrap().text, "Let me look at both.");
+    });
+}
+
 /// A call in a thought never runs, and the thought is no part of the words.
 #[test]
 fn a_call_in_a_thought_among_the_words_does_not_run() {
@@ -228,9 +243,9 @@ fn a_call_in_a_thought_among_the_words_does_not_run() {
             let (halt, _) = run.named("call_in_inline_thought").play(&bench);
             assert!(matches!(halt, Halt::Ended(Ending::Completed, _)), "{halt:?}");
             assert_eq!(bench.effects().len(), 0);
-            let words = bench.events().into_iter().find_map(|event| match event {
-                Event::ModelReplied { text, .. } => Some(text.to_string()),
-                _ => None,
+            let words = bench.events().into_iter().find_map(|event| {
+                let Event::ModelReplied { text, .. } = event else { return None };
+                Some(text.to_string())
             });
             let words = words.unwrap();
             match transforms.len() {

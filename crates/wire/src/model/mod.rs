@@ -332,7 +332,8 @@ impl Seat {
         let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
             let covered = Covered::new(&self.endpoint.curtain, turning.tap);
             let cover = |streamed: Streamed<'_>| covered.pass(streamed);
-            let thinking = self.options.transforms.finds_thoughts().then(|| Thinking::new(&cover));
+            let finds = self.options.transforms.finds_thoughts() && self.dialect == Dialect::Chat;
+            let thinking = finds.then(|| Thinking::new(&cover));
             let tap = |streamed: Streamed<'_>| match &thinking {
                 Some(thinking) => thinking.pass(streamed),
                 None => cover(streamed),

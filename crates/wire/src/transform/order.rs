@@ -92,8 +92,12 @@ fn join(first: &mut Value, mut second: Value) {
 fn parts(content: Value) -> Vec<Value> {
     match content {
         Value::Array(parts) => parts,
-        Value::String(text) if text.trim().is_empty() => Vec::new(),
-        text => vec![json!({ "type": "text", "text": text })],
+        Value::String(text) if !text.trim().is_empty() => {
+            vec![json!({ "type": "text", "text": text })]
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            Vec::new()
+        }
     }
 }
 

@@ -213,11 +213,14 @@ fn assistant(turn: &Turn, options: &Options) -> Value {
     let mut message = Map::new();
     message.insert("role".to_owned(), "assistant".into());
     message.insert("content".to_owned(), turn.text.as_ref().into());
-    for (key, value) in kept.into_iter().flatten().filter(|(key, _)| *key != "tool_calls") {
+    // Mistral refuses what it does not know, such as the thoughts that another server wants back.
+    let strict = options.transforms.home() == Home::Mistral;
+    let replayed = |key: &str| key == "content" || (!strict && key != "tool_calls");
+    for (key, value) in kept.into_iter().flatten().filter(|(key, _)| replayed(key)) {
         message.insert(key.clone(), value.clone());
     }
     if !turn.calls.is_empty() {
-        let extras = kept.and_then(|kept| kept.get("tool_calls")).and_then(Value::as_array);
+        let extras = kept.filter(|_| !strict).and_then(|kept| kept.get("tool_calls")?.as_array());
         let extra = |at: usize| extras.and_then(|extras| extras.get(at)?.as_object());
         let calls = turn.calls.iter().enumerate().map(|(at, raw)| call(raw, extra(at), options));
         message.insert("tool_calls".to_owned(), calls.collect());

@@ -149,6 +149,29 @@ fn kept_thoughts_are_words_enough() {
     assert_eq!(told(&asked(&plan, &strict())), ["user Begin.", "assistant […]", "user Go on."]);
 }
 
+/// What another server wants back is not known to Mistral, which refuses the whole request for it.
+#[test]
+fn mistral_is_sent_no_key_that_it_does_not_know() {
+    let content = json!({
+        "content": [{ "type": "thinking", "thinking": [] }], "reasoning_content": "why",
+        "reasoning_details": [{}], "tool_calls": [{ "extra_content": { "google": "s" } }],
+    });
+    let native = Some(Native { dialect: "chat".to_owned(), content });
+    let mut plan = sample::plan();
+    sample::answered(&mut plan, Reply { native, ..reply("", &["AbCdEfGh1"]) }, &[]);
+    let sent = |base_url: &str| {
+        let mut options = strict();
+        options.transforms = options.transforms.at(base_url);
+        let reply = asked(&plan, &options).swap_remove(2);
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        (keys(&reply).join(" "), keys(&reply["tool_calls"][0]).join(" "))
+    };
+    let own = ("role content tool_calls".to_owned(), "id type function".to_owned());
+    assert_eq!(sent("https://api.mistral.ai/v1"), own);
+    let (keys, call) = sent("http://127.0.0.1:1234/v1");
+    assert!(keys.contains("reasoning_content") && call.contains("extra_content"), "{keys} {call}");
+}
+
 #[test]
 fn a_provider_at_home_is_asked_in_its_own_words() {
     let key = |base_url: &str, model: &str| {
