@@ -10,7 +10,7 @@ pub(super) const CONNECTING: &str = "connecting to the server";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
     /// The name of the server is not known.
-    #[error("the address of {host} was not found; check the base_url and the network")]
+    #[error("the address of {host} was not found; check how it is written, and the network")]
     NoAddress {
         /// The server.
         host: String,
@@ -32,7 +32,7 @@ pub enum HttpFault {
         reason: String,
     },
     /// The server speaks no TLS.
-    #[error("{host} {how}; if it is meant to be reached in clear text, write http:// in base_url")]
+    #[error("{host} {how}; is it meant to be reached with http://?")]
     NoTls {
         /// The server and its port.
         host: String,
@@ -40,7 +40,7 @@ pub enum HttpFault {
         how: &'static str,
     },
     /// The server speaks nothing but TLS.
-    #[error("{host} wants TLS; write https:// in place of http:// in base_url")]
+    #[error("{host} wants TLS; https:// is needed in place of http://")]
     OnlyTls {
         /// The server and its port.
         host: String,
@@ -53,8 +53,8 @@ pub enum HttpFault {
     },
     /// The key would travel in clear text.
     #[error(
-        "{host} is not on a private network, and http:// would send the key in clear text; \
-         use https://, or allow it for this model with allow_plain_http"
+        "{host} is not on a private network, and http:// would send what is secret in clear \
+         text; use https://"
     )]
     ClearText {
         /// The server.
@@ -86,7 +86,7 @@ pub enum HttpFault {
     /// The server points elsewhere. The key is not sent there.
     #[error(
         "the server answered {status} and points to another address; redirects are not followed, \
-         because the key would go there too. Put the final address into base_url"
+         because a key would go there too"
     )]
     Redirected {
         /// The status.

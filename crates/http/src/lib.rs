@@ -90,6 +90,9 @@ pub struct Answer {
     bytes_max: u64,
 }
 
+/// Milliseconds for the beginning of an error answer.
+const BEGINNING_MS: u64 = 3_000;
+
 impl Transport {
     /// A transport that trusts these authorities.
     pub fn new(roots: Roots) -> Self {
@@ -262,11 +265,14 @@ impl Answer {
         Ok(all.into())
     }
 
-    /// The beginning of the body, for an error message; what comes after is not waited for.
+    /// The beginning of the body, for an error message; what comes after, or does not come in a few
+    /// seconds, is not waited for.
     pub async fn beginning(&mut self, bytes_max: usize) -> Vec<u8> {
+        let end = after(tokio::time::Instant::now(), BEGINNING_MS);
+        self.whole = (end.min(self.whole.0), BEGINNING_MS);
         let mut all = Vec::new();
         while all.len() < bytes_max
-            && let Ok(Some(more)) = self.chunk().await
+            && let Ok(Some(more)) = self.chunk_within(BEGINNING_MS).await
         {
             all.extend_from_slice(&more);
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::sse::RESPONSE_BYTES_MAX;
+
 /// How long a server is waited for, and how much is taken from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patience {
@@ -35,7 +37,7 @@ impl Default for Patience {
             first_byte_ms_max: None,
             idle_ms_max: None,
             request_ms_max: None,
-            answer_bytes_max: 32 << 20,
+            answer_bytes_max: u64::try_from(RESPONSE_BYTES_MAX).unwrap_or(u64::MAX),
         }
     }
 }

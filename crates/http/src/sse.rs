@@ -2,7 +2,7 @@
 
 /// Most bytes one event may have.
 pub const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most bytes a whole response may have.
+/// Most bytes a whole response may have where nobody says another bound.
 pub const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";

@@ -253,6 +253,28 @@ async fn every_wait_ends() {
     assert_eq!(whole(&here(&stalling), &patience).await, late("the next byte of the answer", 30));
 }
 
+/// An error answer that never ends costs a few seconds, however patient one is.
+#[tokio::test]
+async fn the_beginning_of_an_answer_is_not_waited_for_without_end() {
+    let dripping = stage(|mut stream, _| {
+        Box::pin(async move {
+            request(&mut stream).await;
+            say(&mut stream, "HTTP/1.1 500 Oops\r\ntransfer-encoding: chunked\r\n\r\n").await;
+            loop {
+                say(&mut stream, "1\r\nx\r\n").await;
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        })
+    })
+    .await;
+    let far = Some(600_000);
+    let patience = Patience { idle_ms_max: far, request_ms_max: far, ..quick() };
+    let mut answer = ask(&here(&dripping), &patience).await.unwrap();
+    let reading = answer.beginning(1 << 20);
+    let read = tokio::time::timeout(std::time::Duration::from_secs(20), reading).await;
+    assert!(read.expect("it ends").starts_with(b"xx"));
+}
+
 #[tokio::test]
 async fn nobody_at_home_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

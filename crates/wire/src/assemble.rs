@@ -201,11 +201,16 @@ fn append(bytes: &mut Vec<u8>, messages: &[Value], mut first: bool) {
 
 #[cfg(test)]
 mod tests {
+    use toolgate_kernel::config::Transform;
     use toolgate_kernel::event::{Finish, Note, NoteKind, Usage};
     use toolgate_runtime::port::{Reply, ReplyCall};
 
     use super::*;
     use crate::dialect::sample;
+    use crate::transform::Transforms;
+
+    /// What a strict server wants of a whole transcript.
+    const STRICT: &[Transform] = &[Transform::AlternateRoles, Transform::ShortIds];
 
     /// A plan that grows turn by turn: words, one call, two calls, a call that fails, words again.
     fn growing() -> Vec<Plan> {
@@ -250,8 +255,10 @@ mod tests {
     #[test]
     fn what_is_put_together_is_what_encoding_gives() {
         for dialect in Dialect::ALL {
-            for stream in [false, true] {
-                let options = Options { stream, ..sample::options("m") };
+            for (stream, transforms) in [(false, &[][..]), (true, &[]), (true, STRICT)] {
+                let names = transforms.iter().map(|transform| (transform.kind(), transform.name()));
+                let transforms = Transforms::parse(names).unwrap();
+                let options = Options { stream, transforms, ..sample::options("m") };
                 let mut page = Page::default();
                 for plan in growing() {
                     let whole = dialect.encode(&plan, &options);

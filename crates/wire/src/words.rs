@@ -2,10 +2,11 @@
 
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
+use toolgate_http::HttpFault;
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::time::Timestamp;
 
-use crate::dialect::{WireFault, by_status};
+use crate::dialect::{WireFault, by_status, by_words};
 
 /// What an answer with an error status means. The reason quotes the server: it is shown only
 /// through a veil.
@@ -16,16 +17,17 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Reads the body as far as it came. HTML, and whatever is no JSON, is never quoted.
+    /// Reads the body as far as it came. Of a page only its title is quoted.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         if status == 400 && wants_tls(body) {
             let reason = "the server wants TLS; write https:// in place of http:// in base_url";
             return Self { kind: FaultKind::Unusable, reason: reason.to_owned() };
         }
-        let body = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let Ok(body) = serde_json::from_slice::<Value>(body) else {
+            return Self::spoken(status, &String::from_utf8_lossy(body));
+        };
         let Some(told) = WireFault::told(&body) else {
-            let reason = format!("the server answered {status} and gives no reason");
-            return Self { kind: by_status(status), reason };
+            return Self::spoken(status, body.as_str().unwrap_or_default());
         };
         let rest = told.reason.strip_prefix("the server answered with an error");
         let reason = match rest {
@@ -34,6 +36,78 @@ impl Refused {
         };
         Self { kind: kind(status, told.kind), reason }
     }
+
+    /// What a body means that is no JSON.
+    fn spoken(status: u16, text: &str) -> Self {
+        let told = by_words(text).unwrap_or(FaultKind::Overloaded);
+        let said = match Spoken::of(text) {
+            Spoken::Nothing => " and gives no reason".to_owned(),
+            Spoken::Words(words) => format!(": {words}"),
+            Spoken::Page(None) => " with a page and no reason".to_owned(),
+            Spoken::Page(Some(title)) => format!(" with a page: {title}"),
+        };
+        let reason = WireFault::new(told, &format!("the server answered {status}{said}")).reason;
+        Self { kind: kind(status, told), reason }
+    }
+}
+
+/// What an answer means that should have been JSON and is none; nothing where it says nothing known.
+pub(crate) fn no_json(body: &[u8]) -> Option<WireFault> {
+    let head = body.get(..SPOKEN_BYTES_MAX).unwrap_or(body);
+    let text = String::from_utf8_lossy(head);
+    let kind = by_words(&text)?;
+    let (Spoken::Words(words) | Spoken::Page(Some(words))) = Spoken::of(&text) else { return None };
+    Some(WireFault::new(kind, &format!("the server answered in plain words: {words}")))
+}
+
+/// Bytes of a text that are looked at.
+const SPOKEN_BYTES_MAX: usize = 4 << 10;
+
+/// A body that is no JSON.
+enum Spoken<'a> {
+    Nothing,
+    Words(&'a str),
+    /// A page, with its title.
+    Page(Option<&'a str>),
+}
+
+impl<'a> Spoken<'a> {
+    fn of(text: &'a str) -> Self {
+        let text = text.trim();
+        let bytes_that_are_no_text = text.contains('\u{fffd}') || text.contains('\0');
+        // JSON that was cut off is nobody's sentence.
+        if text.is_empty() || bytes_that_are_no_text || text.starts_with(['{', '[']) {
+            return Self::Nothing;
+        }
+        if !text.starts_with('<') {
+            return Self::Words(text);
+        }
+        let small = text.to_ascii_lowercase();
+        let begin = small.find("<title>").map(|at| at + "<title>".len());
+        let end = begin.and_then(|at| Some(at + small.get(at..)?.find('<')?));
+        let title = begin.zip(end).and_then(|(begin, end)| text.get(begin..end)).map(str::trim);
+        Self::Page(title.filter(|title| !title.is_empty()))
+    }
+}
+
+/// Why there is no answer, and what to write in the model's configuration where that helps.
+pub(crate) fn unanswered(fault: &HttpFault) -> String {
+    let advice = match fault {
+        HttpFault::NoAddress { .. } => "look at base_url",
+        HttpFault::NoTls { .. } => "if so, write http:// in base_url",
+        HttpFault::OnlyTls { .. } => "write it so in base_url",
+        HttpFault::ClearText { .. } => "or allow it for this model with allow_plain_http",
+        HttpFault::Redirected { .. } => "put the final address into base_url",
+        HttpFault::Unreachable { .. }
+        | HttpFault::Tls { .. }
+        | HttpFault::NoRoots { .. }
+        | HttpFault::Forbidden { .. }
+        | HttpFault::TimedOut { .. }
+        | HttpFault::CutOff
+        | HttpFault::TooLarge { .. }
+        | HttpFault::Unreadable(_) => return fault.to_string(),
+    };
+    format!("{fault}; {advice}")
 }
 
 /// Whether a server says, in the words of the common ones, that it was spoken to in clear text.
@@ -143,6 +217,15 @@ mod tests {
             (400, r#"{"error":{"message":"bad tool schema"}}"#, K::BadRequest),
             (400, r#"{"error":{"code":"context_length_exceeded"}}"#, K::TooLarge),
             (413, "", K::TooLarge),
+            (400, r#"{"object":"error","message":"maximum context length is 9"}"#, K::TooLarge),
+            (422, r#"{"detail":[{"msg":"maximum context length is 9"}]}"#, K::TooLarge),
+            (422, r#"{"detail":[{"msg":"extra fields"}]}"#, K::BadRequest),
+            (401, r#"{"message":"Unauthorized","request_id":"1"}"#, K::Unauthorized),
+            (404, r#"{"detail":"Not Found"}"#, K::NotFound),
+            (500, "the maximum context length is 4096 tokens", K::TooLarge),
+            (400, "<html><body>maximum context length is 4096</body></html>", K::TooLarge),
+            (400, r#"{"error":{"code":"tool_use_failed"}}"#, K::MalformedCall),
+            (400, r#"{"error":{"code":400,"message":"API key not valid."}}"#, K::Unauthorized),
             (422, "", K::BadRequest),
             (408, "", K::TimedOut),
             (418, r#"{"error":"I am a teapot"}"#, K::BadRequest),
@@ -157,13 +240,42 @@ mod tests {
         let table = [
             (
                 "<html><script>alert(1)</script></html>",
-                "the server answered 502 and gives no reason",
+                "the server answered 502 with a page and no reason",
             ),
+            (
+                "<!DOCTYPE html><html><head><TITLE>502 Bad Gateway</TITLE></head>x</html>",
+                "the server answered 502 with a page: 502 Bad Gateway",
+            ),
+            ("upstream is away\n\nsorry", "the server answered 502: upstream is away sorry"),
+            ("\u{1}\u{fffd}", "the server answered 502 and gives no reason"),
+            (r#"{"error":{"mess"#, "the server answered 502 and gives no reason"),
+            ("", "the server answered 502 and gives no reason"),
+            (r#"{"detail":"why"}"#, "the server answered 502: why"),
             (r#"{"error":{"code":"x","message":"why"}}"#, "the server answered 502 (x): why"),
         ];
         for (body, reason) in table {
             assert_eq!(Refused::read(502, body.as_bytes()).reason, reason);
         }
+    }
+
+    /// The transport speaks to everybody; what to write is told to those who configure a model.
+    #[test]
+    fn what_to_write_is_told_where_it_helps() {
+        let host = || "x.example".to_owned();
+        let table = [
+            (HttpFault::NoAddress { host: host() }, "base_url"),
+            (HttpFault::NoTls { host: host(), how: "hung up" }, "http:// in base_url"),
+            (HttpFault::OnlyTls { host: host() }, "base_url"),
+            (HttpFault::ClearText { host: host() }, "allow_plain_http"),
+            (HttpFault::Redirected { status: 302 }, "base_url"),
+        ];
+        for (fault, words) in table {
+            let plain = fault.to_string();
+            assert!(!plain.contains("base_url") && !plain.contains("model"), "{plain}");
+            let told = unanswered(&fault);
+            assert!(told.starts_with(&plain) && told.contains(words), "{told}");
+        }
+        assert_eq!(unanswered(&HttpFault::CutOff), HttpFault::CutOff.to_string());
     }
 
     #[test]

@@ -64,6 +64,17 @@ pub const PRESETS: &[Preset] = &[
         &[Transform::SignatureSkipIfMissing],
     ),
     preset(
+        "strict_chat_template",
+        "Sends what Mistral and strict templates take: user and assistant take turns, and ids of \
+         calls are nine letters and digits.",
+        &[Transform::AlternateRoles, Transform::ShortIds],
+    ),
+    preset(
+        "inline_thoughts",
+        "Takes a thought that the words begin with out of them.",
+        &[Transform::LeadingThought],
+    ),
+    preset(
         "printed_tool_calls",
         "Takes calls that any local model prints as text.",
         &[
@@ -104,6 +115,28 @@ const BY_MODEL: &[(&str, &str)] = &[
     ("deepseek/*", "deepseek_openrouter_compat"),
     ("*reasoner*", "deepseek_openrouter_compat"),
     ("google/gemini-*", "gemini_openrouter_compat"),
+    ("mistral*", "strict_chat_template"),
+    ("mixtral*", "strict_chat_template"),
+    ("ministral*", "strict_chat_template"),
+    ("magistral*", "strict_chat_template"),
+    ("devstral*", "strict_chat_template"),
+    ("codestral*", "strict_chat_template"),
+    ("gemma*", "strict_chat_template"),
+    // Thoughts go out of the words before calls are looked for in these.
+    ("qwen*", "inline_thoughts"),
+    ("qwq*", "inline_thoughts"),
+    ("deepseek*", "inline_thoughts"),
+    ("magistral*", "inline_thoughts"),
+    ("*r1-distill*", "inline_thoughts"),
+    ("glm*", "inline_thoughts"),
+    ("minimax-m*", "inline_thoughts"),
+    ("kimi*", "inline_thoughts"),
+    ("exaone*", "inline_thoughts"),
+    ("smollm3*", "inline_thoughts"),
+    ("phi-4*", "inline_thoughts"),
+    ("*nemotron*", "inline_thoughts"),
+    ("*hermes-4*", "inline_thoughts"),
+    ("*thinking*", "inline_thoughts"),
     ("qwen*", "hermes_printed_tool_calls"),
     ("qwq*", "hermes_printed_tool_calls"),
     ("*hermes*", "hermes_printed_tool_calls"),
@@ -224,6 +257,9 @@ fn of_provider(model: &ModelText, provider: ProviderName) -> Vec<&'static str> {
     let hosts = ["openrouter.ai", "api.openai.com", "volces.com"];
     if hosts.iter().any(|known| host == *known || host.ends_with(&format!(".{known}"))) {
         names.push("sequential_tool_calls");
+    }
+    if provider == ProviderName::Mistral {
+        names.push("strict_chat_template");
     }
     names
 }

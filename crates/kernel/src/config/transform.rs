@@ -88,6 +88,10 @@ transforms! {
     /// Calls without a signature get the word that skips its check.
     SignatureSkipIfMissing =
         "assistant_tool_calls_signature_skip_validator_if_missing", Message, Chat;
+    /// User and assistant take turns, and no message of the assistant is blank.
+    AlternateRoles = "messages_alternate_user_and_assistant", Message, Chat;
+    /// Ids of calls are nine letters and digits.
+    ShortIds = "tool_call_ids_nine_letters_or_digits", Message, Chat;
     /// Tools are sent without their descriptions.
     StripDescriptions = "openai_tools_strip_function_descriptions", Tool, Chat;
     /// The old `function_call` becomes a call.
@@ -96,6 +100,8 @@ transforms! {
     CallsToArray = "assistant_tool_calls_object_to_array", Response, Chat;
     /// Arguments that came as JSON become text.
     ArgumentsToText = "assistant_tool_calls_arguments_json_string_if_hash", Response, Chat;
+    /// A thought that the content begins with becomes `reasoning_content`.
+    LeadingThought = "assistant_content_leading_thought_to_reasoning_content", Response, Chat;
     /// Calls printed between `<tool_call>` tags become calls.
     PrintedTags = "assistant_content_tool_call_tags_to_tool_calls", Response, Every;
     /// Calls printed as Hermes and Qwen models print them become calls.

@@ -35,6 +35,9 @@ struct Options {
     /// The last fault goes on for ever.
     #[arg(long)]
     for_ever: bool,
+    /// Chat completions are as strict as Mistral's: the order of roles, and ids.
+    #[arg(long)]
+    strict: bool,
     /// Lists the faults.
     #[arg(long)]
     list: bool,
@@ -73,6 +76,6 @@ fn play(options: Options) -> Result<Play> {
             None => bail!("there is no fault {name}; --list shows them"),
         }
     }
-    let Options { key, delay_ms, token_ms, for_ever, .. } = options;
-    Ok(Play { script, faults, for_ever, key, delay_ms, token_ms })
+    let Options { key, delay_ms, token_ms, for_ever, strict, .. } = options;
+    Ok(Play { script, faults, for_ever, key, delay_ms, token_ms, strict })
 }

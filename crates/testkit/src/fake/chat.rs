@@ -96,6 +96,48 @@ fn calls(message: &Value) -> Result<Vec<&str>, String> {
     Ok(ids)
 }
 
+/// What Mistral and strict templates want besides: user and assistant take turns, results come
+/// between a call and the next reply, nothing of the assistant is blank, and an id is nine letters
+/// and digits that no other call has.
+pub(super) fn strict(body: &Value) -> Result<(), String> {
+    let (mut last, mut ids): (&str, Vec<&str>) = ("system", Vec::new());
+    for message in list(body, "messages") {
+        let role = text(message, "role");
+        let fits = matches!(
+            (last, role),
+            ("system", "system" | "user")
+                | ("user", "assistant")
+                | ("assistant", "user")
+                | ("calls", "tool")
+                | ("tool", "tool" | "assistant")
+        );
+        ensure(fits, format!("Unexpected role '{role}' after role '{last}'"))?;
+        last = role;
+        if role == "assistant" {
+            let calls = list(message, "tool_calls");
+            let content = message.get("content").unwrap_or(&Value::Null);
+            let blank = content.is_null() || content.as_str().is_some_and(|c| c.trim().is_empty());
+            ensure(
+                !blank || !calls.is_empty(),
+                "Assistant message must have either content or tool_calls, but not none.",
+            )?;
+            for id in calls.iter().map(|call| text(call, "id")) {
+                let short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+                ensure(
+                    short,
+                    format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."),
+                )?;
+                ensure(!ids.contains(&id), "Duplicate tool call id in assistant message")?;
+                ids.push(id);
+            }
+            if !calls.is_empty() {
+                last = "calls";
+            }
+        }
+    }
+    ensure(matches!(last, "user" | "tool"), "Expected last role User or Tool for serving")
+}
+
 fn input(body: &Value) -> String {
     let user = list(body, "messages").iter().find(|message| text(message, "role") == "user");
     user.map(|message| text(message, "content").to_owned()).unwrap_or_default()
@@ -148,7 +190,12 @@ fn plain(said: &Said) -> Value {
         })
         .collect();
     if let Some(message) = message.as_object_mut() {
-        if !calls.is_empty() {
+        if let (Some(call), true) = (said.calls.first(), said.is_bent(Bend::OldCall)) {
+            let call = json!({"name": call.name, "arguments": call.args});
+            message.insert("function_call".to_owned(), call);
+        } else if let (Some(call), true) = (calls.first(), said.is_bent(Bend::SingleCall)) {
+            message.insert("tool_calls".to_owned(), call.clone());
+        } else if !calls.is_empty() {
             message.insert("tool_calls".to_owned(), Value::Array(calls));
         }
         if !said.thought.is_empty() {
@@ -217,6 +264,17 @@ fn events(said: &Said) -> Vec<String> {
 }
 
 fn call_events(said: &Said, events: &mut Vec<String>) {
+    if said.is_bent(Bend::OldCall) || said.is_bent(Bend::SingleCall) {
+        let whole = said.calls.iter().map(|call| {
+            let function = json!({"name": call.name, "arguments": call.args});
+            match said.is_bent(Bend::OldCall) {
+                true => json!({"function_call": function}),
+                false => json!({"tool_calls": {"id": call.id, "function": function}}),
+            }
+        });
+        events.extend(whole.map(|delta| chunk(said, &delta, &Value::Null)));
+        return;
+    }
     for (at, call) in said.calls.iter().enumerate() {
         let index = match said.bend {
             Some(Bend::SharedIndex) => 0,

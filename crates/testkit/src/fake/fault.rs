@@ -77,6 +77,8 @@ pub enum Bend {
     EmptyChoices,
     /// An error comes inside the stream.
     ErrorEvent,
+    /// The same, because the model wrote a call that its server cannot read.
+    FailedCallEvent,
     /// All calls have one id.
     DuplicateIds,
     /// No call has an id.
@@ -105,6 +107,12 @@ pub enum Bend {
     PrintedCall,
     /// A call is in the thoughts.
     CallInThoughts,
+    /// A call is in a thought that the words begin with.
+    CallInInlineThought,
+    /// The one call comes as the old `function_call`.
+    OldCall,
+    /// The one call comes without a list.
+    SingleCall,
 }
 
 /// Every fault with a name, and what it is.
@@ -125,6 +133,12 @@ pub const FAULTS: &[(&str, &str)] = &[
     ("not_found", "404"),
     ("bad_request", "400"),
     ("too_large", "413"),
+    ("flat_too_large", "400, and the body itself is the error"),
+    ("flat_too_large_200", "the same with 200"),
+    ("detail_200", "200 with the errors of FastAPI"),
+    ("plain_too_large", "500 in plain words"),
+    ("failed_call", "400 with tool_use_failed"),
+    ("wrong_key", "400, and only its words say that the key is wrong"),
     ("close", "the connection is closed"),
     ("silence", "nothing ever comes"),
     ("stall", "the head comes, and nothing after it"),
@@ -151,6 +165,7 @@ pub const FAULTS: &[(&str, &str)] = &[
     ("unknown_finish", "stops for a reason nobody knows"),
     ("empty_choices", "no reply in it"),
     ("error_event", "an error inside the stream"),
+    ("failed_call_event", "tool_use_failed inside the stream"),
     ("duplicate_ids", "all calls have one id"),
     ("blank_ids", "no call has an id"),
     ("long_ids", "ids of 86 characters"),
@@ -165,6 +180,9 @@ pub const FAULTS: &[(&str, &str)] = &[
     ("usage_lie", "figures that cannot be"),
     ("printed_call", "a call in the words"),
     ("call_in_thoughts", "a call in the thoughts"),
+    ("call_in_inline_thought", "a call in a thought that the words begin with"),
+    ("old_call", "the old function_call"),
+    ("single_call", "a call without a list"),
 ];
 
 impl Fault {
@@ -182,6 +200,14 @@ impl Fault {
         self
     }
 
+    /// The same in other words.
+    pub fn saying(mut self, said: &str) -> Self {
+        if let Self::Status { words, .. } = &mut self {
+            said.clone_into(words);
+        }
+        self
+    }
+
     /// Any page at all.
     pub fn page(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Self {
         Self::Page { status, kind: kind.to_owned(), body: body.into() }
@@ -192,6 +218,8 @@ impl Fault {
         let limited = || Self::status(429, "rate_limit_error");
         let html = "<html><body><h1>nginx CANARY</h1></body></html>";
         let error = r#"{"error":{"message":"something"}}"#;
+        let flat = r#"{"object":"error","message":"The prompt is too large for model with 9 maximum context length","type":"invalid_request_prompt","param":null,"code":"3051"}"#;
+        let detail = r#"{"detail":[{"loc":["body"],"msg":"Extra inputs are not permitted"}]}"#;
         Some(match name {
             "none" => Self::None,
             "rate_limited" => limited().with("retry-after", "0"),
@@ -210,6 +238,12 @@ impl Fault {
             "not_found" => Self::status(404, "not_found_error"),
             "bad_request" => Self::status(400, "invalid_request_error"),
             "too_large" => Self::status(413, "request_too_large"),
+            "flat_too_large" => Self::page(400, "application/json", flat),
+            "flat_too_large_200" => Self::page(200, "application/json", flat),
+            "detail_200" => Self::page(200, "application/json", detail),
+            "plain_too_large" => Self::page(500, "text/plain", "maximum context length is 9"),
+            "failed_call" => Self::status(400, "tool_use_failed"),
+            "wrong_key" => Self::status(400, "INVALID_ARGUMENT").saying("API key not valid."),
             "close" => Self::Close,
             "silence" => Self::Silence,
             "stall" => Self::Stall,
@@ -235,6 +269,7 @@ impl Bend {
             Self::Truncated,
             Self::ContextExceeded,
             Self::MalformedCall,
+            Self::FailedCallEvent,
             Self::UnexpectedCall,
             Self::Blocked,
             Self::UnknownFinish,
@@ -260,6 +295,7 @@ impl Bend {
             "unknown_finish" => Self::UnknownFinish,
             "empty_choices" => Self::EmptyChoices,
             "error_event" => Self::ErrorEvent,
+            "failed_call_event" => Self::FailedCallEvent,
             "duplicate_ids" => Self::DuplicateIds,
             "blank_ids" => Self::BlankIds,
             "long_ids" => Self::LongIds,
@@ -274,6 +310,9 @@ impl Bend {
             "usage_lie" => Self::UsageLie,
             "printed_call" => Self::PrintedCall,
             "call_in_thoughts" => Self::CallInThoughts,
+            "call_in_inline_thought" => Self::CallInInlineThought,
+            "old_call" => Self::OldCall,
+            "single_call" => Self::SingleCall,
             _ => return None,
         })
     }

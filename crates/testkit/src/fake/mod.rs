@@ -39,6 +39,8 @@ pub struct Play {
     pub delay_ms: u64,
     /// Milliseconds between two pieces of a stream.
     pub token_ms: u64,
+    /// Whether chat completions are as strict as Mistral's: the order of roles, and ids.
+    pub strict: bool,
 }
 
 /// One request, as it came.
@@ -218,14 +220,18 @@ impl State {
         let streams = check::streams(asked, &body);
         match fault {
             Fault::None => self.reply(line, tongue, asked, &body, None).await,
-            Fault::Bent(Bend::ErrorEvent) if streams => {
+            Fault::Bent(bend @ (Bend::ErrorEvent | Bend::FailedCallEvent)) => {
+                let (status, code) = match *bend == Bend::FailedCallEvent {
+                    true => (400, "tool_use_failed"),
+                    false => (529, "overloaded_error"),
+                };
+                if !streams {
+                    return line.json(200, &(tongue.error)(status, code, "try later")).await;
+                }
                 let mut events = (tongue.events)(&self.said(tongue, asked, &body));
                 events.truncate(2);
-                events.push((tongue.error_event)("overloaded_error", "try later"));
+                events.push((tongue.error_event)(code, "try later"));
                 line.stream(&events, 0).await
-            }
-            Fault::Bent(Bend::ErrorEvent) => {
-                line.json(200, &(tongue.error)(529, "overloaded_error", "try later")).await
             }
             Fault::Bent(bend) => self.reply(line, tongue, asked, &body, Some(*bend)).await,
             Fault::CutAt(offset) | Fault::EndAt(offset) => {
@@ -279,7 +285,11 @@ impl State {
         {
             return Some((401, "authentication_error", "this key is not known".to_owned()));
         }
-        let refused = (tongue.check)(asked, body).err()?;
+        let strictly = |()| match self.play.strict && asked.path.ends_with("/chat/completions") {
+            true => chat::strict(body),
+            false => Ok(()),
+        };
+        let refused = (tongue.check)(asked, body).and_then(strictly).err()?;
         Some((400, "invalid_request_error", refused))
     }
 

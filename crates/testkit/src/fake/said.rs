@@ -111,6 +111,16 @@ impl Said {
                     format!("I will call {name} with {args}: <tool_call>{name}</tool_call>");
                 self.finish = Finish::Stop;
             }
+            Bend::CallInInlineThought => {
+                let call = self.calls.pop();
+                let name = call.map(|call| call.name).unwrap_or_default();
+                self.text = format!(
+                    "<think>\nPerhaps <tool_call>{{\"name\":\"{name}\"}}</tool_call>?\n</think>\n\n{}",
+                    self.text
+                );
+                self.finish = Finish::Stop;
+            }
+            Bend::OldCall | Bend::SingleCall => self.calls.truncate(1),
             Bend::StopWithCalls
             | Bend::Truncated
             | Bend::ContextExceeded
@@ -121,6 +131,7 @@ impl Said {
             | Bend::UnknownFinish
             | Bend::EmptyChoices
             | Bend::ErrorEvent
+            | Bend::FailedCallEvent
             | Bend::SharedIndex
             | Bend::IndexFromOne
             | Bend::SplitName

@@ -30,6 +30,7 @@ mod provider;
 mod provider_cut;
 mod provider_endings;
 mod provider_faults;
+mod provider_strict;
 mod scenarios;
 mod tampering;
 

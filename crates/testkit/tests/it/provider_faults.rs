@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use toolgate_kernel::event::{FaultKind, Finish};
-use toolgate_runtime::port::Provider;
+use toolgate_runtime::port::{Provider, ProviderFault};
 use toolgate_testkit::fake::{Fake, Fault, Play};
 use toolgate_wire::dialect::Dialect;
 
-use crate::provider::{Came, KEY, ask, block_on, exchange, impatient, play, spec};
+use crate::provider::{Came, KEY, ask, block_on, exchange, play, spec};
 
 /// What must come of a fault.
 #[derive(Debug, Clone, Copy)]
@@ -16,10 +16,10 @@ enum Comes {
     Reply(Finish, usize, usize),
     /// A fault of a kind, after so many requests.
     Fault(FaultKind, usize),
-    /// A fault of one kind when it was plain, of the other when it was streamed.
-    Either(FaultKind, FaultKind),
-    /// A fault of a kind, however often it was tried.
-    Waited(FaultKind),
+    /// The same when it was plain, and when it was streamed.
+    Each((FaultKind, usize), (FaultKind, usize)),
+    /// Four times this took too long, and nothing else did.
+    Waited(&'static str),
 }
 
 const ALL: &[Dialect] = &Dialect::ALL;
@@ -30,7 +30,7 @@ const GEMINI: &[Dialect] = &[Dialect::Gemini];
 /// How long a fault goes on, for which dialects it is staged, and what must come of it.
 #[rustfmt::skip]
 const TABLE: &[(&str, bool, &[Dialect], Comes)] = {
-    use Comes::{Either, Fault, Reply, Waited};
+    use Comes::{Each, Fault, Reply, Waited};
     use FaultKind as K;
     use Finish::{Calls, Paused, Refused};
     &[
@@ -54,12 +54,20 @@ const TABLE: &[(&str, bool, &[Dialect], Comes)] = {
         ("not_found", true, ALL, Fault(K::NotFound, 1)),
         ("bad_request", true, ALL, Fault(K::BadRequest, 1)),
         ("too_large", true, ALL, Fault(K::TooLarge, 1)),
+        ("flat_too_large", true, ALL, Fault(K::TooLarge, 1)),
+        ("flat_too_large_200", true, ALL, Fault(K::TooLarge, 1)),
+        ("detail_200", true, ALL, Fault(K::BadRequest, 1)),
+        ("plain_too_large", true, ALL, Fault(K::TooLarge, 1)),
+        ("failed_call", false, CHAT, Reply(Calls, 2, 2)),
+        ("failed_call", true, CHAT, Fault(K::MalformedCall, 2)),
+        ("failed_call_event", true, CHAT, Fault(K::MalformedCall, 2)),
+        ("wrong_key", true, GEMINI, Fault(K::Unauthorized, 1)),
         ("close", false, ALL, Reply(Calls, 2, 2)),
         ("close", true, ALL, Fault(K::CutOff, 4)),
-        ("silence", true, ALL, Waited(K::TimedOut)),
-        ("stall", true, ALL, Waited(K::TimedOut)),
-        ("drip", true, ALL, Waited(K::TimedOut)),
-        ("pings", true, ALL, Waited(K::TimedOut)),
+        ("silence", true, ALL, Waited("the first byte of the answer took more than 41 ms")),
+        ("stall", true, ALL, Waited("the next byte of the answer took more than 42 ms")),
+        ("drip", true, ALL, Waited("the whole request took more than 120 ms")),
+        ("pings", true, ALL, Waited("the whole request took more than 120 ms")),
         ("cut", false, ALL, Reply(Calls, 2, 2)),
         ("cut", true, ALL, Fault(K::CutOff, 4)),
         ("redirect", true, ALL, Fault(K::Redirected, 1)),
@@ -82,7 +90,7 @@ const TABLE: &[(&str, bool, &[Dialect], Comes)] = {
         ("blocked", true, GEMINI, Fault(K::Filtered, 1)),
         ("paused", true, ANTHROPIC, Reply(Paused, 0, 1)),
         ("unknown_finish", true, ALL, Fault(K::UnknownFinish, 1)),
-        ("empty_choices", true, CHAT, Either(K::Unreadable, K::CutOff)),
+        ("empty_choices", true, CHAT, Each((K::Unreadable, 2), (K::CutOff, 4))),
         ("duplicate_ids", true, ALL, Reply(Calls, 2, 1)),
         ("blank_ids", true, ALL, Reply(Calls, 2, 1)),
         ("long_ids", true, ALL, Reply(Calls, 2, 1)),
@@ -100,17 +108,23 @@ async fn came(name: &str, for_ever: bool, dialect: Dialect, stream: bool) -> Cam
     let fault = Fault::named(name).unwrap();
     let fake = Fake::start(Play { for_ever, ..play(vec![fault]) }).await.unwrap();
     let mut spec = spec(dialect, &fake, stream);
-    if ["silence", "stall", "drip", "pings"].contains(&name) {
-        spec.patience = impatient();
-        spec.turn_ms_max = 300;
+    // Each has one timer that can fire; the others are far away.
+    match name {
+        "silence" => spec.patience.first_byte_ms_max = Some(41),
+        "stall" => spec.patience.idle_ms_max = Some(42),
+        "drip" | "pings" => spec.patience.request_ms_max = Some(120),
+        _ => {}
     }
     let model = exchange().model(&spec).unwrap();
     ask(&model, &fake).await
 }
 
 /// What is wrong with how a fault came out.
-fn wrong(came: &Came, comes: Comes) -> Option<String> {
+fn wrong(came: &Came, comes: Comes, stream: bool) -> Option<String> {
     let requests = came.seen.len();
+    let failed = |fault: &ProviderFault, kind, wanted| {
+        fault.kind == kind && fault.attempts.len() + 1 == wanted && requests == wanted
+    };
     let right = match (&came.reply, comes) {
         (Ok(reply), Comes::Reply(finish, calls, wanted)) => {
             // A provider without ids needs none; those that are given are told apart.
@@ -123,13 +137,16 @@ fn wrong(came: &Came, comes: Comes) -> Option<String> {
                 && reply.attempts.len() + 1 == wanted
                 && requests == wanted
         }
-        (Err(fault), Comes::Fault(kind, wanted)) => {
-            fault.kind == kind && fault.attempts.len() + 1 == wanted && requests == wanted
+        (Err(fault), Comes::Fault(kind, wanted)) => failed(fault, kind, wanted),
+        (Err(fault), Comes::Each(plain, streamed)) => {
+            let (kind, wanted) = if stream { streamed } else { plain };
+            failed(fault, kind, wanted)
         }
-        (Err(fault), Comes::Either(plain, streamed)) => {
-            (fault.kind == plain || fault.kind == streamed) && requests <= 4
+        (Err(fault), Comes::Waited(what)) => {
+            let reasons = fault.attempts.iter().map(|attempt| &attempt.reason);
+            failed(fault, FaultKind::TimedOut, 4)
+                && reasons.chain([&fault.reason]).all(|reason| reason == what)
         }
-        (Err(fault), Comes::Waited(kind)) => fault.kind == kind && requests <= 4,
         (Ok(_), _) | (Err(_), _) => false,
     };
     if !right {
@@ -152,7 +169,7 @@ fn every_fault_of_a_provider_comes_out_as_the_matrix_says() {
         for dialect in *dialects {
             for stream in [false, true] {
                 let came = block_on(came(name, *for_ever, *dialect, stream));
-                if let Some(wrong) = wrong(&came, *comes) {
+                if let Some(wrong) = wrong(&came, *comes, stream) {
                     let how = if stream { "streamed" } else { "plain" };
                     complaints.push(format!(
                         "{name} ({for_ever}), {}, {how}: should be {comes:?}, and is {wrong}",
@@ -163,6 +180,27 @@ fn every_fault_of_a_provider_comes_out_as_the_matrix_says() {
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Nobody asks again before the time that the server wants, in whichever way it says so.
+#[test]
+fn a_server_that_wants_time_gets_it() {
+    let limited = || Fault::status(429, "rate_limit_error");
+    let cases = [("retry-after", "1", 1_000), ("retry-after-ms", "300", 300)];
+    let asking = Dialect::ALL.into_iter().flat_map(|dialect| {
+        cases.map(|(name, value, ms)| async move {
+            let fake = Fake::start(play(vec![limited().with(name, value)])).await.unwrap();
+            let model = exchange().model(&spec(dialect, &fake, false)).unwrap();
+            let began = tokio::time::Instant::now();
+            let came = ask(&model, &fake).await;
+            let took = began.elapsed().as_millis();
+            let reply = came.reply.unwrap();
+            assert_eq!(came.seen.len(), 2, "{dialect:?} {name}");
+            assert!(reply.attempts[0].waited_ms >= ms, "{dialect:?} {name}: {reply:?}");
+            assert!(took >= u128::from(ms), "{dialect:?} {name}: {took} ms");
+        })
+    });
+    block_on(futures_util::future::join_all(asking));
 }
 
 /// The words before a break are kept as what they are, and are void for whoever sees them.

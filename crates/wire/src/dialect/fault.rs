@@ -25,6 +25,8 @@ impl From<toolgate_http::sse::SseFault> for WireFault {
 
 /// Words that programs read, and what they mean. The first that fits counts.
 const MARKS: &[(&str, FaultKind)] = &[
+    // Groq: the model wrote a call that its server cannot read.
+    ("tool_use_failed", FaultKind::MalformedCall),
     ("insufficient_quota", FaultKind::Billing),
     ("credit_balance_exhausted", FaultKind::Billing),
     ("enforced_spend_limit_reached", FaultKind::Billing),
@@ -41,6 +43,7 @@ const MARKS: &[(&str, FaultKind)] = &[
     ("rate_limit", FaultKind::RateLimited),
     ("resource_exhausted", FaultKind::RateLimited),
     ("too_many_requests", FaultKind::RateLimited),
+    ("capacity_exceeded", FaultKind::RateLimited),
     ("overloaded", FaultKind::Overloaded),
     ("server_error", FaultKind::Overloaded),
     ("api_error", FaultKind::Overloaded),
@@ -52,7 +55,9 @@ const MARKS: &[(&str, FaultKind)] = &[
     ("unauthenticated", FaultKind::Unauthorized),
     ("permission", FaultKind::Unauthorized),
     ("invalid_api_key", FaultKind::Unauthorized),
+    ("api_key_invalid", FaultKind::Unauthorized),
     ("not_found", FaultKind::NotFound),
+    ("invalid_model", FaultKind::NotFound),
     ("content_filter", FaultKind::Filtered),
     ("content_policy", FaultKind::Filtered),
     ("invalid_request", FaultKind::BadRequest),
@@ -69,7 +74,17 @@ const SENTENCES: &[(&str, FaultKind)] = &[
     ("prompt is too long", FaultKind::TooLarge),
     ("maximum context length", FaultKind::TooLarge),
     ("exceeds the available context size", FaultKind::TooLarge),
+    ("exceeds the maximum number of tokens", FaultKind::TooLarge),
+    // Gemini says only `INVALID_ARGUMENT` of a wrong key.
+    ("api key not valid", FaultKind::Unauthorized),
+    ("api key not found", FaultKind::Unauthorized),
+    ("api key expired", FaultKind::Unauthorized),
 ];
+
+/// Keys of which an answer, or an event of a stream, has at least one.
+const ANSWERS: &[&str] = &["choices", "output", "candidates", "content", "delta", "response"];
+/// How deep an error may hide its sentence.
+const DEPTH_MAX: usize = 4;
 
 impl WireFault {
     /// A fault with its reason, cut and in one line.
@@ -88,35 +103,97 @@ impl WireFault {
         Self { kind, reason: line }
     }
 
-    /// The fault an answer tells of under `error`; nothing when it tells of none.
+    /// The fault an answer tells of: under `error`, or all over. Nothing when it tells of none.
     pub fn told(body: &Value) -> Option<Self> {
         // Gemini answers a list with one error in it when it was asked to stream.
         let body = body.as_array().and_then(|items| items.first()).unwrap_or(body);
-        body.get("error").filter(|error| !error.is_null()).map(Self::of)
+        match body.get("error") {
+            Some(error @ (Value::String(_) | Value::Object(_) | Value::Array(_))) => {
+                Some(Self::of(error))
+            }
+            Some(Value::Null | Value::Bool(false)) | None => flat(body).then(|| Self::of(body)),
+            Some(Value::Bool(true) | Value::Number(_)) => Some(Self::of(body)),
+        }
     }
 
     /// What an error means, by its code, its type, its status and its sentence.
     pub fn of(error: &Value) -> Self {
-        let sentence = error.as_str().or_else(|| error.get("message").and_then(Value::as_str));
-        let message = sentence.unwrap_or_default();
-        let marks: Vec<String> = ["code", "type", "status"]
-            .iter()
-            .filter_map(|key| error.get(key).and_then(Value::as_str).map(str::to_lowercase))
-            .collect();
-        let sentence = message.to_lowercase();
-        let fits = |(words, _): &&(&str, FaultKind)| sentence.contains(words);
+        let message = sentence(error, DEPTH_MAX);
+        let marks: Vec<String> = marks(error).map(str::to_lowercase).collect();
         let marked = |(mark, _): &&(&str, FaultKind)| marks.iter().any(|m| m.contains(mark));
-        let kind = SENTENCES
-            .iter()
-            .find(fits)
-            .or_else(|| MARKS.iter().find(marked))
-            .map(|(_, kind)| *kind)
-            .or_else(|| error.get("code").and_then(status).map(by_status))
+        let kind = by_words(&message)
+            .or_else(|| MARKS.iter().find(marked).map(|(_, kind)| *kind))
+            .or_else(|| {
+                let code =
+                    ["code", "raw_status_code"].iter().find_map(|key| status(error.get(key)?));
+                code.map(by_status)
+            })
+            // A list of what is wrong is about the request.
+            .or_else(|| details(error).is_some().then_some(FaultKind::BadRequest))
             // An error that says nothing is a server in trouble: asking again may help.
             .unwrap_or(FaultKind::Overloaded);
         let mark = marks.first().map(|mark| format!(" ({mark})")).unwrap_or_default();
-        let message = if message.trim().is_empty() { "it gives no reason" } else { message };
+        let message = if message.trim().is_empty() { "it gives no reason" } else { &message };
         Self::new(kind, &format!("the server answered with an error{mark}: {message}"))
+    }
+}
+
+/// What a sentence means that gives no code.
+pub(crate) fn by_words(words: &str) -> Option<FaultKind> {
+    let words = words.to_lowercase();
+    SENTENCES.iter().find(|(sentence, _)| words.contains(sentence)).map(|(_, kind)| *kind)
+}
+
+/// Whether a body is an error all over: Mistral and older vLLM say so, and FastAPI has `detail`.
+fn flat(body: &Value) -> bool {
+    let Some(body) = body.as_object() else { return false };
+    if body.get("object").and_then(Value::as_str) == Some("error") {
+        return true;
+    }
+    let answers = ANSWERS.iter().any(|key| body.contains_key(*key));
+    let detail = body.get("detail").is_some_and(|detail| detail.is_string() || detail.is_array());
+    !answers && (detail || body.get("message").is_some_and(Value::is_string))
+}
+
+/// The words that programs read.
+fn marks(error: &Value) -> impl Iterator<Item = &str> {
+    let own = ["code", "type", "status"].into_iter().filter_map(|key| error.get(key)?.as_str());
+    // Gemini has the reason among the details.
+    let details = error.get("details").and_then(Value::as_array);
+    let reasons = details.into_iter().flatten().filter_map(|detail| detail.get("reason")?.as_str());
+    own.chain(reasons)
+}
+
+/// The list of what is wrong, as FastAPI has it, also inside the message of Mistral.
+fn details(error: &Value) -> Option<&Vec<Value>> {
+    let inner = error.get("message").filter(|message| message.is_object());
+    [Some(error), inner].into_iter().flatten().find_map(|value| value.get("detail")?.as_array())
+}
+
+/// The sentence of an error, wherever a server puts it.
+fn sentence(error: &Value, depth: usize) -> String {
+    let below = |value: &Value| match depth.checked_sub(1) {
+        Some(depth) => sentence(value, depth),
+        None => String::new(),
+    };
+    match error {
+        Value::String(words) => words.clone(),
+        Value::Array(items) => {
+            let said = items.iter().take(3).map(below).filter(|words| !words.is_empty());
+            said.collect::<Vec<_>>().join("; ")
+        }
+        Value::Object(error) => {
+            let keys = ["message", "msg", "detail", "error", "error_description"];
+            let mut said = keys.iter().filter_map(|key| error.get(*key)).map(below);
+            let mut said = said.find(|words| !words.trim().is_empty()).unwrap_or_default();
+            // OpenRouter hands on what the provider behind it said.
+            if let Some(raw) = error.get("metadata").and_then(|more| more.get("raw")?.as_str()) {
+                said.push_str(": ");
+                said.push_str(raw);
+            }
+            said
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
     }
 }
 
@@ -180,6 +257,65 @@ mod tests {
             (r#"{"error":{"type":"invalid_request_error","message":"bad"}}"#, Some(K::BadRequest)),
             (r#"{"error":"something"}"#, Some(K::Overloaded)),
             (r#"{"error":{"message":"something"}}"#, Some(K::Overloaded)),
+            // Mistral and older vLLM: the body is the error.
+            (
+                r#"{"object":"error","message":"This model's maximum context length is 8192 tokens.","type":"BadRequestError","param":null,"code":400}"#,
+                Some(K::TooLarge),
+            ),
+            (
+                r#"{"object":"error","message":"no such model","type":"NotFoundError","code":404}"#,
+                Some(K::NotFound),
+            ),
+            (
+                r#"{"object":"error","message":"Invalid model: x","type":"invalid_model","code":"1500"}"#,
+                Some(K::NotFound),
+            ),
+            (
+                r#"{"object":"error","message":{"detail":[{"type":"missing","loc":["body"],"msg":"Field required"}]},"type":"invalid_request_error","code":null,"raw_status_code":422}"#,
+                Some(K::BadRequest),
+            ),
+            (
+                r#"{"object":"error","message":{"detail":"too large for model with 32768 maximum context length"},"type":"invalid_request_error","code":"3051"}"#,
+                Some(K::TooLarge),
+            ),
+            (r#"{"message":"Unauthorized","request_id":"1"}"#, Some(K::Overloaded)),
+            // FastAPI.
+            (r#"{"detail":"maximum context length exceeded"}"#, Some(K::TooLarge)),
+            (
+                r#"{"detail":[{"loc":["body","tools"],"msg":"extra fields not permitted"}]}"#,
+                Some(K::BadRequest),
+            ),
+            (
+                r#"{"detail":[{"msg":"a"},{"msg":"the maximum context length is 4096"}]}"#,
+                Some(K::TooLarge),
+            ),
+            // OpenRouter quotes who is behind it.
+            (
+                r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"message\":\"maximum context length is 9\"}"}}}"#,
+                Some(K::TooLarge),
+            ),
+            // Groq: the twin of Gemini's MALFORMED_FUNCTION_CALL.
+            (
+                r#"{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=x"}}"#,
+                Some(K::MalformedCall),
+            ),
+            // Gemini: a wrong key is no bad request.
+            (
+                r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+                Some(K::Unauthorized),
+            ),
+            (
+                r#"{"error":{"code":400,"message":"API Key not found. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+                Some(K::Unauthorized),
+            ),
+            (
+                r#"{"error":{"code":400,"message":"no","status":"INVALID_ARGUMENT","details":[{"@type":"x","reason":"API_KEY_INVALID"}]}}"#,
+                Some(K::Unauthorized),
+            ),
+            // What is no error: an answer, and events that have a message.
+            (r#"{"choices":[{"message":{"content":"maximum context length"}}]}"#, None),
+            (r#"{"type":"message_start","message":{"id":"m","content":[]}}"#, None),
+            (r#"{"index":0,"message":{"role":"assistant","content":"x"}}"#, None),
             (r#"{"error":null,"choices":[]}"#, None),
             ("[]", None),
             ("3", None),
@@ -187,6 +323,21 @@ mod tests {
         for (body, kind) in table {
             let body: Value = serde_json::from_str(body).unwrap();
             assert_eq!(WireFault::told(&body).map(|fault| fault.kind), *kind, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_sentence_is_found_wherever_a_server_puts_it() {
+        let table = [
+            (r#"{"object":"error","message":"why","type":"t"}"#, "(t): why"),
+            (r#"{"object":"error","message":{"detail":[{"msg":"a"},{"msg":"b"}]}}"#, ": a; b"),
+            (r#"{"detail":"why"}"#, ": why"),
+            (r#"{"error":{"code":"x"}}"#, "(x): it gives no reason"),
+        ];
+        for (body, words) in table {
+            let body: Value = serde_json::from_str(body).unwrap();
+            let reason = WireFault::told(&body).unwrap().reason;
+            assert!(reason.ends_with(words), "{reason}");
         }
     }
 

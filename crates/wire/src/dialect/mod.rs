@@ -26,7 +26,7 @@ use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::Reply;
 
 pub use fault::WireFault;
-pub(crate) use fault::by_status;
+pub(crate) use fault::{by_status, by_words};
 pub use gather::{Gather, Gathering};
 pub use headers::Headers;
 pub use options::{Capabilities, Options};

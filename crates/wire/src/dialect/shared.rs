@@ -16,13 +16,15 @@ use super::Options;
 
 /// The id of a call on the wire: the provider's own, or ours where that one would not be taken.
 pub(super) fn wire_id(call: &RawCall, chars_max: usize) -> Cow<'_, str> {
-    let taken = |id: &&str| {
-        (1..=chars_max).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    match call.alias.as_deref().filter(taken) {
+    match call.alias.as_deref().filter(|id| is_wire_id(id, chars_max)) {
         Some(alias) => Cow::Borrowed(alias),
         None => Cow::Owned(call.id.to_string()),
     }
+}
+
+/// Whether most servers take an id.
+pub(super) fn is_wire_id(id: &str, chars_max: usize) -> bool {
+    (1..=chars_max).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// An object with its keys in this order.
@@ -149,12 +151,21 @@ pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// Whether a model of OpenAI thinks before it answers, by its name: `o3`, `gpt-5`, not `gpt-4o`.
+/// Whether a model of OpenAI thinks before it answers, by its name: `o3`, `gpt-5` and those after
+/// it, not `gpt-4o`.
 pub(super) fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
-    let digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    name.strip_prefix('o').is_some_and(digit)
-        || name.starts_with("gpt-5") && !name.contains("-chat")
+    let number = |rest: &str| -> Option<u32> {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest.get(..end)?.parse().ok()
+    };
+    name.strip_prefix('o').and_then(number).is_some()
+        || name
+            .strip_prefix("gpt-")
+            .and_then(number)
+            .is_some_and(|number| (5..35).contains(&number))
+            && !name.contains("-chat")
+        || name.starts_with("codex-")
 }
 
 /// A count under a path of keys; zero when there is none.
@@ -166,6 +177,21 @@ pub(super) fn count(value: &Value, path: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_that_think_are_known_by_name_also_those_to_come() {
+        for name in ["o1", "o3-mini", "o10", "gpt-5", "gpt-5.2-pro", "gpt-6", "gpt-12-mini"] {
+            assert!(reasons(name) && reasons(&format!("openai/{name}")), "{name}");
+        }
+        assert!(reasons("codex-mini-latest"));
+        // Azure writes `gpt-35-turbo` for the oldest of them.
+        for name in ["gpt-4o", "gpt-4.1", "gpt-35-turbo", "gpt-3.5-turbo", "gpt-5-chat-latest"] {
+            assert!(!reasons(name), "{name}");
+        }
+        for name in ["gpt-oss-20b", "ollama", "olmo-2", "chatgpt-4o-latest", ""] {
+            assert!(!reasons(name), "{name}");
+        }
+    }
 
     #[test]
     fn ids_are_trimmed_filled_and_made_unique() {

@@ -46,11 +46,13 @@ impl Exchange {
         if spec.retries.attempts_max == 0 {
             return Err(ModelRefusal::Zero("attempts_max"));
         }
+        let mut options = spec.options.clone();
+        options.transforms = options.transforms.at(&spec.base_url);
         Ok(Seat {
             name: spec.name.clone(),
             dialect: spec.dialect,
             endpoint: Endpoint::new(spec, &self.transport)?,
-            options: spec.options.clone(),
+            options,
             patience: spec.patience.clone(),
             retries: spec.retries.clone(),
             turn_ms_max: spec.turn_ms_max,

@@ -26,11 +26,12 @@ use crate::curtain::Covered;
 use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
 use crate::retry::{Dice, Next, Retries, Tries};
+use crate::transform::Thinking;
 use crate::words::{self, Refused};
 use endpoint::Endpoint;
 pub use endpoint::ModelRefusal;
 pub use exchange::Exchange;
-use toolgate_http::sse::Reader;
+use toolgate_http::sse::{EVENT_BYTES_MAX, Reader};
 use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
 
 /// A secret that was looked up. It is never printed.
@@ -330,15 +331,27 @@ impl Seat {
         }
         let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
             let covered = Covered::new(&self.endpoint.curtain, turning.tap);
-            let tap = |streamed: Streamed<'_>| covered.pass(streamed);
+            let cover = |streamed: Streamed<'_>| covered.pass(streamed);
+            let finds = self.options.transforms.finds_thoughts() && self.dialect == Dialect::Chat;
+            let thinking = finds.then(|| Thinking::new(&cover));
+            let tap = |streamed: Streamed<'_>| match &thinking {
+                Some(thinking) => thinking.pass(streamed),
+                None => cover(streamed),
+            };
             let gathered = self.gathered(&mut answer, &tap).await;
+            if let Some(thinking) = &thinking {
+                thinking.end();
+            }
             covered.end();
             gathered?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
-            let unreadable = |_| {
-                let reason = "the answer is no JSON; does base_url lead to a model server?";
-                Failure::new(FaultKind::Unreadable, reason.to_owned())
+            let unreadable = |_| match words::no_json(&bytes) {
+                Some(fault) => self.wire(fault, ""),
+                None => {
+                    let reason = "the answer is no JSON; does base_url lead to a model server?";
+                    Failure::new(FaultKind::Unreadable, reason.to_owned())
+                }
             };
             serde_json::from_slice(&bytes).map_err(unreadable)?
         };
@@ -347,7 +360,8 @@ impl Seat {
 
     /// A stream put together to one whole answer.
     async fn gathered(&self, answer: &mut Answer, tap: Tap<'_>) -> Result<Value, Failure> {
-        let mut reader = Reader::default();
+        let bytes_max = usize::try_from(self.patience.answer_bytes_max).unwrap_or(usize::MAX);
+        let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes_max);
         let mut gather = self.dialect.gather();
         while !gather.done() {
             let read = if gather.whole() {
@@ -414,7 +428,7 @@ impl Seat {
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
         let status =
             if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
-        let reason = self.endpoint.veil.cover(&fault.to_string());
+        let reason = self.endpoint.veil.cover(&words::unanswered(fault));
         let partial = self.endpoint.curtain.words(words);
         Failure { status, partial, ..Failure::new(fault.kind(), reason) }
     }

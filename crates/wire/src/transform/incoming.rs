@@ -1,39 +1,12 @@
 //! Decides what is mended in a message of OpenAI chat completions before its calls are read.
 
 use serde_json::{Map, Value, json};
-use toolgate_kernel::config::Transform;
 
 use super::granted::Granted;
-use super::printed;
+use super::printed::Form;
+use super::thought;
 
-/// Mends a message, and says in words what was mended.
-pub(super) fn mend(
-    transform: Transform,
-    message: &mut Map<String, Value>,
-    granted: &Granted<'_>,
-) -> Vec<String> {
-    let repair = match transform {
-        Transform::FunctionCall => function_call(message),
-        Transform::CallsToArray => calls_to_array(message),
-        Transform::ArgumentsToText => arguments_to_text(message),
-        Transform::PrintedTags
-        | Transform::PrintedHermes
-        | Transform::PrintedLlama
-        | Transform::PrintedMistral
-        | Transform::PrintedDeepSeek
-        | Transform::PrintedDomain => return take_printed(transform, message, granted),
-        Transform::ContentNullIfBlank
-        | Transform::ReasoningEmptyIfMissing
-        | Transform::SignatureSkipIfMissing
-        | Transform::StripDescriptions
-        | Transform::BlankArguments
-        | Transform::NormalizeNames
-        | Transform::CompactEnvelope => None,
-    };
-    repair.into_iter().map(str::to_owned).collect()
-}
-
-fn function_call(message: &mut Map<String, Value>) -> Option<&'static str> {
+pub(super) fn function_call(message: &mut Map<String, Value>) -> Option<&'static str> {
     if has_entries(message.get("tool_calls")) {
         return None;
     }
@@ -53,14 +26,14 @@ fn legacy_name(message: &Map<String, Value>) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-fn calls_to_array(message: &mut Map<String, Value>) -> Option<&'static str> {
+pub(super) fn calls_to_array(message: &mut Map<String, Value>) -> Option<&'static str> {
     let calls = message.get_mut("tool_calls").filter(|calls| calls.is_object())?;
     let single = calls.take();
     *calls = if has_entries(Some(&single)) { json!([single]) } else { json!([]) };
     Some("a single call was read as a list of calls")
 }
 
-fn arguments_to_text(message: &mut Map<String, Value>) -> Option<&'static str> {
+pub(super) fn arguments_to_text(message: &mut Map<String, Value>) -> Option<&'static str> {
     let calls = match message.get_mut("tool_calls")? {
         Value::Array(calls) => calls.as_mut_slice(),
         single @ Value::Object(_) => std::slice::from_mut(single),
@@ -77,9 +50,22 @@ fn arguments_to_text(message: &mut Map<String, Value>) -> Option<&'static str> {
     mended.then_some("arguments that came as JSON were written as text")
 }
 
+/// The thought stands beside the words then, as servers send it that know of thoughts.
+pub(super) fn leading_thought(message: &mut Map<String, Value>) -> Option<&'static str> {
+    let (thought, words) = thought::leading(message.get("content")?.as_str()?)?;
+    let (thought, words) = (thought.trim().to_owned(), words.trim_start().to_owned());
+    message.insert("content".to_owned(), Value::String(words));
+    if !thought.is_empty() {
+        let before = message.get("reasoning_content").and_then(Value::as_str).unwrap_or_default();
+        let all = if before.is_empty() { thought } else { format!("{before}\n\n{thought}") };
+        message.insert("reasoning_content".to_owned(), Value::String(all));
+    }
+    Some("a thought was taken out of the words")
+}
+
 /// Takes calls out of the words, unless there are calls already or no tool is granted.
-fn take_printed(
-    transform: Transform,
+pub(super) fn take_printed(
+    form: &Form,
     message: &mut Map<String, Value>,
     granted: &Granted<'_>,
 ) -> Vec<String> {
@@ -88,7 +74,7 @@ fn take_printed(
         return Vec::new();
     }
     let salvaged = message.get("content").and_then(Value::as_str);
-    let salvaged = salvaged.and_then(|text| printed::salvage(transform, text, granted));
+    let salvaged = salvaged.and_then(|text| form.salvage(text, granted));
     let Some(salvaged) = salvaged else { return Vec::new() };
     message.insert("content".to_owned(), Value::String(salvaged.text));
     if !salvaged.calls.is_empty() {

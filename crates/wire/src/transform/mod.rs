@@ -5,9 +5,13 @@
 
 mod call;
 mod granted;
+mod home;
 mod incoming;
+mod order;
 mod outgoing;
 mod printed;
+mod thought;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +19,20 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use toolgate_kernel::config::{Reach, ToolCallingText, Transform, TransformKind, TransformRefusal};
+use toolgate_kernel::config::{ToolCallingText, Transform, TransformKind, TransformRefusal};
 use toolgate_kernel::event::Finish;
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use crate::dialect::{Dialect, WireFault};
 
 pub use granted::Granted;
+pub(crate) use home::Home;
+pub(crate) use order::After;
+pub(crate) use thought::Thinking;
+use work::{Work, work};
+
+/// What Google documents for calls whose signature is not known.
+pub(crate) const SKIP_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The transforms of a model, each kind in its order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +42,8 @@ pub struct Transforms {
     response: Vec<Transform>,
     call: Vec<Transform>,
     result: Vec<Transform>,
+    /// Whose server it is. Nobody names this; it is known by the address.
+    home: Home,
 }
 
 impl Transforms {
@@ -87,10 +100,14 @@ impl Transforms {
         named.filter(|(_, names)| !names.is_empty()).collect()
     }
 
-    /// Those that do nothing for a dialect that is not OpenAI chat completions.
-    pub fn only_for_chat(&self) -> impl Iterator<Item = Transform> {
-        let all = TransformKind::ALL.into_iter().flat_map(|kind| self.list(kind).iter().copied());
-        all.filter(|transform| transform.reach() == Reach::Chat)
+    /// The same for a server at an address.
+    pub(crate) fn at(self, base_url: &str) -> Self {
+        Self { home: Home::of(base_url), ..self }
+    }
+
+    /// Whose server it is.
+    pub(crate) fn home(&self) -> Home {
+        self.home
     }
 
     /// Whether results are changed at all.
@@ -98,14 +115,53 @@ impl Transforms {
         !self.result.is_empty()
     }
 
-    /// Mends an outgoing message of OpenAI chat completions.
+    /// Mends an outgoing message of OpenAI chat completions: one of the assistant with calls in it.
     pub fn messages(&self, message: &mut Value) {
-        self.message.iter().for_each(|transform| outgoing::message(*transform, message));
+        let message = message.as_object_mut().filter(|message| outgoing::has_calls(message));
+        let Some(message) = message else { return };
+        for transform in &self.message {
+            if let Work::Message(mend) = work(*transform) {
+                mend(message);
+            }
+        }
+    }
+
+    /// Whether user and assistant must take turns.
+    pub(crate) fn alternates(&self) -> bool {
+        self.message.contains(&Transform::AlternateRoles)
+    }
+
+    /// Puts messages in order that come after others, where that is wanted.
+    pub(crate) fn order(&self, after: After, messages: &mut Vec<Value>) {
+        if self.alternates() {
+            order::alternate(after, messages);
+        }
+    }
+
+    /// The same for the last messages of a request.
+    pub(crate) fn close(&self, after: After, messages: &mut Vec<Value>) {
+        if self.alternates() {
+            order::close(after, messages);
+        }
+    }
+
+    /// Whether ids of calls must be nine letters and digits.
+    pub(crate) fn short_ids(&self) -> bool {
+        self.message.contains(&Transform::ShortIds)
+    }
+
+    /// Whether words may begin with a thought.
+    pub(crate) fn finds_thoughts(&self) -> bool {
+        self.response.contains(&Transform::LeadingThought)
     }
 
     /// Mends the tools that are sent to OpenAI chat completions.
     pub fn tools(&self, tools: &mut [Value]) {
-        self.tool.iter().for_each(|transform| outgoing::tools(*transform, tools));
+        for transform in &self.tool {
+            if let Work::Tools(mend) = work(*transform) {
+                mend(tools);
+            }
+        }
     }
 
     /// What a whole answer says, mended before it is read and after.
@@ -123,8 +179,12 @@ impl Transforms {
             let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
             let cut = matches!(reason, "length" | "max_tokens" | "model_length");
             let message = choice.get_mut("message").and_then(Value::as_object_mut);
-            if let Some(message) = message.filter(|_| !cut) {
-                repairs = self.response(message, granted.clone());
+            match message {
+                Some(message) if cut && self.finds_thoughts() => {
+                    repairs.extend(incoming::leading_thought(message).map(str::to_owned));
+                }
+                Some(message) if !cut => repairs = self.response(message, granted.clone()),
+                Some(_) | None => {}
             }
         }
         let mut reply = dialect.decode(body)?;
@@ -148,8 +208,21 @@ impl Transforms {
             return Vec::new();
         }
         let granted = granted.into();
-        let mend = |transform: &Transform| incoming::mend(*transform, message, &granted);
-        self.response.iter().flat_map(mend).collect()
+        let mut repairs = Vec::new();
+        for transform in &self.response {
+            match work(*transform) {
+                Work::Response(mend) => repairs.extend(mend(message).map(str::to_owned)),
+                Work::Printed(form) => {
+                    repairs.extend(incoming::take_printed(&form, message, &granted));
+                }
+                Work::Message(_)
+                | Work::Transcript
+                | Work::Tools(_)
+                | Work::Call(_)
+                | Work::Result(_) => {}
+            }
+        }
+        repairs
     }
 
     /// Takes calls that were printed as text out of a reply of any other dialect. A reply with
@@ -165,9 +238,8 @@ impl Transforms {
             return;
         }
         for transform in &self.response {
-            let Some(salvaged) = printed::salvage(*transform, &reply.text, &granted) else {
-                continue;
-            };
+            let Work::Printed(form) = work(*transform) else { continue };
+            let Some(salvaged) = form.salvage(&reply.text, &granted) else { continue };
             reply.text = salvaged.text;
             reply.repairs.extend(salvaged.repairs);
             if salvaged.calls.is_empty() {
@@ -192,12 +264,22 @@ impl Transforms {
             return Vec::new();
         }
         let granted = granted.into();
-        let mend = |transform: &Transform| call::mend(*transform, calls, &granted);
-        self.call.iter().flat_map(mend).collect()
+        let mut repairs = Vec::new();
+        for transform in &self.call {
+            if let Work::Call(mend) = work(*transform) {
+                repairs.extend(calls.iter_mut().filter_map(|call| mend(call, &granted)));
+            }
+        }
+        repairs
     }
 
     /// Mends the envelope of a result before it is sent.
     pub fn result(&self, envelope: &mut Value) {
-        self.result.iter().for_each(|transform| outgoing::result(*transform, envelope));
+        let Some(envelope) = envelope.as_object_mut() else { return };
+        for transform in &self.result {
+            if let Work::Result(mend) = work(*transform) {
+                mend(envelope);
+            }
+        }
     }
 }

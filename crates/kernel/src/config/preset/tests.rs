@@ -93,6 +93,8 @@ fn automatic(model: &str, provider: &str, base_url: Option<&str>) -> Vec<&'stati
 fn presets_are_chosen_by_provider_and_by_the_name_of_the_model() {
     const MENDED: &str = "openai_compatible_reliability";
     const ONE_BY_ONE: &str = "sequential_tool_calls";
+    const STRICT: &str = "strict_chat_template";
+    const THOUGHTS: &str = "inline_thoughts";
     let local = Some("http://127.0.0.1:1234/v1");
     let rows: &[(&str, &str, Option<&str>, &[&str])] = &[
         ("gpt-5", "openai", None, &[MENDED, ONE_BY_ONE]),
@@ -107,13 +109,19 @@ fn presets_are_chosen_by_provider_and_by_the_name_of_the_model() {
             "deepseek/deepseek-v3.2:nitro",
             "openrouter",
             None,
-            &[MENDED, ONE_BY_ONE, "deepseek_openrouter_compat", "deepseek_printed_tool_calls"],
+            &[
+                MENDED,
+                ONE_BY_ONE,
+                "deepseek_openrouter_compat",
+                THOUGHTS,
+                "deepseek_printed_tool_calls",
+            ],
         ),
         (
             "deepseek-reasoner",
             "deepseek",
             None,
-            &[MENDED, "deepseek_openrouter_compat", "deepseek_printed_tool_calls"],
+            &[MENDED, "deepseek_openrouter_compat", THOUGHTS, "deepseek_printed_tool_calls"],
         ),
         (
             "google/gemini-2.5-flash",
@@ -121,14 +129,26 @@ fn presets_are_chosen_by_provider_and_by_the_name_of_the_model() {
             None,
             &[MENDED, ONE_BY_ONE, "gemini_openrouter_compat"],
         ),
-        ("google/gemma-3", "lmstudio", None, &[MENDED]),
-        ("Qwen/Qwen3-Coder-30B", "vllm", None, &[MENDED, "hermes_printed_tool_calls"]),
-        ("qwen2.5:7b", "ollama", None, &[MENDED, "hermes_printed_tool_calls"]),
+        ("google/gemma-3", "lmstudio", None, &[MENDED, STRICT]),
+        ("Qwen/Qwen3-Coder-30B", "vllm", None, &[MENDED, THOUGHTS, "hermes_printed_tool_calls"]),
+        ("qwen2.5:7b", "ollama", None, &[MENDED, THOUGHTS, "hermes_printed_tool_calls"]),
         ("NousResearch/Hermes-3", "llamacpp", None, &[MENDED, "hermes_printed_tool_calls"]),
         ("hf.co/lab/Llama-3.2-3B-GGUF:Q4", "ollama", None, &[MENDED, "llama_printed_tool_calls"]),
-        ("mistral-nemo", "lmstudio", None, &[MENDED, "mistral_printed_tool_calls"]),
-        ("mistralai/devstral-small", "lmstudio", None, &[MENDED, "mistral_printed_tool_calls"]),
-        ("deepseek-r1:8b", "ollama", None, &[MENDED, "deepseek_printed_tool_calls"]),
+        ("mistral-nemo", "lmstudio", None, &[MENDED, STRICT, "mistral_printed_tool_calls"]),
+        (
+            "mistralai/devstral-small",
+            "lmstudio",
+            None,
+            &[MENDED, STRICT, "mistral_printed_tool_calls"],
+        ),
+        ("pixtral-12b", "mistral", None, &[MENDED, STRICT]),
+        (
+            "magistral-small",
+            "ollama",
+            None,
+            &[MENDED, STRICT, THOUGHTS, "mistral_printed_tool_calls"],
+        ),
+        ("deepseek-r1:8b", "ollama", None, &[MENDED, THOUGHTS, "deepseek_printed_tool_calls"]),
     ];
     for (model, provider, base_url, expected) in rows {
         assert_eq!(automatic(model, provider, *base_url), *expected, "{provider}:{model}");

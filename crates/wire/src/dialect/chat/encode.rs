@@ -1,5 +1,6 @@
 //! Decides how a plan is written as chat completions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -11,11 +12,14 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, object, object_text, reasons, results, wire_id};
+use crate::dialect::shared::{Beside, is_wire_id, object, object_text, reasons, results};
 use crate::dialect::{Frame, Options, picture};
+use crate::transform::{After, Home};
 
 /// Longest id that is taken: OpenAI refuses longer ones.
 const ID_CHARS_MAX: usize = 40;
+/// How long an id of ours is.
+const SHORT_CHARS: usize = 9;
 
 pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
     let mut body = Map::new();
@@ -36,19 +40,23 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
         }
     }
     if let Some(tokens) = options.output_tokens_max {
-        body.insert(tokens_key(&options.model).to_owned(), json!(tokens));
+        body.insert(tokens_key(options).to_owned(), json!(tokens));
     }
     options.sample(&mut body);
     if options.streams() {
         body.insert("stream".to_owned(), json!(true));
-        body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+        // Mistral refuses to be asked, and tells without.
+        if options.transforms.home() != Home::Mistral {
+            body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+        }
     }
     Frame { path: "/chat/completions".to_owned(), key: "messages", body }
 }
 
-/// Newer models of OpenAI refuse `max_tokens`; most other servers know nothing else.
-fn tokens_key(model: &str) -> &'static str {
-    match reasons(model) {
+/// OpenAI itself takes the newer key for every model, and for its thinking models nothing else,
+/// also behind somebody's proxy. Most other servers know only the older one.
+fn tokens_key(options: &Options) -> &'static str {
+    match options.transforms.home() == Home::OpenAi || reasons(&options.model) {
         true => "max_completion_tokens",
         false => "max_tokens",
     }
@@ -103,7 +111,9 @@ pub(in crate::dialect) fn opening(plan: &Plan, options: &Options) -> Vec<Value> 
     if !plan.system.trim().is_empty() {
         messages.push(json!({ "role": "system", "content": plan.system }));
     }
-    messages.push(user(&Beside::of_input(plan), plan, options));
+    if !options.transforms.alternates() {
+        messages.push(user(&Beside::of_input(plan), plan, options));
+    }
     mend(&mut messages, options);
     messages
 }
@@ -115,7 +125,8 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let mut messages = said(before, &Beside::of_turn(turn), plan, options);
-    messages.push(assistant(turn));
+    messages.push(assistant(turn, options));
+    options.transforms.order(after(before), &mut messages);
     mend(&mut messages, options);
     messages
 }
@@ -123,6 +134,7 @@ pub(in crate::dialect) fn turn(
 pub(in crate::dialect) fn closing(plan: &Plan, options: &Options) -> Vec<Value> {
     let last = plan.turns.back().map(Arc::as_ref);
     let mut messages = said(last, &Beside::of_plan(plan), plan, options);
+    options.transforms.close(after(last), &mut messages);
     mend(&mut messages, options);
     messages
 }
@@ -130,11 +142,15 @@ pub(in crate::dialect) fn closing(plan: &Plan, options: &Options) -> Vec<Value> 
 /// The results of a turn's calls, then what is said beside them.
 fn said(turn: Option<&Turn>, beside: &Beside<'_>, plan: &Plan, options: &Options) -> Vec<Value> {
     let mut messages = Vec::new();
+    if turn.is_none() && options.transforms.alternates() {
+        // The input waits for what is said beside it, because both are one message then.
+        messages.push(user(&Beside::of_input(plan), plan, options));
+    }
     if let Some(turn) = turn {
         messages.extend(results(turn, plan, options).map(|(call, text)| {
             object([
                 ("role", "tool".into()),
-                ("tool_call_id", wire_id(call, ID_CHARS_MAX).into()),
+                ("tool_call_id", id(call, options).into()),
                 ("content", text.into()),
             ])
         }));
@@ -143,6 +159,27 @@ fn said(turn: Option<&Turn>, beside: &Beside<'_>, plan: &Plan, options: &Options
         messages.push(user(beside, plan, options));
     }
     messages
+}
+
+/// What stands before the messages of a turn.
+fn after(before: Option<&Turn>) -> After {
+    if before.is_some() { After::Reply } else { After::System }
+}
+
+/// The id of a call: the provider's own, or ours where that one would not be taken. Ours is nine
+/// letters and digits, because Mistral takes nothing else.
+fn id<'a>(call: &'a RawCall, options: &Options) -> Cow<'a, str> {
+    // One that looks like ours might be that of another call.
+    let digits = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    let ours = |id: &str| id.len() == SHORT_CHARS && id.strip_prefix('c').is_some_and(digits);
+    let taken = |id: &&str| match options.transforms.short_ids() {
+        true => id.len() == SHORT_CHARS && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+        false => is_wire_id(id, ID_CHARS_MAX),
+    };
+    match call.alias.as_deref().filter(|id| taken(id) && !ours(id)) {
+        Some(alias) => Cow::Borrowed(alias),
+        None => Cow::Owned(format!("c{:08}", call.id.0 % 100_000_000)),
+    }
 }
 
 fn mend(messages: &mut [Value], options: &Options) {
@@ -170,29 +207,32 @@ fn user(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Value {
 }
 
 /// A reply as it is sent back.
-fn assistant(turn: &Turn) -> Value {
+fn assistant(turn: &Turn, options: &Options) -> Value {
     let native = turn.native.as_ref().filter(|native| native.dialect == NAME);
     let kept = native.and_then(|native| native.content.as_object());
     let mut message = Map::new();
     message.insert("role".to_owned(), "assistant".into());
     message.insert("content".to_owned(), turn.text.as_ref().into());
-    for (key, value) in kept.into_iter().flatten().filter(|(key, _)| *key != "tool_calls") {
+    // Mistral refuses what it does not know, such as the thoughts that another server wants back.
+    let strict = options.transforms.home() == Home::Mistral;
+    let replayed = |key: &str| key == "content" || (!strict && key != "tool_calls");
+    for (key, value) in kept.into_iter().flatten().filter(|(key, _)| replayed(key)) {
         message.insert(key.clone(), value.clone());
     }
     if !turn.calls.is_empty() {
-        let extras = kept.and_then(|kept| kept.get("tool_calls")).and_then(Value::as_array);
+        let extras = kept.filter(|_| !strict).and_then(|kept| kept.get("tool_calls")?.as_array());
         let extra = |at: usize| extras.and_then(|extras| extras.get(at)?.as_object());
-        let calls = turn.calls.iter().enumerate().map(|(at, raw)| call(raw, extra(at)));
+        let calls = turn.calls.iter().enumerate().map(|(at, raw)| call(raw, extra(at), options));
         message.insert("tool_calls".to_owned(), calls.collect());
     }
     Value::Object(message)
 }
 
-fn call(call: &RawCall, extra: Option<&Map<String, Value>>) -> Value {
+fn call(call: &RawCall, extra: Option<&Map<String, Value>>, options: &Options) -> Value {
     let function =
         object([("name", plain(&call.name).into()), ("arguments", object_text(&call.args).into())]);
     let mut written = Map::new();
-    written.insert("id".to_owned(), wire_id(call, ID_CHARS_MAX).into());
+    written.insert("id".to_owned(), id(call, options).into());
     written.insert("type".to_owned(), "function".into());
     written.insert("function".to_owned(), function);
     for (key, value) in extra.into_iter().flatten() {

@@ -4,6 +4,8 @@ mod calls;
 mod decode;
 mod encode;
 mod gather;
+#[cfg(test)]
+mod tests;
 
 pub(super) use decode::{decode, usage};
 pub(super) use encode::{closing, frame, opening, turn};
@@ -14,7 +16,7 @@ const NAME: &str = "chat";
 
 /// What a server may say of a call besides its name and arguments, and wants to see again: the
 /// signatures of Gemini behind this dialect.
-const CALL_EXTRAS: &[&str] =
+pub(super) const CALL_EXTRAS: &[&str] =
     &["extra_content", "signature", "thought_signature", "provider_specific_fields"];
 
 /// Thoughts in one text. They are sent back beside calls, where servers ask for them; elsewhere

@@ -13,9 +13,7 @@ use crate::dialect::names::{lettered, object};
 use crate::dialect::schema::{Surface, sent};
 use crate::dialect::shared::{Beside, MADE_UP, results};
 use crate::dialect::{Frame, Options, picture};
-
-/// What stands for the signature of a call that the model did not sign, as Google documents it.
-const UNSIGNED: &str = "skip_thought_signature_validator";
+use crate::transform::SKIP_SIGNATURE;
 
 /// Options that stand beside `generationConfig`, not in it.
 const BESIDE: &[&str] = &["safetySettings", "cachedContent", "labels", "serviceTier"];
@@ -272,7 +270,7 @@ fn reply(turn: &Turn, options: &Options) -> Vec<Value> {
         part.insert("functionCall".to_owned(), Value::Object(called));
         // The first call of a reply must be signed; this one was made elsewhere.
         if at == 0 && wants_signatures(&options.model) {
-            part.insert("thoughtSignature".to_owned(), json!(UNSIGNED));
+            part.insert("thoughtSignature".to_owned(), json!(SKIP_SIGNATURE));
         }
         parts.push(Value::Object(part));
     }

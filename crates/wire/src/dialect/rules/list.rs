@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::marks::Mark;
+use super::marks::{Mark, Signed};
 use super::{Called, Dialect, Last, Transcript};
 
 /// Something a provider wants of every transcript.
@@ -128,11 +128,11 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "signature_on_the_first",
-        sentence: "Where calls of a reply are signed, the first one is.",
+        sentence: "Where we sign calls that another model made, the first one of the reply is signed.",
         dialects: &[Dialect::Chat, Dialect::Gemini],
         check: |so_far, mark| {
-            let signed = matches!(mark, Mark::Call { signed: true, .. });
-            signed && so_far.open().first().is_some_and(|first| !first.signed)
+            let ours = matches!(mark, Mark::Call { signed: Signed::Ours, .. });
+            ours && so_far.open().first().is_some_and(|first| first.signed == Signed::No)
         },
     },
     Rule {

@@ -4,7 +4,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::Dialect;
+use crate::dialect::chat::CALL_EXTRAS;
 use crate::dialect::shared::text;
+use crate::transform::SKIP_SIGNATURE;
 
 /// Something that a request says.
 #[derive(Debug)]
@@ -20,13 +22,34 @@ pub(super) enum Mark<'a> {
     /// A thought of the model.
     Thought { sealed: bool },
     /// A call.
-    Call { id: Option<&'a str>, name: &'a str, object: bool, signed: bool },
+    Call { id: Option<&'a str>, name: &'a str, object: bool, signed: Signed },
     /// A result.
     Result { id: Option<&'a str>, name: Option<&'a str> },
     /// A message that the dialect does not know.
     Strange,
     /// The request ends; here is the rest of it.
     End(&'a Map<String, Value>),
+}
+
+/// Whether a call is signed, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signed {
+    No,
+    /// By the provider; it comes back as it was.
+    Theirs,
+    /// With the word that we put in its place.
+    Ours,
+}
+
+impl Signed {
+    fn of<'a>(signatures: impl IntoIterator<Item = &'a Value>) -> Self {
+        let found = signatures.into_iter().filter(|value| !value.is_null() && **value != "");
+        found.fold(Self::No, |before, value| match before {
+            Self::Theirs => Self::Theirs,
+            Self::No | Self::Ours if *value == SKIP_SIGNATURE => Self::Ours,
+            Self::No | Self::Ours => Self::Theirs,
+        })
+    }
 }
 
 /// What a message says, in order.
@@ -77,7 +100,7 @@ fn chat(message: &Value) -> Vec<Mark<'_>> {
                     id: text(call, "id"),
                     name: text(function, "name").unwrap_or_default(),
                     object: is_object(function.get("arguments")),
-                    signed: call.get("extra_content").is_some(),
+                    signed: Signed::of(CALL_EXTRAS.iter().filter_map(|key| call.get(*key))),
                 }
             }));
             said
@@ -101,12 +124,13 @@ fn responses(item: &Value) -> Vec<Mark<'_>> {
             id: text(item, "call_id"),
             name: text(item, "name").unwrap_or_default(),
             object: is_object(item.get("arguments")),
-            signed: false,
+            signed: Signed::No,
         },
         ("function_call_output", _) => Mark::Result { id: text(item, "call_id"), name: None },
-        // A tool of the provider's own.
-        (kind, None) if kind.ends_with("_call") => Mark::Words { blank: false },
-        _ => Mark::Strange,
+        ("message", _) => Mark::Strange,
+        // An item of the provider's own, such as a tool of its, what that gave, or a summary of
+        // what was said. It came from there and is taken there.
+        _ => Mark::Words { blank: false },
     };
     vec![mark]
 }
@@ -131,7 +155,7 @@ fn anthropic(message: &Value) -> Vec<Mark<'_>> {
             id: text(block, "id"),
             name: text(block, "name").unwrap_or_default(),
             object: block.get("input").is_some_and(Value::is_object),
-            signed: false,
+            signed: Signed::No,
         },
         Some("thinking") => Mark::Thought { sealed: text(block, "signature").is_some() },
         Some("redacted_thinking") => Mark::Thought { sealed: text(block, "data").is_some() },
@@ -157,7 +181,7 @@ fn gemini(content: &Value) -> Vec<Mark<'_>> {
         if let Some(call) = part.get("functionCall") {
             let object = call.get("args").is_none_or(Value::is_object);
             let name = text(call, "name").unwrap_or_default();
-            let signed = text(part, "thoughtSignature").is_some();
+            let signed = Signed::of(part.get("thoughtSignature"));
             return Mark::Call { id: text(call, "id"), name, object, signed };
         }
         if let Some(result) = part.get("functionResponse") {

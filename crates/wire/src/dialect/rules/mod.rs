@@ -12,7 +12,7 @@ use imbl::OrdSet;
 use serde_json::{Map, Value};
 
 pub use list::{RULES, Rule};
-use marks::{Mark, marks};
+use marks::{Mark, Signed, marks};
 
 use super::Dialect;
 
@@ -50,7 +50,7 @@ pub struct Transcript {
 struct Called {
     id: Option<String>,
     name: String,
-    signed: bool,
+    signed: Signed,
 }
 
 /// What was said last.

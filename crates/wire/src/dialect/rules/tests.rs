@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::dialect::chat::CALL_EXTRAS;
+use crate::transform::SKIP_SIGNATURE;
 
 /// A request in few words: `u` user, `s` system, `a` words, `t` and `T` a thought, plain and
 /// sealed, `c1` a call with its id, `r1` its result, `-` the next message.
@@ -163,8 +165,11 @@ fn what_a_message_holds_is_judged() {
         assert_eq!(found, "arguments_are_an_object");
     }
     let mut gemini = body(Dialect::Gemini, "u - c1 c2 - r1 r2");
-    gemini["contents"][1]["parts"][1]["thoughtSignature"] = json!("s");
+    gemini["contents"][1]["parts"][1]["thoughtSignature"] = json!(SKIP_SIGNATURE);
     assert_eq!(name(Dialect::Gemini, &gemini), "signature_on_the_first");
+    // What a provider signed itself comes back as it was, also where it signed the second alone.
+    gemini["contents"][1]["parts"][1]["thoughtSignature"] = json!("s");
+    assert_eq!(name(Dialect::Gemini, &gemini), "");
     gemini["contents"][1]["parts"][0]["thoughtSignature"] = json!("s");
     assert_eq!(name(Dialect::Gemini, &gemini), "");
     gemini["contents"][1]["parts"][0]["functionCall"]["name"] = json!("3d");
@@ -172,6 +177,42 @@ fn what_a_message_holds_is_judged() {
     let mut anthropic = body(Dialect::Anthropic, "u - a - u");
     anthropic["messages"][1]["content"][0]["text"] = json!(" ");
     assert_eq!(name(Dialect::Anthropic, &anthropic), "nothing_blank");
+}
+
+/// Every spelling of a signature counts, and a provider's own is never judged.
+#[test]
+fn signatures_on_calls_are_known_in_every_spelling() {
+    for key in CALL_EXTRAS {
+        let mut chat = body(Dialect::Chat, "u - c1 c2 - r1 r2");
+        chat["messages"][1]["tool_calls"][1][*key] = json!("s");
+        assert_eq!(name(Dialect::Chat, &chat), "", "{key}");
+        chat["messages"][1]["tool_calls"][1][*key] = json!(SKIP_SIGNATURE);
+        assert_eq!(name(Dialect::Chat, &chat), "signature_on_the_first", "{key}");
+        chat["messages"][1]["tool_calls"][0][*key] = json!({ "google": "s" });
+        assert_eq!(name(Dialect::Chat, &chat), "", "{key}");
+    }
+}
+
+/// Items of the provider's own are kept as they came, so the rules must take them back.
+#[test]
+fn items_of_the_responses_api_that_nobody_knows_are_words() {
+    let kinds =
+        ["web_search_call", "compaction", "mcp_list_tools", "shell_call_output", "new_thing"];
+    for kind in kinds {
+        let mut responses = body(Dialect::Responses, "u - a - u");
+        responses["input"][1] = json!({ "type": kind, "id": "x" });
+        assert_eq!(name(Dialect::Responses, &responses), "", "{kind}");
+        // They do not stand for a result, and lead on from a thought.
+        let mut open = body(Dialect::Responses, "u - T - c1 - r1");
+        open["input"][1] = json!({ "type": kind });
+        assert_eq!(name(Dialect::Responses, &open), "", "{kind}");
+        let mut called = body(Dialect::Responses, "u - c1 - a");
+        called["input"][2] = json!({ "type": kind });
+        assert_eq!(name(Dialect::Responses, &called), "no_open_call", "{kind}");
+    }
+    let mut strange = body(Dialect::Responses, "u");
+    strange["input"][0]["role"] = json!("narrator");
+    assert_eq!(name(Dialect::Responses, &strange), "known_form");
 }
 
 #[test]

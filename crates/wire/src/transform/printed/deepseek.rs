@@ -1,7 +1,7 @@
 //! Decides which calls a DeepSeek model printed with its special tokens, however they are spelled.
 
 use super::payload::{PrintedCall, is_name, value_here};
-use super::scan::{BLOCKS, Scan};
+use super::scan::Scan;
 use super::{Found, skip_blank};
 
 const OPENERS: &[&str] = &["<｜", "<|"];
@@ -11,7 +11,7 @@ pub(super) fn find(text: &str) -> Option<Found> {
     if !OPENERS.iter().any(|opener| text.contains(opener)) {
         return None;
     }
-    let mut scan = Scan::new(text, BLOCKS).after_thought();
+    let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
     let mut around = Vec::new();
     while !found.is_full() {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::payload::{PrintedCall, balanced, parse};
-use super::scan::{BLOCKS, Scan};
+use super::scan::Scan;
 use super::{Found, Granted, skip_blank};
 
 /// What answers of domain tools are called. A text with one of these repeats a result.
@@ -33,7 +33,7 @@ const STAMP_BYTES_MAX: usize = 48;
 /// The calls a text begins with, and what follows them. Results that a model made up beside its
 /// calls are left out; a text with results alone stays as it is.
 pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
-    let mut scan = Scan::new(text, BLOCKS).after_thought();
+    let mut scan = Scan::new(text).after_thought();
     let start = scan.at;
     let mut at = start + stamp(scan.rest())?;
     let mut found = Found::default();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::payload::{PrintedCall, call_between, call_of, calls_of, is_name, parse, value_here};
-use super::scan::{BLOCKS, Scan};
+use super::scan::Scan;
 use super::{Found, Granted, skip_blank};
 
 const TAG: &str = "<tool_call>";
@@ -20,7 +20,7 @@ pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
     if ![TAG, TOOLS, FUNCTION].iter().any(|marker| text.contains(marker)) {
         return None;
     }
-    let mut scan = Scan::new(text, BLOCKS).after_thought();
+    let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
     while !found.is_full() {
         let Some(marker) = scan.find(&[TAG, TOOLS, FUNCTION]) else { break };

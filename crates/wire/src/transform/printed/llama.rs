@@ -2,7 +2,7 @@
 
 use super::hermes::{FUNCTION, function};
 use super::payload::{PrintedCall, bare_call_of, call_of, calls_of, value_here};
-use super::scan::{BLOCKS, Scan};
+use super::scan::Scan;
 use super::{Found, Granted, skip_blank};
 
 const TAG: &str = "<|python_tag|>";
@@ -11,7 +11,7 @@ const ENDS: &[&str] = &["<|eom_id|>", "<|eot_id|>", "<|end_of_text|>"];
 
 /// The calls of a text, and the text without them.
 pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
-    let mut scan = Scan::new(text, BLOCKS).after_thought();
+    let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
     bare(&mut scan, granted, &mut found);
     if found.calls.is_empty() && (text.contains(TAG) || text.contains(FUNCTION)) {

@@ -1,7 +1,7 @@
 //! Decides which calls a Mistral model printed: a list after its token, or a name with arguments.
 
 use super::payload::{PrintedCall, call_of, calls_of, is_name, value_here};
-use super::scan::{BLOCKS, Scan};
+use super::scan::Scan;
 use super::{Found, skip_blank};
 
 const TOKEN: &str = "[TOOL_CALLS]";
@@ -14,7 +14,7 @@ pub(super) fn find(text: &str) -> Option<Found> {
     if !text.contains(TOKEN) {
         return None;
     }
-    let mut scan = Scan::new(text, BLOCKS).after_thought();
+    let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
     while !found.is_full() && scan.find(&[TOKEN]).is_some() {
         let start = scan.at;

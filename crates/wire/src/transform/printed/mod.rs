@@ -13,7 +13,6 @@ mod scan;
 mod tags;
 
 use serde_json::Value;
-use toolgate_kernel::config::Transform;
 
 use super::granted::Granted;
 use hermes::Wanted;
@@ -49,34 +48,41 @@ pub(super) struct Salvaged {
     pub(super) repairs: Vec<String>,
 }
 
-/// The calls that a text holds in the form a transform is for; absent when nothing changes.
-pub(super) fn salvage(form: Transform, text: &str, granted: &Granted<'_>) -> Option<Salvaged> {
-    if text.len() > TEXT_BYTES_MAX || text.trim().is_empty() {
-        return None;
+/// A form in which calls are printed.
+pub(super) struct Form {
+    /// How it is told.
+    name: &'static str,
+    /// How the ids of its calls begin.
+    prefix: &'static str,
+    find: fn(&str, &Granted<'_>) -> Option<Found>,
+}
+
+const fn form(name: &'static str, find: fn(&str, &Granted<'_>) -> Option<Found>) -> Form {
+    Form { name, prefix: "printed_call", find }
+}
+
+/// The tags of document 003, which names their ids too.
+pub(super) const TAGS: Form =
+    Form { name: "tags", prefix: "tag_call", find: |text, _| tags::find(text) };
+pub(super) const HERMES: Form = form("Hermes", hermes::find);
+pub(super) const LLAMA: Form = form("Llama", llama::find);
+pub(super) const MISTRAL: Form = form("Mistral", |text, _| mistral::find(text));
+pub(super) const DEEPSEEK: Form = form("DeepSeek", |text, _| deepseek::find(text));
+pub(super) const DOMAIN: Form = form("domain JSON", domain::find);
+
+impl Form {
+    /// The calls that a text holds in this form; absent when nothing changes.
+    pub(super) fn salvage(&self, text: &str, granted: &Granted<'_>) -> Option<Salvaged> {
+        if text.len() > TEXT_BYTES_MAX || text.trim().is_empty() {
+            return None;
+        }
+        let found = (self.find)(text, granted)?;
+        let (text, repairs) = (found.remains(text), found.repairs(self.name));
+        let id = |at: usize| format!("{}_{}", self.prefix, at + 1);
+        let numbered = found.calls.into_iter().enumerate();
+        let calls = numbered.map(|(at, call)| (id(at), call.name, call.args)).collect();
+        Some(Salvaged { calls, text, repairs })
     }
-    let (found, prefix, form) = match form {
-        Transform::PrintedTags => (tags::find(text)?, "tag_call", "tags"),
-        Transform::PrintedHermes => (hermes::find(text, granted)?, "printed_call", "Hermes"),
-        Transform::PrintedLlama => (llama::find(text, granted)?, "printed_call", "Llama"),
-        Transform::PrintedMistral => (mistral::find(text)?, "printed_call", "Mistral"),
-        Transform::PrintedDeepSeek => (deepseek::find(text)?, "printed_call", "DeepSeek"),
-        Transform::PrintedDomain => (domain::find(text, granted)?, "printed_call", "domain JSON"),
-        Transform::ContentNullIfBlank
-        | Transform::ReasoningEmptyIfMissing
-        | Transform::SignatureSkipIfMissing
-        | Transform::StripDescriptions
-        | Transform::FunctionCall
-        | Transform::CallsToArray
-        | Transform::ArgumentsToText
-        | Transform::BlankArguments
-        | Transform::NormalizeNames
-        | Transform::CompactEnvelope => return None,
-    };
-    let (text, repairs) = (found.remains(text), found.repairs(form));
-    let numbered = found.calls.into_iter().enumerate();
-    let calls =
-        numbered.map(|(at, call)| (format!("{prefix}_{}", at + 1), call.name, call.args)).collect();
-    Some(Salvaged { calls, text, repairs })
 }
 
 impl Found {

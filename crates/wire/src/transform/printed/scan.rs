@@ -3,20 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use crate::transform::thought::THOUGHTS;
+
 /// Blocks whose content is nobody's call: thoughts, and results that a model repeats.
-pub(super) const BLOCKS: &[(&str, &str)] = &[
+const BLOCKS: &[(&str, &str)] = &[
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
     ("<tool_response>", "</tool_response>"),
     ("[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
-    ("<pre", "</pre>"),
-    ("<code", "</code>"),
-    ("<!--", "-->"),
-];
-
-/// The same without thoughts, which the tags of document 003 know nothing of.
-pub(super) const ECHOES: &[(&str, &str)] = &[
-    ("<tool_response>", "</tool_response>"),
     ("<pre", "</pre>"),
     ("<code", "</code>"),
     ("<!--", "-->"),
@@ -32,7 +27,6 @@ pub(super) struct Scan<'a> {
     pub(super) at: usize,
     /// Places of `\<` outside quotes.
     pub(super) escapes: Vec<usize>,
-    blocks: &'static [(&'static str, &'static str)],
     /// For each run of backticks where the next one of the same length begins.
     closers: BTreeMap<usize, usize>,
     /// Where the next blank line is; the end of all numbers when there is none.
@@ -44,12 +38,11 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(text: &'a str, blocks: &'static [(&'static str, &'static str)]) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self {
             text,
             at: 0,
             escapes: Vec::new(),
-            blocks,
             closers: closers(text),
             blank_line: text.find("\n\n").unwrap_or(usize::MAX),
             gone: Vec::new(),
@@ -60,7 +53,7 @@ impl<'a> Scan<'a> {
     /// The same from where a thought ends whose beginning is not in the text: some templates
     /// open it in the prompt.
     pub(super) fn after_thought(mut self) -> Self {
-        for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>")] {
+        for (open, close) in THOUGHTS {
             let end = self.text.find(close);
             if let Some(end) = end.filter(|end| self.text.find(open).is_none_or(|at| at > *end)) {
                 self.at = self.at.max(end + close.len());
@@ -145,7 +138,7 @@ impl<'a> Scan<'a> {
         if rest.starts_with("\\`") {
             return 2;
         }
-        let block = self.blocks.iter().find(|(open, _)| rest.starts_with(open));
+        let block = BLOCKS.iter().find(|(open, _)| rest.starts_with(open));
         match block {
             // A block that is not closed goes to the end.
             Some((open, close)) => self.closed(rest, open, close).unwrap_or(rest.len()),

@@ -1,7 +1,7 @@
 //! Decides which calls stand between `<tool_call>` tags, as document 003 has them.
 
 use super::payload::{PrintedCall, call_between, call_of, value_here};
-use super::scan::{ECHOES, Scan};
+use super::scan::Scan;
 use super::{Found, skip_blank};
 
 const OPEN: &str = "<tool_call>";
@@ -14,7 +14,7 @@ pub(super) fn find(text: &str) -> Option<Found> {
     if !text.contains(OPEN) {
         return None;
     }
-    let mut scan = Scan::new(text, ECHOES);
+    let mut scan = Scan::new(text).after_thought();
     let (mut found, mut tags) = (Found::default(), 0);
     while !found.is_full() && scan.find(&[OPEN]).is_some() {
         let start = scan.at;

@@ -10,8 +10,10 @@ use toolgate_kernel::event::{Finish, Native, Usage};
 use toolgate_kernel::names::ToolName;
 use toolgate_runtime::port::{Reply, ReplyCall};
 
+use super::super::Transforms;
 use super::super::granted::Granted;
-use super::super::{Transforms, printed};
+use super::super::printed::Salvaged;
+use super::super::work::{Work, work};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +100,11 @@ fn in_chat(call: &ReplyCall) -> Value {
     json!({"id": call.alias, "type": "function", "function": function})
 }
 
+fn salvage(form: Transform, text: &str, granted: &Granted<'_>) -> Option<Salvaged> {
+    let Work::Printed(form) = work(form) else { return None };
+    form.salvage(text, granted)
+}
+
 fn all_forms() -> Transforms {
     let forms = Transform::of(TransformKind::Response).map(|form| (form.kind(), form.name()));
     Transforms::parse(forms).unwrap()
@@ -166,7 +173,7 @@ fn texts_made_to_be_slow_are_read_all_the_same() {
     for piece in pieces {
         let text = piece.repeat((1 << 17) / piece.len());
         for form in Transform::of(TransformKind::Response) {
-            assert_eq!(printed::salvage(form, &text, &granted).map(|s| s.calls.len()), None);
+            assert_eq!(salvage(form, &text, &granted).map(|s| s.calls.len()), None);
         }
     }
 }
@@ -175,11 +182,11 @@ fn texts_made_to_be_slow_are_read_all_the_same() {
 fn at_most_so_many_calls_are_taken_and_long_texts_are_left() {
     let granted = Granted::default();
     let one = "<tool_call>a</tool_call>";
-    let salvaged = printed::salvage(Transform::PrintedTags, &one.repeat(70), &granted).unwrap();
+    let salvaged = salvage(Transform::PrintedTags, &one.repeat(70), &granted).unwrap();
     assert_eq!((salvaged.calls.len(), salvaged.text), (64, one.repeat(6)));
     let long = one.repeat(1 << 16);
     assert!(long.len() > 1 << 20);
-    assert!(printed::salvage(Transform::PrintedTags, &long, &granted).is_none());
+    assert!(salvage(Transform::PrintedTags, &long, &granted).is_none());
 }
 
 /// Words that belong to the forms, so that soups of them come near to calls.
@@ -241,7 +248,7 @@ proptest! {
         let (text, names) = (words.concat(), vec![ToolName::parse("a").unwrap()]);
         let granted = Granted::from(&names);
         for form in Transform::of(TransformKind::Response) {
-            let Some(salvaged) = printed::salvage(form, &text, &granted) else { continue };
+            let Some(salvaged) = salvage(form, &text, &granted) else { continue };
             if salvaged.calls.is_empty() {
                 // Only the escape of the tags changes words without a call in them.
                 prop_assert_eq!(form, Transform::PrintedTags);
@@ -264,7 +271,7 @@ proptest! {
     #[test]
     fn any_text_is_read(text in any::<String>()) {
         for form in Transform::of(TransformKind::Response) {
-            printed::salvage(form, &text, &Granted::default());
+            salvage(form, &text, &Granted::default());
         }
     }
 }

@@ -6,6 +6,7 @@ use toolgate_kernel::names::ToolName;
 use toolgate_runtime::port::ReplyCall;
 
 use super::super::Transforms;
+use crate::dialect::Dialect;
 
 fn one(transform: Transform) -> Transforms {
     Transforms::parse([(transform.kind(), transform.name())]).unwrap()
@@ -150,6 +151,47 @@ fn messages_from_a_model_are_mended_as_document_003_says() {
     }
 }
 
+/// A thought that the words begin with stands beside them.
+#[test]
+fn a_leading_thought_stands_beside_the_words() {
+    let thought = Transform::LeadingThought;
+    let cases = [
+        (
+            json!({"content": "<think>\nwhy\n</think>\n\nSo."}),
+            json!({"content": "So.", "reasoning_content": "why"}),
+            1,
+        ),
+        (
+            json!({"content": "why\n</think>\nSo."}),
+            json!({"content": "So.", "reasoning_content": "why"}),
+            1,
+        ),
+        (json!({"content": "<think>why"}), json!({"content": "", "reasoning_content": "why"}), 1),
+        // What the server itself knows of comes first.
+        (
+            json!({"content": "<thinking>b</thinking>So.", "reasoning_content": "a"}),
+            json!({"content": "So.", "reasoning_content": "a\n\nb"}),
+            1,
+        ),
+        (json!({"content": "<think> </think>So."}), json!({"content": "So."}), 1),
+        (json!({"content": "So."}), json!({"content": "So."}), 0),
+        (json!({"content": null}), json!({"content": null}), 0),
+        (json!({"content": [{"text": "<think>"}]}), json!({"content": [{"text": "<think>"}]}), 0),
+    ];
+    let names: Vec<ToolName> = Vec::new();
+    for (before, expected, repairs) in cases {
+        let mut message = before.as_object().unwrap().clone();
+        let told = one(thought).response(&mut message, &names);
+        assert_eq!(Value::Object(message), expected, "{before}");
+        assert_eq!(told.len(), repairs, "{before}");
+    }
+    // Also in a reply that ran out of room: its thought is no part of its words.
+    let mut body = json!({"choices": [{"finish_reason": "length",
+        "message": {"content": "<think>and so on and"}}]});
+    let reply = one(thought).read(Dialect::Chat, &mut body, &names).unwrap();
+    assert_eq!((reply.text.as_str(), reply.repairs.len()), ("", 1));
+}
+
 /// T23: empty parts go, everything else stays.
 #[test]
 fn envelopes_are_made_compact() {
@@ -196,7 +238,6 @@ fn transforms_are_read_from_a_configuration_in_order_and_once() {
     let transforms = Transforms::of(&text).unwrap();
     let expected = [Transform::NormalizeNames, Transform::BlankArguments];
     assert_eq!(transforms.list(TransformKind::Call), expected);
-    assert_eq!(transforms.only_for_chat().count(), 0);
 }
 
 #[test]
