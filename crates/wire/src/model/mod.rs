@@ -389,9 +389,8 @@ impl Seat {
     /// What an answer says, mended, if it can be used.
     fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
         self.endpoint.curtain.draw(&mut body);
-        let (transforms, tools) = (&self.options.transforms, &turning.plan.tools);
         let usage = self.dialect.usage(&body);
-        let reply = transforms.read(self.dialect, &mut body, tools);
+        let reply = self.options.transforms.read(self.dialect, &mut body, turning.plan);
         let paid = |failure| Failure { usage: Some(usage), ..failure };
         let reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
         let unusable = match reply.finish {

@@ -1,15 +1,20 @@
-//! Decides which tool a name means among those that are granted; never by likeness.
+//! Decides which tool a name means among those that are granted; never by likeness. And whether what
+//! looks like a call was only repeated.
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolgate_kernel::fold::Turn;
 use toolgate_kernel::names::ToolName;
+use toolgate_kernel::plan::Plan;
 use toolgate_kernel::tool::ToolSpec;
 
 /// The tools that are granted, with their schemas where these are known.
 #[derive(Debug, Clone, Default)]
 pub struct Granted<'a> {
     tools: Vec<Tool<'a>>,
+    /// The request that is answered.
+    asked: Option<&'a Plan>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +27,7 @@ struct Tool<'a> {
 impl<'a> From<&'a [ToolName]> for Granted<'a> {
     fn from(names: &'a [ToolName]) -> Self {
         let tool = |name: &'a ToolName| Tool { name: name.as_str(), aliases: &[], input: None };
-        Self { tools: names.iter().map(tool).collect() }
+        Self { tools: names.iter().map(tool).collect(), asked: None }
     }
 }
 
@@ -39,7 +44,7 @@ impl<'a> From<&'a [Arc<ToolSpec>]> for Granted<'a> {
             aliases: &spec.aliases,
             input: Some(&spec.input),
         };
-        Self { tools: specs.iter().map(tool).collect() }
+        Self { tools: specs.iter().map(tool).collect(), asked: None }
     }
 }
 
@@ -49,7 +54,31 @@ impl<'a> From<&'a Vec<Arc<ToolSpec>>> for Granted<'a> {
     }
 }
 
+impl<'a> From<&'a Plan> for Granted<'a> {
+    fn from(plan: &'a Plan) -> Self {
+        Self { asked: Some(plan), ..Self::from(&plan.tools) }
+    }
+}
+
 impl Granted<'_> {
+    /// Whether a person or a tool said these very words. A model that repeats them calls nothing:
+    /// whoever writes into a result must not be able to call tools by it.
+    pub(super) fn was_said<'t>(&self, words: impl Iterator<Item = &'t str>) -> bool {
+        let Some(plan) = self.asked else { return false };
+        let words: Vec<String> = words.map(bare).collect();
+        let says = |text: &str| {
+            let text = bare(text);
+            words.iter().any(|words| text.contains(words))
+        };
+        let heard = |turn: &Turn| {
+            turn.notes.iter().any(|note| says(note))
+                || turn.told.values().any(|told| says(&told.envelope.to_json()))
+        };
+        says(&plan.input)
+            || plan.feedback.iter().any(|text| says(text))
+            || plan.turns.iter().any(|turn| heard(turn))
+    }
+
     /// Whether no tool is granted.
     pub(super) fn is_empty(&self) -> bool {
         self.tools.is_empty()
@@ -88,6 +117,11 @@ impl Tool<'_> {
     fn is(&self, name: &str) -> bool {
         self.name == name || self.aliases.iter().any(|alias| alias.as_str() == name)
     }
+}
+
+/// A text without what JSON adds when it is quoted, and without blanks.
+fn bare(text: &str) -> String {
+    text.replace("\\n", "").chars().filter(|c| *c != '\\' && !c.is_whitespace()).collect()
 }
 
 fn folded(name: &str) -> String {

@@ -77,6 +77,9 @@ impl Form {
             return None;
         }
         let found = (self.find)(text, granted)?;
+        if granted.was_said(found.cuts.iter().filter_map(|(start, end)| text.get(*start..*end))) {
+            return None;
+        }
         let (text, repairs) = (found.remains(text), found.repairs(self.name));
         let id = |at: usize| format!("{}_{}", self.prefix, at + 1);
         let numbered = found.calls.into_iter().enumerate();
