@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use toolgate_kernel::config::{AgentText, Checked, Severity, read};
+use toolgate_kernel::config::{AgentText, Checked, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
+use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::enabled;
@@ -171,7 +172,15 @@ impl Place {
 
     /// Looks at a configuration, with the settings of the command line and the environment.
     pub(crate) fn checked(&self, bytes: &[u8], flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
-        let mut reading = read(bytes);
+        self.look_at(read(bytes), flags)
+    }
+
+    /// The same, and tells of servers' tools that are named and that nobody has seen.
+    pub(crate) fn checked_beside(&self, bytes: &[u8], pins: &Pins) -> Result<Checked> {
+        Ok(self.look_at(read(bytes).beside(pins), &Flags::default())?.0)
+    }
+
+    fn look_at(&self, mut reading: Reading, flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
         let file = std::mem::take(&mut reading.text.settings);
         let here = environment::settings()?.away_from(&file);
         reading.text.settings = flags.settings().or(file).or(here);

@@ -43,7 +43,6 @@ impl Servers {
             return Ok(Self(None));
         }
         let registry = Arc::new(registry(folder, text)?);
-        let terms = text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server)));
         let written = text.clone();
         let build = move |servers| {
             let packs = enabled(&written).map_err(|error| format!("{error:#}"))?;
@@ -53,7 +52,7 @@ impl Servers {
         };
         let (runtime, own) = (Arc::clone(&opened.runtime), crew.tools.clone());
         let supplies =
-            Supplies::new(Arc::clone(&registry), runtime, terms.collect(), own, Box::new(build));
+            Supplies::new(Arc::clone(&registry), runtime, all_terms(text), own, Box::new(build));
         crew.supplier = Some(Arc::new(supplies));
         Ok(Self(Some(registry)))
     }
@@ -69,12 +68,14 @@ impl Servers {
     }
 }
 
-fn terms(server: &ServerText) -> Terms {
-    Terms {
+/// What is written down about the tools of each server.
+pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
+    let terms = |server: &ServerText| Terms {
         effects: server.effects.clone(),
         short_names: server.short_names,
         required: server.required,
-    }
+    };
+    text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server))).collect()
 }
 
 /// The servers of a configuration. Nothing is started or sent.

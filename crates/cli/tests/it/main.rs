@@ -5,6 +5,7 @@
 mod calls;
 mod configs;
 mod held;
+mod known;
 mod login;
 mod mcp;
 mod models;

@@ -11,13 +11,13 @@ use toolgate_testkit::mcp::{Era, Mode, Server, serve_http};
 use crate::support::Desk;
 
 /// A server in this process, with the file it writes its calls to.
-struct Web {
-    url: String,
-    ledger: PathBuf,
+pub(crate) struct Web {
+    pub(crate) url: String,
+    pub(crate) ledger: PathBuf,
 }
 
 impl Web {
-    fn new(desk: &Desk, name: &str, mode: Mode) -> Self {
+    pub(crate) fn new(desk: &Desk, name: &str, mode: Mode) -> Self {
         let ledger = desk.home().join(format!("{name}.ledger"));
         let server = Arc::new(Server::new(mode, Era::Legacy, false, Some(ledger.clone())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -9,6 +9,7 @@ use super::finding::{Finding, Mistake, Severity, Span};
 use super::secret::{holds_secret, is_secret};
 use super::tree::{Kind, Node};
 use super::{AgentText, structure, yaml};
+use crate::pin::Pins;
 
 /// A configuration file as far as it could be read. What did not fit is not in it.
 pub struct Reading {
@@ -20,6 +21,7 @@ pub struct Reading {
     pub(super) tree: Option<Node>,
     pub(super) doubtful: BTreeSet<String>,
     pub(super) dropped: BTreeSet<String>,
+    pub(super) pins: Option<Pins>,
 }
 
 /// Reads a configuration file. Nothing of it is used as long as there is an error.
@@ -29,7 +31,7 @@ pub fn read(bytes: &[u8]) -> Reading {
     let Some(mut tree) = root else {
         let text = AgentText::default();
         let (doubtful, dropped) = (BTreeSet::new(), BTreeSet::new());
-        return Reading { text, findings, source, tree: None, doubtful, dropped };
+        return Reading { text, findings, source, tree: None, doubtful, dropped, pins: None };
     };
     let form = structure::check(schema(), &mut tree);
     findings.extend(form.findings);
@@ -40,13 +42,19 @@ pub fn read(bytes: &[u8]) -> Reading {
         AgentText::default()
     });
     let (doubtful, dropped) = (form.doubtful, form.dropped);
-    Reading { text, findings, source, tree: Some(tree), doubtful, dropped }
+    Reading { text, findings, source, tree: Some(tree), doubtful, dropped, pins: None }
 }
 
 impl Reading {
     /// The file to show snippets of: what is secret in it is blanked, and nothing is moved.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// The same, with which tools of MCP servers the project has ever seen, so that names of others
+    /// are told.
+    pub fn beside(self, pins: &Pins) -> Self {
+        Self { pins: Some(pins.clone()), ..self }
     }
 
     /// Whether it must not be used.

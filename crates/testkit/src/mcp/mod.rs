@@ -156,7 +156,7 @@ impl Server {
         let opened = OpenOptions::new().create(true).append(true).open(path);
         let written = opened.and_then(|mut file| file.write_all(format!("{what}\n").as_bytes()));
         if let Err(error) = written {
-            eprintln!("the ledger cannot be written: {error}");
+            let _ = writeln!(std::io::stderr(), "the ledger cannot be written: {error}");
             std::process::exit(74);
         }
     }

@@ -5,6 +5,7 @@ mod idle;
 mod outside;
 mod phases;
 mod refusals;
+mod seen;
 mod transforms;
 
 use super::finding::{Finding, Mistake, Severity, Span};
@@ -57,6 +58,7 @@ impl Reading {
             desk.prompt(&mut found);
             desk.outside(&mut found);
             desk.directives(&mut found);
+            desk.seen(&mut found);
         }
         self.findings.extend(found);
         let mut findings = self.findings;
