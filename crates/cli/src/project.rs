@@ -10,7 +10,7 @@ use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
-use toolgate_packs::enabled;
+use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
@@ -184,6 +184,10 @@ impl Place {
         let file = std::mem::take(&mut reading.text.settings);
         let here = environment::settings()?.away_from(&file);
         reading.text.settings = flags.settings().or(file).or(here);
+        if reading.refused() {
+            let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
+            reading = reading.among(&every);
+        }
         let packs = enabled(&reading.text)?;
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         Ok((reading.check(sections), packs))

@@ -10,6 +10,7 @@ use super::secret::{holds_secret, is_secret};
 use super::tree::{Kind, Node};
 use super::{AgentText, structure, yaml};
 use crate::pin::Pins;
+use crate::section::Section;
 
 /// A configuration file as far as it could be read. What did not fit is not in it.
 pub struct Reading {
@@ -22,6 +23,15 @@ pub struct Reading {
     pub(super) doubtful: BTreeSet<String>,
     pub(super) dropped: BTreeSet<String>,
     pub(super) pins: Option<Pins>,
+    pub(super) every: Option<Everything>,
+}
+
+/// The names that all packs together have, whichever are enabled.
+pub(super) struct Everything {
+    pub(super) tools: BTreeSet<String>,
+    pub(super) groups: BTreeSet<String>,
+    pub(super) families: BTreeSet<String>,
+    pub(super) words: BTreeSet<String>,
 }
 
 /// Reads a configuration file. Nothing of it is used as long as there is an error.
@@ -31,7 +41,16 @@ pub fn read(bytes: &[u8]) -> Reading {
     let Some(mut tree) = root else {
         let text = AgentText::default();
         let (doubtful, dropped) = (BTreeSet::new(), BTreeSet::new());
-        return Reading { text, findings, source, tree: None, doubtful, dropped, pins: None };
+        return Reading {
+            text,
+            findings,
+            source,
+            tree: None,
+            doubtful,
+            dropped,
+            pins: None,
+            every: None,
+        };
     };
     let form = structure::check(schema(), &mut tree);
     findings.extend(form.findings);
@@ -42,7 +61,7 @@ pub fn read(bytes: &[u8]) -> Reading {
         AgentText::default()
     });
     let (doubtful, dropped) = (form.doubtful, form.dropped);
-    Reading { text, findings, source, tree: Some(tree), doubtful, dropped, pins: None }
+    Reading { text, findings, source, tree: Some(tree), doubtful, dropped, pins: None, every: None }
 }
 
 impl Reading {
@@ -55,6 +74,22 @@ impl Reading {
     /// are told.
     pub fn beside(self, pins: &Pins) -> Self {
         Self { pins: Some(pins.clone()), ..self }
+    }
+
+    /// The same, with the sections of all packs there are. A name that none of them has is wrong,
+    /// also where it is not certain which packs were meant.
+    pub fn among(self, sections: &[Section]) -> Self {
+        let specs = || sections.iter().flat_map(|section| &section.tools);
+        let names = specs().flat_map(|spec| std::iter::once(&spec.name).chain(&spec.aliases));
+        let families = sections.iter().flat_map(|section| &section.families);
+        let words = sections.iter().flat_map(|section| &section.variables);
+        let every = Everything {
+            tools: names.map(|name| name.to_string()).collect(),
+            groups: specs().map(|spec| spec.group.to_string()).collect(),
+            families: families.map(|family| family.name.to_string()).collect(),
+            words: words.map(|word| word.name.to_owned()).collect(),
+        };
+        Self { every: Some(every), ..self }
     }
 
     /// Whether it must not be used.

@@ -164,6 +164,7 @@ impl Desk<'_> {
         }
         if let (Ok(Choice::Tool(tool)), Some(agent)) = (calling.choice(), self.agent())
             && agent.toolset.find(tool.as_str()).is_none()
+            && !self.of_a_pack("tool", tool.as_str())
         {
             let message = format!("tool_choice: no tool is named {}", quoted(tool.as_str()));
             let known = agent.toolset.entries().iter().map(|entry| entry.spec.name.as_str());
