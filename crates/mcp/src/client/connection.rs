@@ -84,17 +84,11 @@ impl Connection {
         parts: Parts,
         plan: &ServerPlan,
     ) -> Self {
-        let version = &era.version;
-        let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
-        let prefix = "io.modelcontextprotocol";
-        let meta = format!(
-            r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{{}}"#
-        );
         let words = parts.program.as_ref().map(|program| program.words.clone());
         Self {
             link,
             switch,
-            meta: if era.modern { meta } else { String::new() },
+            meta: if era.modern { about_us(&era) } else { String::new() },
             era,
             parts: Mutex::new(Some(parts)),
             words,
@@ -232,6 +226,16 @@ impl Connection {
             program.stop().await;
         }
     }
+}
+
+/// What every request of the new revision says about us, as members of an object.
+pub(super) fn about_us(era: &Era) -> String {
+    let version = &era.version;
+    let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
+    let prefix = "io.modelcontextprotocol";
+    format!(
+        r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{{}}"#
+    )
 }
 
 /// Tells the server when nobody waits for an answer any more.

@@ -12,7 +12,7 @@ use rmcp::transport::Transport;
 use toolgate_http::Transport as Http;
 
 use super::child::Program;
-use super::connection::{Connection, Era, Link, Parts};
+use super::connection::{Connection, Era, Link, Parts, about_us};
 use super::fault::{ServerFault, shown};
 use super::guest::Guest;
 use super::http::Web;
@@ -109,7 +109,7 @@ async fn start(
     let greeting = greet(pipes, mode, &switch);
     let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await.map_err(late)?;
     let (service, era) = greeted?;
-    let parts = parts(service, Some(program), &era).await;
+    let parts = parts(service, program, &era).await;
     Ok(Connection::new(Link::Pipes(outbox), switch, era, parts, plan))
 }
 
@@ -139,7 +139,13 @@ async fn web(
     let greeted = greet(wire, mode, &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
-    let parts = parts(service, None, &era).await;
+    if era.modern && era.tells_changes {
+        let about = about_us(&era);
+        let params =
+            format!(r#"{{"notifications":{{"toolsListChanged":true}},"_meta":{{{about}}}}}"#);
+        web.subscribe(params, LISTEN).await;
+    }
+    let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&web);
     let outbox = Outbox::start(move |message| {
         let web = Arc::clone(&spoken);
@@ -160,7 +166,7 @@ async fn older(
     let older = Older::open(place, Arc::clone(&switch), plan.bounds).await?;
     let mailbox = older.mailbox();
     let (service, era) = greet(older, ClientLifecycleMode::Initialize, &switch).await?;
-    let parts = parts(service, None, &era).await;
+    let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&mailbox);
     let outbox = Outbox::start(move |message| {
         let mailbox = Arc::clone(&spoken);
@@ -209,20 +215,16 @@ fn era(info: &ServerPeerInfo) -> Era {
     }
 }
 
-/// What a connection consists of; a server of the new revision is asked to tell when its list
-/// changes, one of an old revision does so by itself.
-async fn parts(
-    service: RunningService<RoleClient, Guest>,
-    program: Option<Program>,
-    era: &Era,
-) -> Parts {
+/// What a connection to a program consists of; one of the new revision is asked to tell when its
+/// list changes, one of an old revision does so by itself.
+async fn parts(service: RunningService<RoleClient, Guest>, program: Program, era: &Era) -> Parts {
     let mut subscription: Option<Subscription> = None;
     if era.modern && era.tells_changes {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let listening = tokio::time::timeout(LISTEN, service.peer().listen(filter)).await;
         subscription = listening.ok().and_then(Result::ok);
     }
-    Parts { service, subscription, program }
+    Parts { service, subscription, program: Some(program) }
 }
 
 /// What a failed handshake means. An error in the words of the new revision is no misunderstanding.
