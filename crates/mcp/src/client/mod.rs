@@ -19,6 +19,7 @@ mod registry;
 mod seat;
 mod sse;
 mod stdio;
+mod strays;
 mod stream;
 mod switch;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use toolgate_kernel::names::ServerName;
 
 use super::oauth::Keeper;
+use super::strays::MARK;
 
 /// A server as it is configured. Secrets are looked up already.
 #[derive(Debug, Clone)]
@@ -133,7 +134,8 @@ pub fn inherited<'a>(
     ours: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> BTreeMap<String, Secret> {
     const NAMES: &[&str] = &["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "LOGNAME", "TZ"];
-    let allowed = |name: &str| NAMES.contains(&name) || name.starts_with("LC_");
+    // Where we are the program of another toolgate, what we start is its too.
+    let allowed = |name: &str| NAMES.contains(&name) || name == MARK || name.starts_with("LC_");
     let named = ours.into_iter().filter(|(name, _)| allowed(name));
     named.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect()
 }
