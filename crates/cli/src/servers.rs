@@ -17,9 +17,11 @@ use toolgate_packs::enabled;
 use toolgate_runtime::Crew;
 
 use crate::environment;
+use crate::exit::Exit;
 use crate::model::look_up;
 use crate::permits::PermitFile;
 use crate::project::{Opened, SystemClock};
+use crate::stop::Stop;
 
 /// Milliseconds until a server is connected, when its configuration says nothing: some are fetched
 /// before they start.
@@ -65,6 +67,24 @@ impl Servers {
             registry.close().await;
         }
         done
+    }
+
+    /// The same for work that does not listen itself: when the program is told to stop, the work is
+    /// dropped, as in a crash, and the servers go first.
+    pub(crate) async fn around_until_told(
+        &self,
+        work: impl Future<Output = Result<Exit>>,
+    ) -> Result<Exit> {
+        let mut stop = Stop::listen()?;
+        self.around(async {
+            tokio::select! {
+                biased;
+                done = work => done,
+                // It did not do what it should, however it was told.
+                _ = stop.heard() => Ok(Exit::Interrupted),
+            }
+        })
+        .await
     }
 }
 

@@ -41,7 +41,10 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     if options.connect {
-        connect(place, &mut crew, &text, phase.as_ref())?;
+        let asked = connect(place, &mut crew, &text, phase.as_ref())?;
+        if asked != Exit::Done {
+            return Ok(asked);
+        }
     }
     let known = Known::of(&crew.agent, &text, &place.pins()?)?;
     let agent = &known.agent;
@@ -92,11 +95,11 @@ fn connect(
     crew: &mut Crew,
     text: &AgentText,
     phase: Option<&PhaseName>,
-) -> Result<()> {
+) -> Result<Exit> {
     let servers = Servers::join(crew, &place.folder, text, &place.open()?)?;
-    let Some(supplier) = crew.supplier.clone() else { return Ok(()) };
+    let Some(supplier) = crew.supplier.clone() else { return Ok(Exit::Done) };
     let agent = Arc::clone(&crew.agent);
-    block_on(servers.around(async {
+    block_on(servers.around_until_told(async {
         let mut told = BTreeSet::new();
         let wanted = |other: &&Phase| phase.is_none_or(|phase| other.name == *phase);
         for phase in agent.phases().filter(wanted) {
@@ -106,7 +109,7 @@ fn connect(
             }
         }
         told.iter().for_each(|note| console::hint(&console::visible(note)));
-        Ok(())
+        Ok(Exit::Done)
     }))
 }
 
