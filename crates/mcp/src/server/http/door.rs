@@ -75,7 +75,7 @@ impl Door {
     }
 
     /// A page that had its own name point here is told by the name it used.
-    fn host_is_known(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+    pub(super) fn host_is_known(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut named = headers.get_all(HOST).iter();
         let host = match (named.next(), named.next()) {
             (Some(host), None) => host.to_str().ok(),
