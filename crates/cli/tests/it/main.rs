@@ -7,6 +7,7 @@ mod configs;
 mod held;
 mod known;
 mod login;
+mod matrix;
 mod mcp;
 mod models;
 mod readme;
