@@ -374,12 +374,22 @@ impl Web {
         Ok(())
     }
 
-    /// Asks a server of the new revision to tell when something changes, now and whenever the
-    /// stream of that breaks; returns when it has taken that up, or did not do so in time.
-    pub(super) async fn subscribe(&self, params: String, within: Duration) {
-        let _ = self.subscription.set(params);
-        self.wanted.notify_one();
+    /// Waits until the server tells when something changes, or does not do so in time. One of the
+    /// new revision is asked to, now and whenever the stream of that breaks; `about_us` is what
+    /// every request to it says.
+    pub(super) async fn hear_of_changes(&self, about_us: Option<String>, within: Duration) {
+        if let Some(about) = about_us {
+            let params =
+                format!(r#"{{"notifications":{{"toolsListChanged":true}},"_meta":{{{about}}}}}"#);
+            let _ = self.subscription.set(params);
+            self.wanted.notify_one();
+        }
         let _ = tokio::time::timeout(within, self.settled.notified()).await;
+    }
+
+    /// Whether the stream of notifications is a request, which is answered with a word first.
+    pub(super) fn subscribes(&self) -> bool {
+        self.subscription.get().is_some()
     }
 
     /// Nobody listened for a while. A list that was read before then is read again.

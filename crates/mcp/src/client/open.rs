@@ -139,11 +139,9 @@ async fn web(
     let greeted = greet(wire, mode, &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
-    if era.modern && era.tells_changes {
-        let about = about_us(&era);
-        let params =
-            format!(r#"{{"notifications":{{"toolsListChanged":true}},"_meta":{{{about}}}}}"#);
-        web.subscribe(params, LISTEN).await;
+    if era.tells_changes {
+        // What changes before somebody listens is told to nobody.
+        web.hear_of_changes(era.modern.then(|| about_us(&era)), LISTEN).await;
     }
     let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&web);

@@ -124,6 +124,9 @@ impl Transport<RoleClient> for Wire {
                     let since = tokio::time::Instant::now();
                     self.stream = Stream::Open(answer, Box::new(reader), since);
                     self.web.may_have_missed_changes();
+                    if !self.web.subscribes() {
+                        self.web.settled.notify_one();
+                    }
                 }
                 Stepped::Read => self.web.settled.notify_one(),
                 Stepped::Broken => {

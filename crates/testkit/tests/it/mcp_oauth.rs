@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
 use toolgate_http::{Roots, Transport};
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::client::oauth::{
@@ -219,7 +220,7 @@ async fn a_renewal_that_nobody_waits_for_is_kept() {
     call(&registry).await.unwrap();
     stage.hands.0.store(541_000, Ordering::SeqCst);
     // Asked once is enough to begin.
-    assert!(futures_util::FutureExt::now_or_never(call(&registry)).is_none());
+    assert!(call(&registry).now_or_never().is_none());
     let kept = || stage.drawer.load().unwrap().written().contains("canary-refresh-2");
     assert!(until(5_000, kept).await, "the new token is lost");
     call(&registry).await.unwrap();
