@@ -7,11 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use toolgate_http::Transport;
 use toolgate_kernel::config::{AgentText, Secret, ServerText, Transport as Way};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::oauth::{Keeper, OauthPlan};
-use toolgate_mcp::client::{
-    Bounds, HttpKind, Reach, Registry, Secret as Hidden, ServerPlan, inherited,
-};
+use toolgate_mcp::client::{Bounds, HttpKind, Reach, Registry, ServerPlan, inherited};
 use toolgate_mcp::{Supplies, Terms};
 use toolgate_packs::enabled;
 use toolgate_runtime::Crew;
@@ -124,7 +123,7 @@ pub(crate) fn plan(
 }
 
 fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Reach> {
-    let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(&look_up(folder, secret)?));
+    let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(look_up(folder, secret)?));
     let named = |(name, secret): (&String, &Secret)| Ok((name.clone(), hidden(secret)?));
     let kind = match server.transport() {
         Way::Stdio => {

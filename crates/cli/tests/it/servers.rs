@@ -102,6 +102,8 @@ fn a_server_that_is_down_is_left_out_and_told_once() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let told = "MCP server gone cannot be used, and its tools are left out";
     assert_eq!(ran.out.matches(told).count(), 1, "{}", ran.out);
+    let note = ran.out.lines().find(|line| line.contains(told)).unwrap_or_default();
+    assert!(note.contains("left out: no connection"), "in our own words: {note}");
     let list = desk.ok(&["sessions", "list", "--json"]);
     let id: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
     let id = id["session"].as_str().unwrap();
@@ -155,7 +157,9 @@ fn a_tool_that_changes_is_held_for_a_person() {
 #[cfg(target_os = "linux")]
 fn no_server_is_left_behind_when_the_program_is_stopped() {
     use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
 
     let until = |holds: &dyn Fn() -> bool| {
         let began = Instant::now();

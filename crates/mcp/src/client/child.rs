@@ -13,8 +13,8 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::fault::{ServerFault, shown};
-use super::plan::Secret;
 use super::strays::{self, MARK, Mark, Stray};
+use toolgate_kernel::hidden::Hidden;
 
 /// How long a program may take to end by itself once its input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ impl Program {
     pub(super) fn start(
         program: &Path,
         args: &[String],
-        env: impl IntoIterator<Item = (String, Secret)>,
+        env: impl IntoIterator<Item = (String, Hidden)>,
         cwd: &Path,
         stderr_bytes_max: usize,
     ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
@@ -64,7 +64,7 @@ impl Program {
                 command.env(name, value.reveal());
             }
         }
-        command.env(MARK, mark.beside(outer.as_ref().map(Secret::reveal)));
+        command.env(MARK, mark.beside(outer.as_ref().map(Hidden::reveal)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: a signal reaches its children, and Ctrl-C here does not reach it.
         command.process_group(0).kill_on_drop(true);

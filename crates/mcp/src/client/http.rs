@@ -334,7 +334,12 @@ impl Web {
         let patience = &self.place.patience;
         let deadline = after(tokio::time::Instant::now(), patience.request_ms(false));
         let sending = self.place.send(Verb::Post, &all, text.into(), deadline, patience);
-        let mut answer = sending.await?;
+        let mut answer = sending.await.map_err(|fault| {
+            // The protocol library would tell it in its own words.
+            let fault = ServerFault::from(fault);
+            let _ = self.refused.set(fault.clone());
+            fault
+        })?;
         if !(200..300).contains(&answer.status) {
             return self.rejected(&mut answer, &method, item).await;
         }

@@ -26,6 +26,6 @@ mod switch;
 pub use call::{Answered, Asked};
 pub use fault::{CallFault, ServerFault};
 pub use listing::{Found, Listed};
-pub use plan::{Bounds, HttpKind, Reach, Secret, ServerPlan, inherited};
+pub use plan::{Bounds, HttpKind, Reach, ServerPlan, inherited};
 pub use registry::Registry;
 pub use seat::Health;

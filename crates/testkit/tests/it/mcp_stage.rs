@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use toolgate_http::{Roots, Transport};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{
-    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Secret, ServerFault,
-    ServerPlan,
+    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, ServerFault, ServerPlan,
 };
 
 /// The program.
@@ -92,7 +92,7 @@ impl Stage {
         bounds: Bounds,
         call_ms: u64,
     ) -> Self {
-        let env = BTreeMap::from([("CONFIGURED".to_owned(), Secret::new("yes"))]);
+        let env = BTreeMap::from([("CONFIGURED".to_owned(), Hidden::new("yes"))]);
         let cwd = dir.path().to_owned();
         let reach = Reach::Stdio { program, args, env, cwd };
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: None }
@@ -131,6 +131,8 @@ impl Stage {
     pub(crate) async fn wait_for_the_end(&self) {
         let id = self.server.as_ref().unwrap().0.id().to_string();
         assert!(until(10_000, || !lives(&id)).await, "the server is still there");
+        // Connections that nobody used meanwhile are noticed to be closed.
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
     /// What the server wrote down, by its first word.
