@@ -99,6 +99,8 @@ impl Known {
             });
             if let (Some(map), Some(state)) = (tool.as_object_mut(), self.state(&spec.name)) {
                 map.insert("state".to_owned(), state.into());
+                let why = self.told(&spec.name).filter(|_| !self.ready(&spec.name));
+                map.extend(why.map(|why| ("why".to_owned(), why.into())));
             }
             tool
         };

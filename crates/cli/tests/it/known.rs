@@ -83,7 +83,9 @@ fn what_was_seen_is_listed_with_how_it_stands() {
     assert!(listed.contains("mcp__x__later · its server never offered it\n"), "{listed}");
     assert!(!listed.contains("PASS PRIVATE"), "{listed}");
     let tools = desk.ok(&["tools", "--json"]);
-    assert_eq!(tool(&lines(&tools), "mcp:x:echo")["state"], "held");
+    let held = &tool(&lines(&tools), "mcp:x:echo").clone();
+    assert_eq!(held["state"], "held");
+    assert!(held["why"].as_str().unwrap().contains("toolgate mcp pins diff mcp:x:echo"), "{held}");
     assert!(!tools.contains("PASS PRIVATE"), "{tools}");
     let checked = desk.ok(&["check"]);
     assert!(checked.contains("mcp:x:echo            ○  ○"), "{checked}");
