@@ -57,7 +57,16 @@ pub(crate) fn provider(
     agent: &Agent,
 ) -> Result<(Arc<dyn Provider>, Played)> {
     match text.chosen()? {
-        Chosen::None => Ok((Arc::new(demo(agent)?), Played::ByTheDemo)),
+        Chosen::None => {
+            let names: Vec<&str> = text.models.keys().map(String::as_str).collect();
+            ensure!(
+                names.is_empty(),
+                "there are several models, {}: say which one with --model, or with \
+                 `settings.model`",
+                names.join(", ")
+            );
+            Ok((Arc::new(demo(agent)?), Played::ByTheDemo))
+        }
         Chosen::Script(file) => {
             let own: Arc<dyn Provider> = Arc::new(script(&file)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
@@ -126,7 +135,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
         let found = look_up(place, secret)?;
         let written = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
-        let open = secret.parts()?.iter().all(written);
+        let open = secret.parts()?.iter().all(written) && !names_a_secret(name);
         Ok((name.clone(), if open { Hidden::open(found) } else { Hidden::new(found) }))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
@@ -140,6 +149,12 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
         spec.plain = Plain::Anywhere;
     }
     Ok(spec)
+}
+
+/// Whether a header of this name holds a secret, also where somebody wrote it in the open.
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "pass"].iter().any(|word| name.contains(word))
 }
 
 /// The name under which the log knows a model.

@@ -1,7 +1,7 @@
 //! Decides how the person at the terminal is asked: shown exactly what would run, then yes or no.
 
 use std::io::{BufRead, IsTerminal};
-use std::sync::{Arc, LazyLock, OnceLock, mpsc};
+use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
@@ -19,8 +19,24 @@ pub(crate) struct AtTerminal {
     ready: Ready,
 }
 
-/// What is done before a question is put, once there is a screen.
-pub(crate) type Ready = Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>;
+/// What is done before a question is put: whoever draws on the screen clears it.
+#[derive(Default, Clone)]
+pub(crate) struct Ready(Arc<std::sync::Mutex<Option<Clearing>>>);
+
+type Clearing = Box<dyn Fn() + Send>;
+
+impl Ready {
+    /// From now on this is done, and what was done before is not.
+    pub(crate) fn becomes(&self, clearing: impl Fn() + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(clearing));
+    }
+
+    fn get(&self) {
+        if let Some(clear) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            clear();
+        }
+    }
+}
 
 impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
@@ -28,18 +44,12 @@ impl AtTerminal {
         let name = user_name();
         attended().then(|| Arc::new(Self { name, ready }) as Arc<dyn Person>)
     }
-
-    fn ready(&self) {
-        if let Some(ready) = self.ready.get() {
-            ready();
-        }
-    }
 }
 
 impl Person for AtTerminal {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         Box::pin(async move {
-            self.ready();
+            self.ready.get();
             let args = serde_json::to_string_pretty(&question.args).unwrap_or_default();
             hint(&format!(
                 "\n{} wants your word ({}).",
@@ -63,7 +73,7 @@ impl Person for AtTerminal {
 
     fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
         Box::pin(async move {
-            self.ready();
+            self.ready.get();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
                 hint(&format!("The model says: {}", visible(&pause.summary)));
@@ -159,6 +169,18 @@ mod tests {
             let Ok(text) = self.0.recv() else { return Ok(0) };
             text.as_bytes().read(buffer)
         }
+    }
+
+    #[test]
+    fn the_screen_that_is_cleared_is_the_last_one() {
+        let (ready, cleared) = (Ready::default(), Arc::new(std::sync::Mutex::new(Vec::new())));
+        ready.get();
+        for screen in [1, 2] {
+            let cleared = Arc::clone(&cleared);
+            ready.clone().becomes(move || cleared.lock().unwrap().push(screen));
+            ready.get();
+        }
+        assert_eq!(*cleared.lock().unwrap(), [1, 2]);
     }
 
     #[tokio::test]

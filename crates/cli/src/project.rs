@@ -154,8 +154,17 @@ impl Place {
 
     /// The same with what the command line says, and the settings that hold.
     pub(crate) fn crew_with(&self, flags: &Flags) -> Result<(Crew, AgentText)> {
+        self.crew_as(flags, |_| {})
+    }
+
+    /// The same with a configuration that is read in another light.
+    pub(crate) fn crew_as(
+        &self,
+        flags: &Flags,
+        light: impl FnOnce(&mut AgentText),
+    ) -> Result<(Crew, AgentText)> {
         let (name, bytes) = self.config_bytes()?;
-        let (checked, packs) = self.checked(&bytes, flags)?;
+        let (checked, packs) = self.checked_as(read(&bytes), flags, light)?;
         if checked.agent().is_none() {
             let file = File { name: &name, source: checked.source() };
             let errors = checked.findings.iter().filter(|f| f.severity == Severity::Error);
@@ -170,17 +179,19 @@ impl Place {
         Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), text))
     }
 
+    /// Looks at a configuration by itself, beside the tools of servers that were ever seen.
+    pub(crate) fn checked(&self, bytes: &[u8], pins: &Pins) -> Result<Checked> {
+        Ok(self.checked_as(read(bytes).beside(pins), &Flags::default(), |_| {})?.0)
+    }
+
     /// Looks at a configuration, with the settings of the command line and the environment.
-    pub(crate) fn checked(&self, bytes: &[u8], flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
-        self.look_at(read(bytes), flags)
-    }
-
-    /// The same, and tells of servers' tools that are named and that nobody has seen.
-    pub(crate) fn checked_beside(&self, bytes: &[u8], pins: &Pins) -> Result<Checked> {
-        Ok(self.look_at(read(bytes).beside(pins), &Flags::default())?.0)
-    }
-
-    fn look_at(&self, mut reading: Reading, flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
+    fn checked_as(
+        &self,
+        mut reading: Reading,
+        flags: &Flags,
+        light: impl FnOnce(&mut AgentText),
+    ) -> Result<(Checked, Vec<Pack>)> {
+        light(&mut reading.text);
         let file = std::mem::take(&mut reading.text.settings);
         let here = environment::settings()?.away_from(&file);
         reading.text.settings = flags.settings().or(file).or(here);

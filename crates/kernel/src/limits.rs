@@ -41,7 +41,7 @@ pub struct Limits {
     pub iteration_turns_max: u64,
     /// Iterations of one session.
     pub iterations_max: u64,
-    /// Iterations in a row without a call before a run ends.
+    /// Iterations in a row in which no call succeeded before a run ends.
     pub idle_iterations_max: u64,
     /// Failed requests to the model in a row before a run comes to a halt.
     pub model_failures_max: u64,

@@ -52,7 +52,7 @@ pub struct Opening {
 const GO_ON: &str = "Go on with the work on your own.";
 
 /// What is said when a conversation begins anew.
-const CUT: &str = "This conversation was too long to be kept whole, and begins anew here.";
+const CUT: &str = "This conversation could not be kept whole, and begins anew here.";
 
 /// What to do next in a session that a model drives.
 pub fn next(agent: &Agent, world: &World<'_>) -> Step {
@@ -138,6 +138,10 @@ fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if driven_ms > agent.limits.run_ms_max {
         return Some((Ending::DeadlineExceeded, format!("the run took {driven_ms} ms")));
     }
+    if !session.chat && session.stuck >= agent.limits.repeat_calls_max {
+        let note = "the model makes the same call again and again";
+        return Some((Ending::Stalled, note.to_owned()));
+    }
     if let Err(overspent @ Overspent(_)) = agent.budget.allows(&session.spent) {
         return Some((Ending::BudgetExceeded, overspent.to_string()));
     }
@@ -152,8 +156,12 @@ fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens
     if let Some((fault, reason)) = &session.failure {
         let finish = session.turns.back().and_then(|last| finishing(agent, session, lap, last));
         let toolless = tries_toolless(agent, session);
-        // A conversation asks again in the same words, unless they are what was turned down.
-        let stuck = fault.about_the_request() && !session.turns.is_empty();
+        // A conversation asks again in the same words, unless the context is what was turned down.
+        let stuck = if fault.may_be_last_words() {
+            lap.withdrew
+        } else {
+            fault.about_the_request() && !session.turns.is_empty()
+        };
         if toolless || (session.chat && !stuck) {
             return Course::Ask(Manner::finishing(finish, toolless));
         }
@@ -331,7 +339,7 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
         return Some((Ending::TurnsExceeded, closed.note.clone()));
     }
     if session.idle >= agent.limits.idle_iterations_max {
-        let note = format!("no call in {} iterations in a row", session.idle);
+        let note = format!("no call succeeded in {} iterations in a row", session.idle);
         return Some((Ending::Stalled, note));
     }
     if session.iteration >= agent.limits.iterations_max {

@@ -55,6 +55,31 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same request with what it says of the form of its reply. It is sent otherwise, so it has
+    /// a fingerprint of its own.
+    pub fn in_form(
+        &self,
+        instructions: &str,
+        shape: Option<OutputShape>,
+        repair: Option<Note>,
+    ) -> Self {
+        let mut plan = self.clone();
+        let mut parts = Parts::default();
+        parts.text(instructions);
+        if let Some(shape) = &shape {
+            parts.text(&shape.name);
+            parts.text(shape.mode.as_str());
+            parts.add(&Digest::of_json(&shape.schema).0);
+        }
+        repair.iter().for_each(|note| parts.text(&note.text));
+        plan.fingerprint = Digest::link(self.fingerprint, &parts.0);
+        plan.system = format!("{}\n\n{instructions}", self.system).into();
+        plan.tools = Vec::new();
+        plan.shape = shape.map(Arc::new);
+        plan.notes.extend(repair);
+        plan
+    }
+
     /// A request of its own, outside every session.
     pub fn alone(system: &str, input: &str, tools: Vec<Arc<ToolSpec>>) -> Self {
         Self {
@@ -219,11 +244,6 @@ pub(crate) fn fingerprint(session: &Session, plan: &Plan) -> Digest {
     if plan.result_format != ResultFormat::default() {
         parts.text(plan.result_format.as_str());
     }
-    if let Some(shape) = &plan.shape {
-        parts.text(&shape.name);
-        parts.text(shape.mode.as_str());
-        parts.add(&Digest::of_json(&shape.schema).0);
-    }
     Digest::link(transcript, &parts.0)
 }
 
@@ -243,8 +263,9 @@ mod tests {
         fingerprint(&Session::new(SessionId::parse("s").unwrap()), &plan)
     }
 
-    fn shaped(mode: ShapeMode) -> Option<Arc<OutputShape>> {
-        Some(Arc::new(OutputShape { name: "n".to_owned(), mode, schema: json!({}) }))
+    fn shaped(mode: Option<ShapeMode>, instructions: &str) -> Digest {
+        let shape = mode.map(|mode| OutputShape { name: "n".to_owned(), mode, schema: json!({}) });
+        Plan::alone("s", "i", vec![]).in_form(instructions, shape, None).fingerprint
     }
 
     /// Two requests that are sent otherwise have two fingerprints.
@@ -255,8 +276,10 @@ mod tests {
             print(|plan| plan.result_format = ResultFormat::Text),
             print(|plan| plan.every = Vec::new().into()),
             print(|plan| plan.choice = Choice::Required),
-            print(|plan| plan.shape = shaped(ShapeMode::JsonSchema)),
-            print(|plan| plan.shape = shaped(ShapeMode::JsonObject)),
+            shaped(None, "x"),
+            shaped(None, "y"),
+            shaped(Some(ShapeMode::JsonSchema), "x"),
+            shaped(Some(ShapeMode::JsonObject), "x"),
             print(|plan| plan.feedback = vec!["x".into()]),
         ];
         for (at, one) in prints.iter().enumerate() {

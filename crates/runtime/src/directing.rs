@@ -8,16 +8,13 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
-    Ask, Directed, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome, parse,
-    patch_ops,
+    Directed, Directive, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome,
+    PATCH_TOOL, Warning, parse, patch_ops,
 };
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Note, NoteKind, Usage};
 use toolgate_kernel::plan::Plan;
 
 use crate::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
-
-/// The tool through which changes of the draft reach state, past the gate like every call.
-const PATCH_TOOL: &str = "state_patch";
 
 /// A model whose replies carry directives.
 pub struct Directing {
@@ -50,13 +47,18 @@ impl Directing {
         let mut repair = None;
         if !plan.tools.is_empty() {
             let mut asked = plan.clone();
-            instruct(&mut asked, &self.directives.instructions(Mode::PromptOnly));
+            // The options tell of these words: they are the same in every request.
+            let instructions = self.directives.instructions(Mode::PromptOnly);
+            asked.system = format!("{}\n\n{instructions}", asked.system).into();
             let reply = self.inner.reply(&asked, desk, &quiet(tap)).await?;
             if !reply.calls.is_empty() || !matches!(reply.finish, Finish::Stop) {
                 return Ok(reply);
             }
             match self.read(&reply.text) {
-                Some(envelope) => return Ok(self.directed(reply, envelope, Mode::PromptOnly, tap)),
+                Some(envelope) => {
+                    let mode = Mode::PromptOnly;
+                    return Ok(self.directed(plan, reply, envelope, mode, tap));
+                }
                 None => repair = Some(reply),
             }
         }
@@ -85,7 +87,7 @@ impl Directing {
                 Next::Ask(ask) => ask,
                 Next::Done(done) => {
                     let reply = way.reply()?;
-                    let mut reply = self.directed(reply, done.envelope, done.mode, tap);
+                    let mut reply = self.directed(plan, reply, done.envelope, done.mode, tap);
                     if let Some(directed) = &mut reply.directed {
                         directed.tried = done.tried;
                     }
@@ -93,7 +95,9 @@ impl Directing {
                 }
                 Next::Failed(failed) => return Ok(words(way.reply()?, failed, tap)),
             };
-            let asked = shaped(plan, *ask);
+            let repair = ask.repair.map(|text| Note { about: NoteKind::Finish, text });
+            let asked = plan.in_form(&ask.instructions, ask.shape, repair);
+            ladder.sent(asked.fingerprint);
             let began = self.clock.now();
             let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
             let elapsed_ms = self.clock.now().ms_since(began);
@@ -120,12 +124,28 @@ impl Directing {
         }
     }
 
-    /// A reply with its directives; changes of the draft become calls, and pass the gate.
-    fn directed(&self, reply: Reply, envelope: Envelope, mode: Mode, tap: Tap<'_>) -> Reply {
+    /// A reply with its directives; changes of the draft become calls, and pass the gate. Where the
+    /// tool for them is not shown, they are told as what they are: without effect.
+    fn directed(
+        &self,
+        plan: &Plan,
+        reply: Reply,
+        mut envelope: Envelope,
+        mode: Mode,
+        tap: Tap<'_>,
+    ) -> Reply {
         tap(Streamed::Text(&envelope.assistant_text));
-        let patches = envelope.directives.iter().filter(|directive| {
+        let is_patch = |directive: &Directive| {
             self.directives.types().iter().any(|kind| kind.patch && kind.name == directive.kind)
-        });
+        };
+        let reachable = plan.tools.iter().any(|tool| tool.name.as_str() == PATCH_TOOL);
+        let directives = envelope.directives.iter().enumerate();
+        for (index, _) in directives.filter(|(_, one)| !reachable && is_patch(one)) {
+            let code = "PATCH_NOT_AVAILABLE".to_owned();
+            let message = format!("{PATCH_TOOL} is not granted here, so nothing was changed");
+            envelope.warnings.push(Warning { code, message, index });
+        }
+        let patches = envelope.directives.iter().filter(|one| reachable && is_patch(one));
         let ops = patches.filter_map(|directive| {
             patch_ops(&serde_json::Value::Object(directive.payload.clone())).ok()
         });
@@ -213,28 +233,13 @@ fn nothing() -> ProviderFault {
     ProviderFault::new(FaultKind::Unusable, "no form of directives can be asked of this model")
 }
 
-/// Words that are not for a person yet are not shown; only that something is tried again.
+/// Words that are not for a person yet are not shown, thoughts are.
 fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
     move |streamed| {
         if let Streamed::Thought(thought) = streamed {
             tap(Streamed::Thought(thought));
         }
     }
-}
-
-/// A request that says how its reply is written.
-fn instruct(plan: &mut Plan, instructions: &str) {
-    plan.system = format!("{}\n\n{instructions}", plan.system).into();
-}
-
-/// The same request in a form, without tools.
-fn shaped(plan: &Plan, ask: Ask) -> Plan {
-    let mut asked = plan.clone();
-    instruct(&mut asked, &ask.instructions);
-    asked.tools = Vec::new();
-    asked.shape = ask.shape.map(Arc::new);
-    asked.notes.extend(ask.repair.map(|text| Note { about: NoteKind::Finish, text }));
-    asked
 }
 
 impl Provider for Directing {
@@ -248,8 +253,9 @@ impl Provider for Directing {
     }
 
     fn turn_ms_max(&self) -> Option<u64> {
-        // Each form may take as long as a reply.
-        self.inner.turn_ms_max().map(|ms| ms.saturating_mul(4))
+        // Each request may take as long as a reply: the one with tools, and those of the ladder.
+        let requests = self.directives.requests_max().saturating_add(1);
+        self.inner.turn_ms_max().map(|ms| ms.saturating_mul(requests))
     }
 
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {

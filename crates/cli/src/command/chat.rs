@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{CallRefused, Event, Stage};
+use toolgate_kernel::event::{CallRefused, Event, FaultKind, Stage};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
@@ -18,7 +18,7 @@ use crate::console::{self, hint, say, visible};
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
-use crate::model;
+use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
 use crate::screen::{Screen, Shows};
@@ -70,7 +70,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let Cast { mut crew, ready, text, .. } = run::cast(place, &options.settings)?;
+    let Cast { mut crew, ready, text, played } = run::cast(place, &options.settings)?;
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
-        let session = session(&opened, options).await?;
+        let session = session(&opened, played, options).await?;
         let pictures = pictures(&options.image, &crew.agent.limits)?;
         let mut talk = Talk {
             opened: &opened,
@@ -99,7 +99,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 }
 
 /// The conversation to go on with.
-async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>> {
+async fn session(opened: &Opened, played: Played, options: &Options) -> Result<Option<SessionId>> {
     let store = opened.store.as_ref();
     let id = match &options.session {
         Some(id) => SessionId::parse(id)?,
@@ -114,6 +114,7 @@ async fn session(opened: &Opened, options: &Options) -> Result<Option<SessionId>
     if !session.chat {
         bail!("{id} is a run; go on with: toolgate sessions resume {id}");
     }
+    run::same_player(played, &session)?;
     Ok(Some(id))
 }
 
@@ -192,7 +193,15 @@ impl Talk<'_> {
             let exit = match self.take(&text).await? {
                 Asked::Next => continue,
                 Asked::Quit => return Ok(Exit::Done),
-                Asked::Model(words) => self.ask(words).await?,
+                Asked::Model(words) => match self.ask(words).await {
+                    Ok(exit) => exit,
+                    // What was turned down before it was sent does not end the conversation.
+                    Err(error) if typing.attended() => {
+                        hint(&format!("{error:#}"));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
             };
             if once || (exit != Exit::Done && !typing.attended()) {
                 return Ok(exit);
@@ -254,6 +263,10 @@ impl Talk<'_> {
 
     fn image(&mut self, file: &std::path::Path) -> Result<()> {
         model::shows_pictures(&self.text)?;
+        let most = self.crew.agent.limits.pictures_max;
+        if u64::try_from(self.pictures.len()).is_ok_and(|have| have >= most) {
+            bail!("at most {most} pictures go with one message (limits.pictures_max)");
+        }
         self.pictures.push(picture(file, &self.crew.agent.limits)?);
         say("  It goes with your next words.");
         Ok(())
@@ -308,7 +321,7 @@ impl Talk<'_> {
         let live = Live::talk(self.detail, settings, &driver.session());
         let screen = Arc::new(Screen::new(&self.opened.runtime, live, self.shows));
         let before = Arc::clone(&screen);
-        drop(self.ready.set(Box::new(move || before.clear())));
+        self.ready.becomes(move || before.clear());
         let mut stop = Stop::listen()?;
         let watched = run::watch(&mut driver, &screen, &mut stop).await?;
         match watched {
@@ -321,7 +334,12 @@ impl Talk<'_> {
             }
             Watched::Halted(Halt::ModelFailed(reason)) => {
                 hint(&format!("The model failed: {}", visible(&reason)));
-                hint("Your words are kept: /retry asks again; `toolgate doctor` says what to do.");
+                let failure = driver.session().failure.as_ref().map(|(fault, _)| *fault);
+                hint(if failure.is_some_and(FaultKind::may_be_last_words) {
+                    "/retry asks again; other words take the place of those."
+                } else {
+                    "Your words are kept: /retry asks again; `toolgate doctor` says what to do."
+                });
                 self.driver = Some(driver);
                 Ok(Exit::Failed)
             }

@@ -31,7 +31,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     };
     // A log that cannot be read says nothing of servers; what is wrong with it is not told here.
     let pins = place.pins().unwrap_or_default();
-    let checked = place.checked_beside(&bytes, &pins)?;
+    let checked = place.checked(&bytes, &pins)?;
     let known = checked.agent().map(|agent| Known::of(agent, &checked.text, &pins)).transpose()?;
     let file = File { name: &name, source: checked.source() };
     let count = |severity| checked.findings.iter().filter(|f| f.severity == severity).count();

@@ -118,7 +118,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         (1..=PROBES_MAX).contains(&options.probe),
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
-    let (_, text) = place.crew_with(&options.settings)?;
+    let (_, text) = place.crew_as(&options.settings, to_be_measured)?;
     let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
         let mut models = Vec::new();
@@ -140,6 +140,14 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let listed = report.address.as_ref().is_none_or(|address| address.models.is_some());
     let ok = listed && report.models.iter().all(|finding| finding.ok);
     Ok(if ok { Exit::Done } else { Exit::Failed })
+}
+
+/// A model that must be relied on is measured before it can be.
+fn to_be_measured(text: &mut AgentText) {
+    let own = text.models.values_mut().filter_map(|model| model.tool_calling.as_mut());
+    for calling in text.tool_calling.iter_mut().chain(own) {
+        calling.allow_unreliable = Some(true);
+    }
 }
 
 /// The models to look at: those that are declared, and the one of a run.
@@ -318,6 +326,7 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
         | FaultKind::MalformedCall
         | FaultKind::NoCalls
         | FaultKind::CircuitOpen
+        | FaultKind::Stopped
         | FaultKind::Unusable => return None,
     })
 }
@@ -325,6 +334,9 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
 /// What is at `base_url`, when nobody said which of its models is meant.
 async fn address(place: &Place, text: &AgentText, exchange: &Exchange) -> Option<Address> {
     let base_url = text.settings.base_url.clone().filter(|_| text.settings.model.is_none())?;
+    // An address that is refused may hold a password.
+    let refused = toolgate_http::parse(&base_url, toolgate_http::Plain::Anywhere).is_err();
+    let base_url = if refused { "***".to_owned() } else { base_url };
     let found = Address { base_url, models: None, fault: None, says: String::new(), fix: None };
     let Ok(Chosen::Model(chosen)) = text.chosen_by_name("any") else { return None };
     let mut spec = match model::spec(&place.folder, text, &chosen) {

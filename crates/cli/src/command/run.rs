@@ -118,7 +118,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let mut stop = Stop::listen()?;
         let begun = tokio::select! {
             biased;
-            begun = begin(&opened, crew, options) => begun?,
+            begun = begin(&opened, crew, played, options) => begun?,
             exit = stop.heard() => return Ok(exit),
         };
         match begun {
@@ -139,16 +139,30 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
         let mut stop = Stop::listen()?;
-        tell(played, how);
         let _hold = opened.hold(session, how.have.rival())?;
         let driver = tokio::select! {
             biased;
             driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()) => driver?,
             exit = stop.heard() => return Ok(exit),
         };
+        same_player(played, &driver.session())?;
+        tell(played, how);
         how.heard(&driver.session())?;
         drive(&opened, driver, how, &ready, stop).await
     }))
+}
+
+/// Refuses to let the shipped script go on with what a model began.
+pub(crate) fn same_player(played: Played, session: &Session) -> Result<()> {
+    let model = session.model.as_deref().filter(|model| !model.starts_with("script:"));
+    if let Some(model) = model.filter(|_| played == Played::ByTheDemo) {
+        bail!(
+            "{} was begun with {model}, and no model is configured now. Name it again: --model, \
+             with --base-url where you gave one, or `settings.model` in toolgate.yaml",
+            session.id
+        );
+    }
+    Ok(())
 }
 
 /// Says who plays the model, when nobody asked for it.
@@ -172,7 +186,7 @@ pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
     let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
-    crew.person = AtTerminal::here(Arc::clone(&ready));
+    crew.person = AtTerminal::here(ready.clone());
     Ok(Cast { crew, played, ready, text })
 }
 
@@ -185,7 +199,7 @@ enum Begun {
 }
 
 /// The session to drive: the newest one that fits, or a new one.
-async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> {
+async fn begin(opened: &Opened, crew: Crew, played: Played, options: &Options) -> Result<Begun> {
     let newest = if options.new { None } else { newest(opened).await? };
     let premise = options.premise.as_deref();
     if premise.is_some_and(|premise| premise.trim().is_empty()) {
@@ -204,6 +218,7 @@ async fn begin(opened: &Opened, crew: Crew, options: &Options) -> Result<Begun> 
             if session.ended.is_some() {
                 return Ok(Begun::Completed(Box::new(session)));
             }
+            same_player(played, &session)?;
             let runtime = Arc::clone(&opened.runtime);
             let hold = opened.hold(&session.id, options.how.have.rival())?;
             let driver = Driver::resume(runtime, crew, session.id.clone()).await?;
@@ -285,7 +300,7 @@ async fn drive(
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
     let screen = Arc::new(Screen::new(&opened.runtime, live, how.shows()));
     let before = Arc::clone(&screen);
-    drop(ready.set(Box::new(move || before.clear())));
+    ready.becomes(move || before.clear());
     let watched = watch(&mut driver, &screen, &mut stop).await?;
     let (ending, note) = match watched {
         Watched::Halted(Halt::Ended(ending, note)) => (ending, note),
@@ -387,22 +402,24 @@ pub(crate) async fn watch(
     screen: &Screen,
     stop: &mut Stop,
 ) -> Result<Watched> {
-    let tap = |streamed: Streamed<'_>| screen.streamed(streamed);
-    let driving = driver.run(&tap);
-    let stop = stop.heard();
-    tokio::pin!(driving, stop);
-    let halted = loop {
-        tokio::select! {
-            biased;
-            halted = &mut driving => break halted,
-            // What is under way is dropped, as in a crash, and a resume settles it.
-            exit = &mut stop => {
-                screen.clear();
-                return Ok(Watched::Parked(exit));
+    let watched = {
+        let tap = |streamed: Streamed<'_>| screen.streamed(streamed);
+        let driving = driver.run(&tap);
+        let stop = stop.heard();
+        tokio::pin!(driving, stop);
+        loop {
+            tokio::select! {
+                biased;
+                halted = &mut driving => break Watched::Halted(halted?),
+                // What is under way is dropped, as in a crash, and a resume settles it.
+                exit = &mut stop => break Watched::Parked(exit),
+                () = tokio::time::sleep(std::time::Duration::from_millis(50)) => screen.tick(),
             }
-            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => screen.tick(),
         }
     };
     screen.clear();
-    Ok(Watched::Halted(halted?))
+    if matches!(watched, Watched::Parked(_)) {
+        driver.park().await?;
+    }
+    Ok(watched)
 }

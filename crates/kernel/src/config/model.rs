@@ -211,10 +211,13 @@ pub struct ToolCallingText {
 #[serde(rename_all = "snake_case")]
 pub enum ToolUseMode {
     /// At least one call must succeed.
+    #[serde(alias = "Enforced", alias = "ENFORCED")]
     Enforced,
     /// As it comes.
+    #[serde(alias = "Relaxed", alias = "RELAXED")]
     Relaxed,
     /// Tools are never sent.
+    #[serde(alias = "Disabled", alias = "DISABLED")]
     Disabled,
 }
 
@@ -223,8 +226,10 @@ pub enum ToolUseMode {
 #[serde(rename_all = "snake_case")]
 pub enum ToolFailurePolicy {
     /// The run failed.
+    #[serde(alias = "Fatal", alias = "FATAL")]
     Fatal,
     /// One success is enough.
+    #[serde(alias = "Tolerated", alias = "TOLERATED")]
     Tolerated,
 }
 
@@ -436,13 +441,33 @@ impl ToolCallingText {
         Ok(match &self.tool_choice {
             None => Choice::Auto,
             Some(ChoiceText::Form(form)) => Choice::Form(form.clone()),
-            Some(ChoiceText::Word(word)) => match word.trim() {
+            Some(ChoiceText::Word(word)) => match word.trim().to_ascii_lowercase().as_str() {
                 "auto" => Choice::Auto,
                 "none" => Choice::None,
                 "required" | "any" => Choice::Required,
-                name => Choice::Tool(ToolName::parse(name).map_err(|_| word.clone())?),
+                _ => Choice::Tool(ToolName::parse(word.trim()).map_err(|_| word.clone())?),
             },
         })
+    }
+
+    /// Whether the lists leave a tool out.
+    pub(super) fn takes_away(&self, tool: &str) -> bool {
+        let (all, allow, deny) = self.held_back();
+        all || allow.is_some_and(|allow| allow != [ALL] && !allow.contains(&tool))
+            || deny.contains(&tool)
+    }
+
+    /// The tool that is asked for by name, in whichever form.
+    pub(super) fn chosen_tool(&self) -> Option<&str> {
+        match self.tool_choice.as_ref()? {
+            ChoiceText::Word(word) => {
+                matches!(self.choice(), Ok(Choice::Tool(_))).then(|| word.trim())
+            }
+            ChoiceText::Form(form) => match form.get("function") {
+                Some(Value::Object(function)) => function.get("name").and_then(Value::as_str),
+                _ => form.get("name").and_then(Value::as_str),
+            },
+        }
     }
 
     /// The names of transforms, by their kind.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::parse::SAMPLE_CHARS_MAX;
 use super::prompt::repair;
 use super::{Directives, Envelope, SHAPE_NAME, parse};
+use crate::digest::Digest;
 use crate::plan::{OutputShape, ShapeMode};
 
 /// How a model is held to the form of the reply.
@@ -100,6 +101,9 @@ pub struct Tried {
     pub structured_output_unsupported: bool,
     /// Milliseconds it took.
     pub elapsed_ms: u64,
+    /// Fingerprint of the request, when one was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Digest>,
 }
 
 /// Directives that were read.
@@ -149,18 +153,25 @@ pub struct Ladder {
     tried: Vec<Tried>,
     sample: String,
     elapsed_ms: u64,
+    /// The request that is under way.
+    sent: Option<Digest>,
 }
 
 impl Ladder {
     /// A ladder that nobody has stepped on.
     pub fn new(directives: Arc<Directives>, means: Means) -> Self {
         let (tried, sample) = (Vec::new(), String::new());
-        Self { directives, means, rung: 0, attempt: 0, tried, sample, elapsed_ms: 0 }
+        Self { directives, means, rung: 0, attempt: 0, tried, sample, elapsed_ms: 0, sent: None }
     }
 
     /// The first request, or the failure when no mode is possible.
     pub fn start(&mut self) -> Next {
         self.ask(None)
+    }
+
+    /// The request that was asked for is sent; this is its fingerprint.
+    pub fn sent(&mut self, plan: Digest) {
+        self.sent = Some(plan);
     }
 
     /// What follows a request. `objections` is the caller's own check of a reply that can be
@@ -254,6 +265,7 @@ impl Ladder {
             status: None,
             structured_output_unsupported: false,
             elapsed_ms,
+            plan: self.sent.take(),
         });
     }
 

@@ -26,6 +26,9 @@ pub use read::{Envelope, Warning};
 /// Bytes of a reply that is read for directives.
 pub const REPLY_BYTES_MAX: usize = 200_000;
 
+/// The tool through which changes of the draft reach state, past the gate like every call.
+pub const PATCH_TOOL: &str = "state_patch";
+
 /// What a request for directives is called where a provider wants a name for it.
 const SHAPE_NAME: &str = "toolgate_directives";
 
@@ -173,6 +176,12 @@ impl Directives {
         }
         let modes = if modes.is_empty() { Mode::ALL.to_vec() } else { modes };
         Ok(Self { types, modes, repairs })
+    }
+
+    /// Requests that the ladder makes at most.
+    pub fn requests_max(&self) -> u64 {
+        let modes = u64::try_from(self.modes.len()).unwrap_or(u64::MAX);
+        modes.saturating_mul(self.repairs.saturating_add(1))
     }
 
     /// The types, in the order of their declaration.

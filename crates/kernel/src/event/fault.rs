@@ -47,6 +47,8 @@ pub enum FaultKind {
     Redirected,
     /// It failed too often, so it is left alone for a while.
     CircuitOpen,
+    /// A person stopped it.
+    Stopped,
     /// The model cannot be used as it is set up.
     #[default]
     Unusable,
@@ -75,6 +77,7 @@ impl FaultKind {
             Self::UnknownFinish => "unknown_finish",
             Self::Redirected => "redirected",
             Self::CircuitOpen => "circuit_open",
+            Self::Stopped => "stopped",
             Self::Unusable => "unusable",
         }
     }
@@ -105,6 +108,11 @@ impl FaultKind {
         self.meaning().blames.contains(&Part::Words)
     }
 
+    /// Whether what was said last may be why it was turned down.
+    pub fn may_be_last_words(self) -> bool {
+        self.meaning().blames.contains(&Part::LastWords)
+    }
+
     /// Whether the tools of the request may be why it was turned down.
     pub fn may_be_tools(self) -> bool {
         self.meaning().blames.contains(&Part::Tools)
@@ -117,7 +125,7 @@ impl FaultKind {
 
     /// The one table of what a fault means.
     fn meaning(self) -> Meaning {
-        use Part::{Form, Tools, Words};
+        use Part::{Form, LastWords, Tools, Words};
         use Worth::{Always, Never, Once};
         let of = |worth, passing, stands_in, blames| Meaning { worth, passing, stands_in, blames };
         match self {
@@ -133,10 +141,11 @@ impl FaultKind {
             Self::NotFound => of(Never, false, true, &[Tools]),
             Self::Redirected => of(Never, false, true, &[]),
             Self::CircuitOpen => of(Never, false, true, &[]),
-            Self::BadRequest => of(Never, true, false, &[Words, Tools, Form]),
+            Self::Stopped => of(Never, true, false, &[]),
+            Self::BadRequest => of(Never, true, false, &[LastWords, Words, Tools, Form]),
             Self::TooLarge => of(Never, true, false, &[Words, Tools, Form]),
-            Self::Filtered => of(Never, false, false, &[]),
-            Self::UnknownFinish => of(Never, true, false, &[Tools, Form]),
+            Self::Filtered => of(Never, false, false, &[LastWords]),
+            Self::UnknownFinish => of(Never, false, false, &[Tools, Form]),
             Self::Unreadable => of(Once, true, false, &[Tools, Form]),
             Self::Truncated => of(Once, true, false, &[Form]),
             Self::MalformedCall => of(Once, true, false, &[Tools, Form]),
@@ -160,6 +169,7 @@ pub enum Worth {
 /// What of a request may be why it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    LastWords,
     Words,
     Tools,
     Form,

@@ -23,6 +23,9 @@ pub struct Lap {
     pub calls: u64,
     /// The same before the last turn.
     pub calls_before: u64,
+    /// Calls of the session that had succeeded when it was opened.
+    #[serde(default)]
+    pub successes_before: u64,
     /// Tokens it used.
     pub usage: Usage,
     /// What the last request and its reply used.
@@ -35,6 +38,9 @@ pub struct Lap {
     pub pauses: u64,
     /// Tries of the open turn without tools.
     pub toolless: u64,
+    /// Whether words that were turned down were withdrawn since the last reply.
+    #[serde(default)]
+    pub withdrew: bool,
     /// Calls and turns before the last words of a person.
     pub before_words: (u64, u64),
     /// Digest of what it began with and of the turns up to `rolled_turn`.

@@ -1,6 +1,7 @@
 //! Decides what a session is at any point of its log.
 
 mod reply;
+mod words;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
     Answer, Asked, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Said, Saw, Usage,
+    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -82,6 +83,9 @@ pub struct Session {
     pub failure: Option<(FaultKind, Arc<str>)>,
     /// Whether the last request showed no tools.
     pub toolless: bool,
+    /// The model that was asked last.
+    #[serde(default)]
+    pub model: Option<Arc<str>>,
     /// How the last request asked for tools.
     pub asked: Option<Arc<Asked>>,
     /// The last result of each tool the model called, by the name it used.
@@ -98,6 +102,9 @@ pub struct Session {
     pub reads: OrdMap<Key, Seen>,
     /// The last call and how often it came in a row.
     pub repeated: Option<(ToolName, Digest, u64)>,
+    /// Calls in a row that were refused because they came again and again.
+    #[serde(default)]
+    pub stuck: u64,
     /// Calls that succeeded: while it stands still, what was judged stays judged.
     pub successes: u64,
     /// Tokens used by everything in this session, as the provider counts.
@@ -241,6 +248,7 @@ impl Session {
             asking: false,
             failure: None,
             toolless: false,
+            model: None,
             asked: None,
             results: OrdMap::new(),
             notes: Vector::new(),
@@ -249,6 +257,7 @@ impl Session {
             tallies: OrdMap::new(),
             reads: OrdMap::new(),
             repeated: None,
+            stuck: 0,
             successes: 0,
             usage: Usage::default(),
             spent: Usage::default(),
@@ -293,8 +302,11 @@ impl Session {
                 self.iteration_opened(*iteration, system, input, record.at);
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
-            Event::PlanSent { turn, notes, tools, asked, tokens_estimated, .. } => {
+            Event::PlanSent { turn, model, notes, tools, asked, tokens_estimated, .. } => {
                 self.roll();
+                if self.model.as_deref() != Some(model) {
+                    self.model = Some(model.as_str().into());
+                }
                 self.asked_tokens = *tokens_estimated;
                 self.turn = *turn;
                 self.asking = true;
@@ -327,14 +339,16 @@ impl Session {
                 if let Some(lap) = &mut self.lap {
                     (lap.usage, lap.last) = (lap.usage.plus(usage), last_usage.unwrap_or(*usage));
                     lap.calls_before = lap.calls;
-                    lap.toolless = 0;
+                    (lap.toolless, lap.withdrew) = (0, false);
                     lap.pauses = if *finish == Finish::Paused { lap.pauses + 1 } else { 0 };
                 }
             }
             Event::ModelFailed { reason, fault, attempts, usage, .. } => {
                 self.asking = false;
                 self.pay(&Usage::discarded(attempts, usage.as_ref()));
-                self.failure = Some((*fault, reason.as_str().into()));
+                // One that was stopped is asked again as if it never had been.
+                let stopped = *fault == FaultKind::Stopped;
+                self.failure = (!stopped).then(|| (*fault, reason.as_str().into()));
             }
             Event::CallReceived { call } => {
                 self.receive(Arc::clone(call), &record.actor, None);
@@ -381,15 +395,7 @@ impl Session {
             }
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
-                match said {
-                    Said::Feedback { text, images } => {
-                        self.feedback.push_back(text.as_str().into());
-                        self.feedback_images.extend(images.iter().cloned().map(Arc::new));
-                        self.awaits &= !record.actor.is_human();
-                    }
-                    Said::GoOn {} => self.awaits = false,
-                    Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
-                }
+                self.hears(said, &record.actor);
             }
             Event::Ended { ending, .. } => self.ended = Some(*ending),
         }
@@ -411,6 +417,7 @@ impl Session {
             told_phase: phase,
             calls: 0,
             calls_before: 0,
+            successes_before: self.successes,
             usage: Usage::default(),
             last: Usage::default(),
             warned: false,
@@ -418,6 +425,7 @@ impl Session {
             finished: false,
             pauses: 0,
             toolless: 0,
+            withdrew: false,
             before_words: (0, 0),
             rolled_bytes: bytes(system) + bytes(input),
             rolled_messages: 2,
@@ -426,9 +434,9 @@ impl Session {
     }
 
     fn iteration_closed(&mut self, closed: &IterationClosed) {
-        self.lap = None;
+        let before = self.lap.take().map_or(0, |lap| lap.successes_before);
         self.summary = closed.summary.as_str().into();
-        if closed.calls > 0 {
+        if self.successes > before {
             self.idle = 0;
         } else if closed.closing != Closing::Failed {
             self.idle += 1;
@@ -542,6 +550,8 @@ impl Session {
         {
             lap.calls += 1;
         }
+        let again = told.envelope.code() == Some(&Code::CALL_REPEATED);
+        self.stuck = if again { self.stuck + 1 } else { 0 };
         if let Some(last) = self.turns.back_mut().filter(|last| last.number == turn) {
             Arc::make_mut(last).told.insert(call, Arc::new(told));
         }

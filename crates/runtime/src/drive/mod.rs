@@ -11,7 +11,7 @@ mod take_in;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
@@ -162,6 +162,8 @@ pub struct Driver {
     asked: bool,
     /// The pictures that were shown, so that they are read once.
     pictures: Pictures,
+    /// What the model has said so far of the reply that is under way.
+    partial: Arc<Mutex<String>>,
 }
 
 /// Rows on their way to the log.

@@ -1,25 +1,26 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, InboxEvent, RawCall,
-    StreamId,
+    StreamId, Worth,
 };
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Opening, Step, close, next, tries_toolless};
-use toolgate_kernel::plan::{Plan, messages};
+use toolgate_kernel::plan::{Choice, Plan, messages};
 use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
 use crate::log::{Tip, news};
-use crate::port::{Provider, ProviderFault, Reply, Tap};
+use crate::port::{Provider, ProviderFault, Reply, Streamed, Tap};
 
 /// Why a run came to a halt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +42,8 @@ const PARTIAL_CHARS_MAX: usize = 4_000;
 enum Asked {
     /// A reply.
     Replied,
-    /// No reply; trying again may help.
-    Failed,
+    /// No reply to so many requests; trying again may help.
+    Failed(u64),
     /// No reply, and trying again will not help.
     Useless(String),
 }
@@ -80,7 +81,7 @@ impl Driver {
                 }
                 Step::AskModel(plan) => match self.ask_model(plan, tap).await? {
                     Asked::Replied => failures = 0,
-                    Asked::Failed => failures += 1,
+                    Asked::Failed(requests) => failures += requests,
                     Asked::Useless(reason) => {
                         if !self.session.chat {
                             self.close(Closing::Failed, &reason)?;
@@ -197,7 +198,9 @@ impl Driver {
         self.look_up_pictures(&mut plan).await?;
         let model = provider.name().to_owned();
         let actor = Actor::Model(model.as_str().into());
-        let tools = plan.tools.iter().map(|tool| tool.name.clone()).collect();
+        // Where no tool may be called, those that are sent are only there to be known.
+        let callable = plan.tools.iter().filter(|_| plan.choice != Choice::None);
+        let tools = callable.map(|tool| tool.name.clone()).collect();
         let (turn, notes, tokens_estimated) =
             (plan.turn, plan.notes.clone(), plan.tokens_estimated);
         let plan_hash = Digest::link(plan.fingerprint, &provider.options().0);
@@ -226,6 +229,7 @@ impl Driver {
             }
             Err(ProviderFault { kind, reason, attempts, partial, parks, status, usage }) => {
                 let told = reason.clone();
+                let before = u64::try_from(attempts.len()).unwrap_or(u64::MAX);
                 let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
                 let fault = kind;
                 let failed =
@@ -233,13 +237,37 @@ impl Driver {
                 self.note(&Actor::System, failed)?;
                 self.flush().await?;
                 let again = tries_toolless(&self.crew.agent, &self.session);
-                // Whoever talks to it decides whether to ask again.
-                // A fresh context may help; the very same words do not.
+                // A fresh context may help; the very same words do not. In a conversation the
+                // person decides whether to ask again.
                 let same = kind.about_the_request() && self.session.turns.is_empty();
-                let useless = !kind.passing() || parks || same || self.session.chat;
-                Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed })
+                // What the model wrote wrongly twice it writes wrongly again.
+                let repeated = kind.worth() == Worth::Once && before > 0;
+                let useless = !kind.passing() || parks || same || repeated || self.session.chat;
+                let requests = before.saturating_add(1);
+                Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed(requests) })
             }
         }
+    }
+
+    /// Writes down that the driving was given up while the model was answering, with the words that
+    /// came so far. Whatever else was under way a resume settles, as after a crash.
+    pub async fn park(&mut self) -> Result<(), DriveFault> {
+        if !self.session.asking {
+            return Ok(());
+        }
+        self.tick();
+        let partial = std::mem::take(&mut *lock(&self.partial));
+        let failed = Event::ModelFailed {
+            turn: self.session.turn,
+            reason: "stopped while the model was answering".to_owned(),
+            fault: FaultKind::Stopped,
+            attempts: Vec::new(),
+            partial,
+            status: None,
+            usage: None,
+        };
+        self.note(&Actor::System, failed)?;
+        self.flush().await
     }
 
     /// How tools are asked for, when it is not as the last time.
@@ -284,7 +312,14 @@ impl Driver {
         // No reply is waited for longer than the run may take.
         let left_ms = limits.run_ms_max.saturating_sub(self.session.driven_ms).saturating_add(1);
         let ms = provider.turn_ms_max().unwrap_or(limits.reply_ms_max).min(left_ms);
-        let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, tap))).await;
+        let partial = Arc::clone(&self.partial);
+        lock(&partial).clear();
+        let tap = |streamed: Streamed<'_>| {
+            keep(&mut lock(&partial), &streamed);
+            // Whoever watches cannot disturb what is watched.
+            let _ = catch_unwind(AssertUnwindSafe(|| tap(streamed)));
+        };
+        let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, &tap))).await;
         let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
         let reply = reply.ok_or_else(late).flatten()?;
         let calls = reply.calls.iter().map(|call| call.name.len() + call.args.len());
@@ -294,7 +329,7 @@ impl Driver {
         let bytes_max = self.crew.agent.limits.reply_bytes_max;
         if bytes > bytes_max {
             let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
-            return Err(ProviderFault::of_reply(FaultKind::TooLarge, reason, reply));
+            return Err(ProviderFault::of_reply(FaultKind::Unreadable, reason, reply));
         }
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {
@@ -340,5 +375,22 @@ impl Driver {
             self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
         }
         self.flush().await
+    }
+}
+
+fn lock(partial: &Mutex<String>) -> MutexGuard<'_, String> {
+    partial.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the words that come, as many as a failure would keep.
+fn keep(partial: &mut String, streamed: &Streamed<'_>) {
+    match streamed {
+        Streamed::Text(text) => {
+            let room = PARTIAL_CHARS_MAX.saturating_sub(partial.chars().count());
+            partial.extend(text.chars().take(room));
+        }
+        // What came before is said again.
+        Streamed::Again => partial.clear(),
+        Streamed::Thought(_) => {}
     }
 }

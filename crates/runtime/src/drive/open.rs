@@ -196,6 +196,7 @@ impl Driver {
             desk: Desk::default(),
             asked: false,
             pictures: Pictures::default(),
+            partial: Arc::default(),
             unplaced: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             replaced: None,

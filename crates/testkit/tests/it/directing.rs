@@ -61,17 +61,21 @@ const GOOD: &str = r#"{"assistant_text": "Here.", "directives": [
     {"type": "UI-Toast", "payload": {"text": "hi"}}, {"type": "nobody", "payload": {}},
     {"type": "change", "payload": {"ops": [{"path": "/draft/a", "value": 1}]}}]}"#;
 
-async fn ask(
-    tools: bool,
-    replies: Vec<Result<Reply, ProviderFault>>,
-) -> (Result<Reply, ProviderFault>, Vec<(bool, usize)>) {
+type Came = (Result<Reply, ProviderFault>, Vec<(bool, usize)>);
+
+async fn ask(tools: bool, replies: Vec<Result<Reply, ProviderFault>>) -> Came {
+    ask_with(if tools { "look" } else { "" }, replies).await
+}
+
+/// Asks with one tool, or with none where it has no name.
+async fn ask_with(tool: &str, replies: Vec<Result<Reply, ProviderFault>>) -> Came {
     let told = Arc::new(Told { replies: Mutex::new(replies), asked: Mutex::default() });
     let types = json!({"types": {"ui.toast": {}, "change": {"patch": true}}});
     let text: DirectivesText = serde_json::from_value(types).unwrap();
     let (inner, formed): (Arc<dyn Provider>, Arc<dyn Provider>) = (told.clone(), told.clone());
     let directing = Directing::new(inner, formed, text.build().unwrap(), Arc::new(Noon));
-    let look = Arc::new(SpecDraft::new("look", "Looks.").build().unwrap());
-    let plan = Plan::alone("s", "i", if tools { vec![look] } else { Vec::new() });
+    let tool = SpecDraft::new(tool, "Does.").build().map(Arc::new);
+    let plan = Plan::alone("s", "i", tool.into_iter().collect());
     let reply = directing.reply(&plan, &mut Desk::default(), &|_| {}).await;
     let asked = told.asked.lock().unwrap().clone();
     (reply, asked)
@@ -86,8 +90,23 @@ async fn directives_are_read_and_changes_become_calls() {
     assert_eq!((directed.ok, directed.mode), (true, Some(Mode::JsonSchema)));
     let kinds: Vec<&str> = directed.directives.iter().map(|d| d.kind.as_str()).collect();
     assert_eq!(kinds, ["ui.toast", "change"]);
-    assert_eq!(directed.warnings[0].code, "UNKNOWN_DIRECTIVE_TYPE");
+    let codes: Vec<&str> = directed.warnings.iter().map(|one| one.code.as_str()).collect();
+    assert_eq!(codes, ["UNKNOWN_DIRECTIVE_TYPE", "PATCH_NOT_AVAILABLE"]);
+    assert_eq!(reply.calls.len(), 0, "what is not shown is not called");
+    let (reply, _) = ask_with("state_patch", vec![said(GOOD)]).await;
+    let reply = reply.unwrap();
     assert_eq!(reply.calls[0].name, "state_patch", "state is reached through the gate");
+    assert_eq!(reply.directed.unwrap().warnings.len(), 1);
+}
+
+/// Each request that was sent is known by its fingerprint; one that was left out has none.
+#[tokio::test]
+async fn every_request_of_the_ladder_has_a_fingerprint_of_its_own() {
+    let refused = || Err(ProviderFault::new(FaultKind::BadRequest, "no response_format"));
+    let (reply, asked) = ask(false, vec![refused(), said("words"), said(GOOD)]).await;
+    let tried = reply.unwrap().directed.unwrap().tried;
+    let plans: std::collections::BTreeSet<_> = tried.iter().map(|one| one.plan.unwrap()).collect();
+    assert_eq!((plans.len(), asked.len()), (3, 3));
 }
 
 #[tokio::test]

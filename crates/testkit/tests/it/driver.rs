@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, pending, poll_fn, ready};
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::Code;
-use toolgate_kernel::event::{Ending, Event, Outcome, StreamId};
+use toolgate_kernel::event::{Ending, Event, Finish, Outcome, StreamId, Usage};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::seal::SigningKey;
@@ -19,7 +19,7 @@ use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
     Append, Clock, Desk, Output, Person, Provider, ProviderFault, Question, Reply, Response,
-    StoreFault, Tap,
+    StoreFault, Streamed, Tap,
 };
 use toolgate_runtime::{
     Crew, DriveFault, Driver, Halt, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
@@ -266,6 +266,46 @@ fn a_model_is_not_waited_for_beyond_the_end_of_the_run() {
         let halt = tokio::time::timeout(Duration::from_secs(10), run).await;
         let halt = halt.expect("the run has an end").unwrap();
         assert!(matches!(halt, Halt::Ended(Ending::DeadlineExceeded, _)), "{halt:?}");
+    });
+}
+
+/// A model that speaks as it goes.
+struct Spoken;
+
+impl Provider for Spoken {
+    fn name(&self) -> &str {
+        "spoken"
+    }
+
+    fn reply<'a>(
+        &'a self,
+        _plan: &'a Plan,
+        _desk: &'a mut Desk,
+        tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        tap(Streamed::Text("He"));
+        tap(Streamed::Text("llo."));
+        Box::pin(ready(Ok(Reply::new("Hello.", Vec::new(), Finish::Stop, Usage::default()))))
+    }
+}
+
+/// T2: whoever listens and fails changes nothing.
+#[test]
+fn a_listener_that_panics_disturbs_nobody() {
+    let bench = Bench::new();
+    block_on(async {
+        let mut crew = crew(json!({}), Vec::new(), Vec::new()).unwrap();
+        crew.provider = Some(Arc::new(Spoken));
+        let mut driver = bench.open(crew).await;
+        let heard = std::sync::atomic::AtomicU32::new(0);
+        let halt = driver
+            .run(&|_| {
+                heard.fetch_add(1, Ordering::SeqCst);
+                panic!("a listener failed")
+            })
+            .await;
+        assert!(matches!(halt, Ok(Halt::Ended(..))), "{halt:?}");
+        assert!(heard.into_inner() >= 2);
     });
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
 use crate::config::{CacheText, Chosen, RESERVED_KEYS, Speech};
+use crate::directive::PATCH_TOOL;
 
 impl Desk<'_> {
     pub(super) fn idle(&self, found: &mut Vec<Finding>) {
@@ -25,6 +26,21 @@ impl Desk<'_> {
             }
         }
         self.one_at_a_time(found);
+        self.patches(found);
+    }
+
+    /// Directives that change state through a tool that no phase grants.
+    fn patches(&self, found: &mut Vec<Finding>) {
+        let (Some(directives), Some(agent)) = (&self.text().directives, self.agent()) else {
+            return;
+        };
+        let known = agent.every.iter().any(|tool| tool.name.as_str() == PATCH_TOOL);
+        for (name, _) in directives.types.iter().filter(|(_, kind)| kind.patch && !known) {
+            let path = [Step::Key("directives"), Step::Key("types"), Step::Key(name.as_str())];
+            let message = format!("patch: true changes nothing: no phase grants {PATCH_TOOL}");
+            let finding = Finding::new(Severity::Warning, Mistake::Model, message);
+            found.push(finding.at(self.key(&path)).help("leave it out, or bring such a tool"));
+        }
     }
 
     /// Keys of a request that come from the plan, whatever is written.

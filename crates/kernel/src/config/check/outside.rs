@@ -7,7 +7,13 @@ use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
 use crate::config::{CallingRefusal, ChoiceRefusal, Chosen, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
-use crate::plan::Choice;
+
+/// Milliseconds of one request that can be given to a model.
+const REPLY_MS_CEILING: u64 = 3_600_000;
+/// Tokens of one reply that can be asked for.
+const TOKENS_CEILING: u64 = 10_000_000;
+/// Tries without tools that can be asked for.
+const RETRIES_CEILING: u64 = 10;
 
 impl Desk<'_> {
     pub(super) fn outside(&self, found: &mut Vec<Finding>) {
@@ -16,6 +22,7 @@ impl Desk<'_> {
         self.chosen(found);
         if let Some(text) = &self.text().tool_calling {
             self.limits_twice(text, found);
+            self.retries(text, &[Step::Key("tool_calling")], found);
         }
         self.transforms(found);
         self.idle(found);
@@ -94,10 +101,21 @@ impl Desk<'_> {
                 let finding = Finding::error(Mistake::Model, message).at(self.key(&path));
                 found.push(finding.help("add `model:` with the name that its server knows"));
             }
-            let limits =
-                [("connect_ms_max", model.connect_ms_max), ("reply_ms_max", model.reply_ms_max)];
-            for (key, _) in limits.iter().filter(|(_, limit)| *limit == Some(0)) {
-                found.push(self.zero(key, &under(key)));
+            for (key, limit, ceiling) in [
+                ("connect_ms_max", model.connect_ms_max, REPLY_MS_CEILING),
+                ("reply_ms_max", model.reply_ms_max, REPLY_MS_CEILING),
+                ("max_output_tokens", model.max_output_tokens, TOKENS_CEILING),
+            ] {
+                match limit {
+                    Some(0) => found.push(self.zero(key, &under(key))),
+                    Some(limit) if limit > ceiling => {
+                        found.push(self.too_high(key, limit, ceiling, &under(key)));
+                    }
+                    Some(_) | None => {}
+                }
+            }
+            if let Some(calling) = &model.tool_calling {
+                self.retries(calling, &under("tool_calling"), found);
             }
         }
     }
@@ -162,15 +180,20 @@ impl Desk<'_> {
                 Err(ChoiceRefusal::Unknown { .. } | ChoiceRefusal::Nameless(_)) => {}
             }
         }
-        if let (Ok(Choice::Tool(tool)), Some(agent)) = (calling.choice(), self.agent())
-            && agent.toolset.find(tool.as_str()).is_none()
-            && !self.of_a_pack("tool", tool.as_str())
-        {
-            let message = format!("tool_choice: no tool is named {}", quoted(tool.as_str()));
-            let known = agent.toolset.entries().iter().map(|entry| entry.spec.name.as_str());
-            let near = nearest(tool.as_str(), known);
-            let finding = Finding::error(Mistake::UnknownName, message);
-            found.push(finding.at(place(&["tool_calling", "tool_choice"])).near(near));
+        if let (Some(tool), Some(agent)) = (calling.chosen_tool(), self.agent()) {
+            let entries = agent.toolset.entries();
+            let known = entries.iter().map(|entry| entry.spec.name.as_str());
+            let at = place(&["tool_calling", "tool_choice"]);
+            let is_there = agent.toolset.find(tool).is_some();
+            if !is_there && !self.of_a_pack("tool", tool) {
+                let message = format!("tool_choice: no tool is named {}", quoted(tool));
+                let finding = Finding::error(Mistake::UnknownName, message);
+                found.push(finding.at(at).near(nearest(tool, known)));
+            } else if is_there && calling.takes_away(tool) {
+                let message = format!("tool_choice: {} is taken away by the lists", quoted(tool));
+                let finding = Finding::error(Mistake::UnknownName, message).at(at);
+                found.push(finding.help("look at `tool_denylist` and `tool_allowlist`"));
+            }
         }
         for (name, model) in &self.text().models {
             let Some(fallback) = &model.fallback else { continue };
@@ -181,6 +204,20 @@ impl Desk<'_> {
                 found.push(finding.at(place(&["models", name, "fallback"])).near(near));
             }
         }
+    }
+
+    /// A request that was turned down is not tried for ever.
+    fn retries(&self, calling: &ToolCallingText, path: &[Step<'_>], found: &mut Vec<Finding>) {
+        let key = "fallback_retry_count";
+        if let Some(count) = calling.fallback_retry_count.filter(|count| *count > RETRIES_CEILING) {
+            let path = [path, &[Step::Key(key)]].concat();
+            found.push(self.too_high(key, count, RETRIES_CEILING, &path));
+        }
+    }
+
+    fn too_high(&self, key: &str, given: u64, ceiling: u64, path: &[Step<'_>]) -> Finding {
+        let message = format!("{key} is {given}: at most {ceiling} is possible");
+        Finding::error(Mistake::OutOfRange, message).at(self.place(path))
     }
 
     fn zero(&self, key: &str, path: &[Step<'_>]) -> Finding {
