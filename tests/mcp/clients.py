@@ -1,7 +1,7 @@
 """Decides whether clients that nobody here wrote can use `toolgate mcp`.
 
 Each does the same: it lists the tools, makes a call that is granted and two that are refused, and
-moves to another phase.
+moves to another phase. One also puts before its user what a person must approve.
 """
 
 import asyncio
@@ -31,6 +31,21 @@ CONFIG = {
         }
     ],
 }
+# A plan needs a person's word, which the user of a client may give.
+SERIOUS = {
+    "packs": ["planning"],
+    "policies": [
+        {
+            "name": "careful",
+            "rule": {
+                "tools": ["planning_setup_plan"],
+                "ask": "true",
+                "message": "A plan is serious.",
+            },
+        }
+    ],
+}
+TRUSTED = "--trust-client-user"
 WORK = {"planning_setup_plan", "planning_add_step", "planning_read_plan", "change_phase"}
 REVIEW = {"planning_read_plan"}
 NEWEST, OLDER = "2026-07-28", "2025-11-25"
@@ -68,49 +83,81 @@ def texts(result):
     return "".join(block.text for block in result.content if block.type == "text")
 
 
-async def official(desk, mode, address):
-    """The official Python client."""
+@asynccontextmanager
+async def opened(desk, mode, address, *args, **more):
+    """The official Python client, connected."""
     import httpx2
     import mcp
     from mcp.client.streamable_http import streamable_http_client
 
-    changed = asyncio.Event()
-
-    async def heard(message):
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
-            changed.set()
-
     @asynccontextmanager
-    async def opened():
+    async def reached():
         if address is None:
-            env = desk.environment
-            how = mcp.StdioServerParameters(
-                command=desk.program, args=["mcp"], env=env, cwd=desk.project
+            yield mcp.StdioServerParameters(
+                command=desk.program, args=["mcp", *args], env=desk.environment, cwd=desk.project
             )
-            yield how
         else:
             url, token = address
             headers = {"Authorization": f"Bearer {token}"}
             async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
                 yield streamable_http_client(url, http_client=http)
 
-    async with opened() as how:
-        more = {"mode": mode, "read_timeout_seconds": 30, "message_handler": heard, "cache": None}
-        async with mcp.Client(how, **more) as client:
+    more = {"mode": mode, "read_timeout_seconds": 30, "cache": None, **more}
+    async with reached() as how, mcp.Client(how, **more) as client:
+        equal(client.protocol_version, OLDER if mode == "legacy" else NEWEST)
+        yield client
 
-            async def listed():
-                return {tool.name for tool in (await client.list_tools()).tools}
 
-            async def call(name, args):
-                result = await client.call_tool(name, args)
-                return texts(result), bool(result.is_error)
+async def official(desk, mode, address):
+    """The official Python client."""
+    changed = asyncio.Event()
 
-            newest = client.protocol_version == NEWEST
-            equal(client.protocol_version, OLDER if mode == "legacy" else NEWEST)
-            await talk(listed, call, newest)
-            if not newest:
-                await asyncio.wait_for(changed.wait(), 5)
-            return client.protocol_version
+    async def heard(message):
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            changed.set()
+
+    async with opened(desk, mode, address, message_handler=heard) as client:
+
+        async def listed():
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+        async def call(name, args):
+            result = await client.call_tool(name, args)
+            return texts(result), bool(result.is_error)
+
+        newest = client.protocol_version == NEWEST
+        await talk(listed, call, newest)
+        if not newest:
+            await asyncio.wait_for(changed.wait(), 5)
+        return client.protocol_version
+
+
+async def approving(desk, mode, address):
+    """The same client, whose user says no, then nothing, and then yes."""
+    from mcp.types import ElicitResult
+
+    said = [
+        ElicitResult(action="decline"),
+        ElicitResult(action="cancel"),
+        ElicitResult(action="accept", content={"run": True}),
+    ]
+    seen = []
+
+    async def asked(context, params):
+        seen.append(params.message)
+        return said[len(seen) - 1]
+
+    more = {"elicitation_callback": asked}
+    async with opened(desk, mode, address, TRUSTED, **more) as client:
+        for code in ["APPROVAL_DENIED", "APPROVAL_PENDING", None]:
+            result = await client.call_tool("planning_setup_plan", {"objective": "a picnic"})
+            told = json.loads(texts(result))
+            equal((told["ok"], bool(result.is_error)), (code is None, code is not None))
+            if code:
+                equal(told["errors"][0]["code"], code)
+        equal(len(seen), 3)
+        has(seen[0], '"objective": "a picnic"')
+        return client.protocol_version
 
 
 async def fast(desk, mode, address):
@@ -174,20 +221,30 @@ async def inspector(desk, mode, address):
 
 
 def run(place, client, mode, over):
-    with Desk(place, CONFIG) as desk:
+    approves = client is approving
+    with Desk(place, SERIOUS if approves else CONFIG) as desk:
         if over == "HTTP":
-            with desk.listening() as address:
+            with desk.listening(*([TRUSTED] if approves else [])) as address:
                 told = asyncio.run(asyncio.wait_for(client(desk, mode, address), 90))
         else:
             told = asyncio.run(asyncio.wait_for(client(desk, mode, None), 90))
             equal(place.left(), [])
         desk.ok("verify")
         has(desk.ok("sessions", "show", "mcp"), "planning_setup_plan")
+        if approves:
+            # Two words were given, and each by the user of this client.
+            log = desk.ok("sessions", "export", "mcp")
+            equal((log.count('"human:'), log.count('"human:user of client:')), (2, 2))
         return told
 
 
 def checks(place):
-    named = {"mcp for Python": official, "fastmcp": fast, "inspector": inspector}
+    named = {
+        "mcp for Python": official,
+        "mcp for Python whose user approves": approving,
+        "fastmcp": fast,
+        "inspector": inspector,
+    }
     for name, client in named.items():
         for over in ["pipes", "HTTP"]:
             for mode in ["legacy", "auto"]:

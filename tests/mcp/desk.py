@@ -124,7 +124,7 @@ class Desk:
             raise AssertionError(f"{tool}: {ran.returncode} {ran.stdout} {ran.stderr}") from None
 
     @contextmanager
-    def listening(self):
+    def listening(self, *args):
         """The address of `toolgate mcp --http` in this project, and a token for it."""
         token = json.loads(self.ok("token", "create", "--json"))["token"]
 
@@ -134,7 +134,7 @@ class Desk:
                     return line.split()[-1], token
             raise AssertionError("it does not listen")
 
-        command = [self.program, "mcp", "--http", "127.0.0.1:0"]
+        command = [self.program, "mcp", "--http", "127.0.0.1:0", *args]
         more = {"cwd": self.project, "env": self.environment, "stderr": subprocess.PIPE}
         with self.place.running(command, wait, **more) as told:
             yield told

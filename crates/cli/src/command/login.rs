@@ -86,11 +86,12 @@ async fn asked(
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| format!("port {port} cannot be listened on"))?;
     let redirect = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
+    let before = file.kept().ok().flatten();
     let request = Request {
         server: &servers::plan(&place.folder, name, server, &http)?,
         plan: &servers::oauth(&place.folder, server)?,
         redirect: &redirect,
-        missed: file.kept().ok().flatten().map(|old| old.scopes_missed()).unwrap_or_default(),
+        before: before.as_ref(),
     };
     let chance = Chance { state: environment::random()?, verifier: environment::random()? };
     let login = Login::begin(&http, request, chance).await;

@@ -51,6 +51,10 @@ pub(crate) struct Options {
     /// A web page's origin that is let in beside this computer's own; may be given several times.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
+    /// Put what a person must approve before the user of the client, where the client can. Whoever
+    /// controls the client can answer.
+    #[arg(long)]
+    trust_client_user: bool,
     #[command(flatten)]
     have: Have,
 }
@@ -128,7 +132,11 @@ async fn offer(
         Ok(driver)
     };
     let (clerk, driving) = Clerk::begin(Arc::clone(&opened.runtime), crew, open).await?;
-    let (gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
+    let (mut gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
+    if options.trust_client_user {
+        console::hint("What a person must approve is put before the users of clients.");
+        gateway = gateway.trusting_users();
+    }
     let (stop, stopped) = watch::channel(false);
     let mut heard = Stop::listen()?;
     let stopping = async {

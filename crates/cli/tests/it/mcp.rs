@@ -221,3 +221,48 @@ fn a_session_has_one_server() {
     let ran = desk.run(&["mcp"]);
     assert_eq!(ran.code, 75, "{}", ran.err);
 }
+
+/// The user of a client answers where the operator says so, and the log says who it was.
+#[test]
+fn a_trusted_user_of_a_client_approves_and_the_log_names_that_user() {
+    let desk = Desk::new();
+    desk.write(
+        "toolgate.yaml",
+        "packs: [planning]\npolicies:\n  - name: careful\n    rule: {tools: [planning_setup_plan], \
+         ask: 'true', message: A plan is serious.}\n",
+    );
+    let call = json!({ "name": "planning_setup_plan", "arguments": { "objective": "a picnic" } });
+    for trusted in [false, true] {
+        let mut command = desk.command();
+        command.arg("mcp").args(trusted.then_some("--trust-client-user"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut say = |message: Value| {
+            writeln!(input, "{message}").unwrap();
+            serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()
+        };
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} },
+                            "clientInfo": { "name": "test", "version": "0" } });
+        say(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello }));
+        let request = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call });
+        let mut answer = say(request);
+        if trusted {
+            let message = answer["params"]["message"].as_str().unwrap_or_default();
+            for part in ["careful", "A plan is serious.", "planning_setup_plan", "a picnic"] {
+                assert!(message.contains(part), "{answer}");
+            }
+            let yes = json!({ "action": "accept", "content": { "run": true } });
+            answer = say(json!({ "jsonrpc": "2.0", "id": answer["id"], "result": yes }));
+        }
+        assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(2), &json!(!trusted)));
+        assert_eq!(answer.to_string().contains("APPROVAL_PENDING"), !trusted, "{answer}");
+        drop(input);
+        assert!(child.wait().unwrap().success());
+    }
+    let log = desk.ok(&["sessions", "export", "mcp"]);
+    assert_eq!(log.matches("\"human:").count(), 1, "{log}");
+    assert!(log.contains("\"human:user of client:stdio\""), "{log}");
+    assert!(desk.ok(&["verify"]).contains("are as written"));
+}

@@ -66,6 +66,29 @@ fn a_conversation_is_kept_and_gone_on_with() {
 }
 
 #[test]
+fn what_a_model_began_the_demo_does_not_go_on_with() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello Ada.}]"));
+    desk.write("toolgate.yaml", &format!("{NOVEL}\n{}", beside.config("openai")));
+    let (code, told) = asked(&desk, &["chat", "I am Ada."]);
+    assert_eq!(code, Some(0), "{told}");
+    desk.write("toolgate.yaml", NOVEL);
+    let (code, told) = asked(&desk, &["chat", "Again.", "--last"]);
+    assert!(code != Some(0) && told.contains("was begun with openai:"), "{told}");
+}
+
+#[test]
+fn a_model_that_must_be_relied_on_can_be_measured() {
+    let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}]";
+    let (desk, beside) = (Desk::new(), Beside::playing(adds));
+    let enforced = "tool_calling: {tool_use_mode: Enforced}";
+    desk.write("toolgate.yaml", &format!("packs: []\n{enforced}\n{}", beside.config("openai")));
+    let (code, told) = asked(&desk, &["check"]);
+    assert!(code != Some(0) && told.contains("doctor --probe"), "{told}");
+    let (_, told) = asked(&desk, &["doctor", "--probe", "1"]);
+    assert!(told.contains("answers, and calls tools"), "{told}");
+}
+
+#[test]
 fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}]";
     for (yaml, key, code, words) in [

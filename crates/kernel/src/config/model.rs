@@ -211,13 +211,10 @@ pub struct ToolCallingText {
 #[serde(rename_all = "snake_case")]
 pub enum ToolUseMode {
     /// At least one call must succeed.
-    #[serde(alias = "Enforced", alias = "ENFORCED")]
     Enforced,
     /// As it comes.
-    #[serde(alias = "Relaxed", alias = "RELAXED")]
     Relaxed,
     /// Tools are never sent.
-    #[serde(alias = "Disabled", alias = "DISABLED")]
     Disabled,
 }
 
@@ -226,10 +223,8 @@ pub enum ToolUseMode {
 #[serde(rename_all = "snake_case")]
 pub enum ToolFailurePolicy {
     /// The run failed.
-    #[serde(alias = "Fatal", alias = "FATAL")]
     Fatal,
     /// One success is enough.
-    #[serde(alias = "Tolerated", alias = "TOLERATED")]
     Tolerated,
 }
 

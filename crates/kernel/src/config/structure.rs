@@ -320,7 +320,14 @@ impl<'s> Walk<'s> {
         false
     }
 
-    fn choice(&mut self, allowed: &[&str], node: &Node, at: &At<'_>) -> bool {
+    fn choice(&mut self, allowed: &[&str], node: &mut Node, at: &At<'_>) -> bool {
+        // Large letters and hyphens say nothing.
+        if let Kind::Scalar { text, .. } = &mut node.kind {
+            let meant = text.replace('-', "_");
+            if let Some(word) = allowed.iter().find(|word| word.eq_ignore_ascii_case(&meant)) {
+                (*word).clone_into(text);
+            }
+        }
         let given = match &node.kind {
             Kind::Scalar { text, .. } => text.as_str(),
             Kind::List(_) | Kind::Map(_) => "",

@@ -7,7 +7,11 @@ use tokio::time::Instant;
 
 use super::connection::{Called, Connection};
 use super::fault::CallFault;
+use super::form::{self, Wanted};
 use super::message::Reply;
+
+/// Rounds in which a server may ask before it goes on.
+const ROUNDS_MAX: usize = 4;
 
 /// What a tool of a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,19 +43,42 @@ pub(super) async fn call(
 ) -> Result<Answered, CallFault> {
     let key = asked.key.map(|key| format!(r#""{KEY}":{}"#, Value::from(key)));
     let meta = connection.meta(&key.unwrap_or_default());
-    let comma = if meta.is_empty() { "" } else { "," };
     let (name, args) = (Value::from(asked.tool), asked.args);
-    let params = format!(r#"{{"name":{name},"arguments":{args}{comma}{meta}}}"#);
     let called = Called { tool: asked.tool, args };
-    match connection.ask("tools/call", &params, Some(called), deadline).await? {
-        Reply::Result(text) => result(text),
-        Reply::Error { code, message } => Err(CallFault::Refused { code, message }),
-        Reply::TooLarge => Err(CallFault::TooLarge { max: connection.bounds.message_bytes_max }),
+    let mut more = String::new();
+    for _ in 0..=ROUNDS_MAX {
+        let mut params = format!(r#"{{"name":{name},"arguments":{args}"#);
+        for members in [&meta, &more].into_iter().filter(|members| !members.is_empty()) {
+            params.push(',');
+            params.push_str(members);
+        }
+        params.push('}');
+        let text = match connection.ask("tools/call", &params, Some(called), deadline).await? {
+            Reply::Result(text) => text,
+            Reply::Error { code, message } => return Err(CallFault::Refused { code, message }),
+            Reply::TooLarge => {
+                return Err(CallFault::TooLarge { max: connection.bounds.message_bytes_max });
+            }
+        };
+        match result(text)? {
+            Came::Result(answered) => return Ok(answered),
+            Came::Wanted(wanted) => {
+                more = form::answers(&connection.answerer, wanted, deadline).await?;
+            }
+        }
     }
+    Err(CallFault::WantsInput("more and more input"))
+}
+
+/// What came back.
+enum Came {
+    Result(Answered),
+    /// The server wants something first.
+    Wanted(Wanted),
 }
 
 /// What the server gives back must be a result: something said, or something wanted.
-fn result(text: String) -> Result<Answered, CallFault> {
+fn result(text: String) -> Result<Came, CallFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head<'a> {
@@ -69,7 +96,10 @@ fn result(text: String) -> Result<Answered, CallFault> {
         serde_json::from_str(&text).map_err(|_| misfit("it is no result of a tool"))?;
     match head.result_type.as_deref() {
         None | Some("complete") => {}
-        Some("input_required") => return Err(CallFault::WantsInput("input")),
+        Some("input_required") => {
+            let wanted = serde_json::from_str(&text).map_err(|_| misfit("it wants no input"))?;
+            return Ok(Came::Wanted(wanted));
+        }
         Some(_) => return Err(misfit("it is of a type nobody asked for")),
     }
     let listed = head.content.is_some_and(|content| content.get().starts_with('['));
@@ -77,7 +107,7 @@ fn result(text: String) -> Result<Answered, CallFault> {
         return Err(misfit("it has no content"));
     }
     let is_error = head.is_error;
-    Ok(Answered { text, is_error })
+    Ok(Came::Result(Answered { text, is_error }))
 }
 
 #[cfg(test)]
@@ -86,14 +116,19 @@ mod tests {
 
     #[test]
     fn a_result_has_content_and_asks_for_nothing() {
-        let ok = |text: &str| result(text.to_owned()).map(|answered| answered.is_error);
-        assert_eq!(ok(r#"{"content":[]}"#), Ok(false));
-        assert_eq!(ok(r#"{"content":[],"isError":true,"resultType":"complete"}"#), Ok(true));
-        assert_eq!(ok(r#"{"structuredContent":{"a":1}}"#), Ok(false));
+        let ok = |text: &str| {
+            result(text.to_owned()).map(|came| match came {
+                Came::Result(answered) => Some(answered.is_error),
+                Came::Wanted(_) => None,
+            })
+        };
+        assert_eq!(ok(r#"{"content":[]}"#), Ok(Some(false)));
+        assert_eq!(ok(r#"{"content":[],"isError":true,"resultType":"complete"}"#), Ok(Some(true)));
+        assert_eq!(ok(r#"{"structuredContent":{"a":1}}"#), Ok(Some(false)));
         for text in ["{}", "[]", "null", r#"{"content":"text"}"#, r#"{"content":[],"isError":1}"#] {
             assert!(matches!(ok(text), Err(CallFault::Misfit(_))), "{text}");
         }
         let wants = r#"{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create"}}}"#;
-        assert_eq!(ok(wants), Err(CallFault::WantsInput("input")));
+        assert_eq!(ok(wants), Ok(None));
     }
 }

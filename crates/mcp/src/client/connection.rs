@@ -13,6 +13,7 @@ use toolgate_http::Verb;
 
 use super::child::{Program, Words};
 use super::fault::{CallFault, ServerFault};
+use super::form::Answerer;
 use super::guest::{Guest, NAME};
 use super::headers::Repeated;
 use super::http::Web;
@@ -64,6 +65,8 @@ pub(super) struct Connection {
     pub(super) bounds: Bounds,
     /// What every request of the new revision says about us, as members of an object.
     meta: String,
+    /// Who answers its questions to a person.
+    pub(super) answerer: Answerer,
     /// The arguments that headers repeat, by tool.
     repeated: Mutex<BTreeMap<String, Arc<[Repeated]>>>,
     silent: AtomicU32,
@@ -84,15 +87,18 @@ impl Connection {
         parts: Parts,
         plan: &ServerPlan,
     ) -> Self {
+        let answerer = parts.service.service().answerer.clone();
+        let about = about_us(&era, parts.service.service());
         let words = parts.program.as_ref().map(|program| program.words.clone());
         Self {
             link,
             switch,
-            meta: if era.modern { about_us(&era) } else { String::new() },
+            meta: if era.modern { about } else { String::new() },
             era,
             parts: Mutex::new(Some(parts)),
             words,
             bounds: plan.bounds,
+            answerer,
             repeated: Mutex::default(),
             silent: AtomicU32::new(0),
         }
@@ -229,12 +235,13 @@ impl Connection {
 }
 
 /// What every request of the new revision says about us, as members of an object.
-pub(super) fn about_us(era: &Era) -> String {
+pub(super) fn about_us(era: &Era, guest: &Guest) -> String {
     let version = &era.version;
+    let can = if guest.answerer.is_some() { r#"{"elicitation":{"form":{}}}"# } else { "{}" };
     let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
     let prefix = "io.modelcontextprotocol";
     format!(
-        r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{{}}"#
+        r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{can}"#
     )
 }
 

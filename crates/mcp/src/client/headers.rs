@@ -8,14 +8,25 @@ use serde_json::Value;
 
 /// An argument that a header repeats: where it is, and the name of the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Repeated {
+pub(crate) struct Repeated {
     path: Vec<String>,
-    header: HeaderName,
+    pub(crate) header: HeaderName,
+}
+
+impl Repeated {
+    /// The argument as a text, where there is one that a header can repeat.
+    pub(crate) fn told(&self, args: &Value) -> Option<String> {
+        match self.path.iter().try_fold(args, |value, key| value.get(key))? {
+            Value::String(text) => Some(text.clone()),
+            value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
 }
 
 /// The arguments of a tool that headers repeat. A schema whose marks are not legal was excluded
 /// before.
-pub(super) fn repeated(input: &Value) -> Vec<Repeated> {
+pub(crate) fn repeated(input: &Value) -> Vec<Repeated> {
     fn walk(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) {
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, schema) in properties.into_iter().flatten() {
@@ -50,15 +61,10 @@ pub(super) fn arguments(headers: &mut HeaderMap, repeated: &[Repeated], args: &s
         return;
     }
     let Ok(args) = serde_json::from_str::<Value>(args) else { return };
-    for Repeated { path, header } in repeated {
-        let value = path.iter().try_fold(&args, |value, key| value.get(key));
-        let text = match value {
-            Some(Value::String(text)) => text.clone(),
-            Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
-            Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => continue,
-        };
-        if let Ok(value) = HeaderValue::from_str(&encoded(&text)) {
-            headers.insert(header, value);
+    for one in repeated {
+        let value = one.told(&args).map(|text| HeaderValue::from_str(&encoded(&text)));
+        if let Some(Ok(value)) = value {
+            headers.insert(&one.header, value);
         }
     }
 }

@@ -4,8 +4,9 @@ mod call;
 mod child;
 mod connection;
 mod fault;
+mod form;
 mod guest;
-mod headers;
+pub(crate) mod headers;
 mod http;
 mod lines;
 mod listing;
@@ -25,6 +26,7 @@ mod switch;
 
 pub use call::{Answered, Asked};
 pub use fault::{CallFault, ServerFault};
+pub use form::{Form, Respondent};
 pub use listing::{Found, Listed};
 pub use plan::{Bounds, HttpKind, Reach, ServerPlan, inherited};
 pub use registry::Registry;

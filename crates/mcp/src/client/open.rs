@@ -28,23 +28,31 @@ use super::switch::{Signal, Switch};
 /// How long the wish to hear of changes may take.
 const LISTEN: Duration = Duration::from_secs(5);
 
+/// What a connection has of this side.
+pub(super) struct Side {
+    /// Whom it tells what is new.
+    pub(super) signal: Arc<Signal>,
+    /// Who answers the server.
+    pub(super) guest: Guest,
+}
+
 /// Connects to a server and agrees on a revision.
 pub(super) async fn open(
     plan: &ServerPlan,
     http: &Http,
-    signal: &Arc<Signal>,
+    side: &Side,
 ) -> Result<Connection, ServerFault> {
     let ms = plan.connect_ms_max;
     let opening = async {
         match &plan.reach {
-            Reach::Stdio { .. } => piped(plan, signal).await,
+            Reach::Stdio { .. } => piped(plan, side).await,
             Reach::Http { url, headers, bearer, keeper, kind } => {
                 let place = Place::new(http, plan, url, headers, bearer.as_ref())?;
                 let place = place.kept_by(keeper.as_ref());
                 match kind {
-                    HttpKind::Streamable => streamable(plan, place, signal).await,
-                    HttpKind::Sse => older(plan, &place, signal).await,
-                    HttpKind::Auto => either(plan, place, signal).await,
+                    HttpKind::Streamable => streamable(plan, place, side).await,
+                    HttpKind::Sse => older(plan, &place, side).await,
+                    HttpKind::Auto => either(plan, place, side).await,
                 }
             }
         }
@@ -54,21 +62,17 @@ pub(super) async fn open(
 }
 
 /// Streamable HTTP, and the older transport where the server does not know it.
-async fn either(
-    plan: &ServerPlan,
-    place: Place,
-    signal: &Arc<Signal>,
-) -> Result<Connection, ServerFault> {
-    match streamable(plan, place.clone(), signal).await {
+async fn either(plan: &ServerPlan, place: Place, side: &Side) -> Result<Connection, ServerFault> {
+    match streamable(plan, place.clone(), side).await {
         Err(ServerFault::Status(400 | 404 | 405 | 406 | 415 | 501)) => {
-            older(plan, &place, signal).await
+            older(plan, &place, side).await
         }
         other => other,
     }
 }
 
-async fn piped(plan: &ServerPlan, signal: &Arc<Signal>) -> Result<Connection, ServerFault> {
-    let first = start(plan, signal, auto(), plan.connect_ms_max / 2).await;
+async fn piped(plan: &ServerPlan, side: &Side) -> Result<Connection, ServerFault> {
+    let first = start(plan, side, auto(), plan.connect_ms_max / 2).await;
     match first {
         // An old server may end, or fall silent, at a question it does not know. It is asked once
         // more in the old way.
@@ -76,7 +80,7 @@ async fn piped(plan: &ServerPlan, signal: &Arc<Signal>) -> Result<Connection, Se
             ServerFault::Ended(_) | ServerFault::TimedOut { .. } | ServerFault::Misunderstood(_),
         ) => {
             let legacy = ClientLifecycleMode::Initialize;
-            start(plan, signal, legacy, plan.connect_ms_max).await
+            start(plan, side, legacy, plan.connect_ms_max).await
         }
         other => other,
     }
@@ -84,7 +88,7 @@ async fn piped(plan: &ServerPlan, signal: &Arc<Signal>) -> Result<Connection, Se
 
 async fn start(
     plan: &ServerPlan,
-    signal: &Arc<Signal>,
+    side: &Side,
     mode: ClientLifecycleMode,
     ms: u64,
 ) -> Result<Connection, ServerFault> {
@@ -95,7 +99,7 @@ async fn start(
     let (program, stdin, stdout) =
         Program::start(program, args, env.clone(), cwd, bounds.stderr_bytes_max)?;
     let words = program.words.clone();
-    let switch = Arc::new(Switch::new(Arc::clone(signal)));
+    let switch = Arc::new(Switch::new(Arc::clone(&side.signal)));
     let outbox = stdio::outbox(stdin);
     let pipes = Pipes {
         lines: Lines::new(stdout, bounds.message_bytes_max),
@@ -106,7 +110,7 @@ async fn start(
         noise: 0,
     };
     let late = |_| ServerFault::TimedOut { what: "the handshake", ms, words: words.last() };
-    let greeting = greet(pipes, mode, &switch);
+    let greeting = greet(pipes, mode, side, &switch);
     let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await.map_err(late)?;
     let (service, era) = greeted?;
     let parts = parts(service, program, &era).await;
@@ -117,11 +121,11 @@ async fn start(
 async fn streamable(
     plan: &ServerPlan,
     place: Place,
-    signal: &Arc<Signal>,
+    side: &Side,
 ) -> Result<Connection, ServerFault> {
-    match web(plan, place.clone(), signal, auto()).await {
+    match web(plan, place.clone(), side, auto()).await {
         Err(ServerFault::Misunderstood(_)) => {
-            web(plan, place, signal, ClientLifecycleMode::Initialize).await
+            web(plan, place, side, ClientLifecycleMode::Initialize).await
         }
         other => other,
     }
@@ -130,18 +134,20 @@ async fn streamable(
 async fn web(
     plan: &ServerPlan,
     place: Place,
-    signal: &Arc<Signal>,
+    side: &Side,
     mode: ClientLifecycleMode,
 ) -> Result<Connection, ServerFault> {
-    let switch = Arc::new(Switch::new(Arc::clone(signal)));
+    let switch = Arc::new(Switch::new(Arc::clone(&side.signal)));
     let (web, inbound) = Web::new(place, Arc::clone(&switch), plan.bounds);
     let wire = Wire::new(Arc::clone(&web), inbound, plan.bounds);
-    let greeted = greet(wire, mode, &switch).await;
+    let greeted = greet(wire, mode, side, &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
-    if era.tells_changes {
-        // What changes before somebody listens is told to nobody.
-        web.hear_of_changes(era.modern.then(|| about_us(&era)), LISTEN).await;
+    // What is told or asked before somebody listens is told to nobody.
+    if era.modern && era.tells_changes {
+        web.hear_of_changes(Some(about_us(&era, service.service())), LISTEN).await;
+    } else if !era.modern && (era.tells_changes || side.guest.answerer.is_some()) {
+        web.hear_of_changes(None, LISTEN).await;
     }
     let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&web);
@@ -155,15 +161,11 @@ async fn web(
     Ok(Connection::new(Link::Web(web, outbox), switch, era, parts, plan))
 }
 
-async fn older(
-    plan: &ServerPlan,
-    place: &Place,
-    signal: &Arc<Signal>,
-) -> Result<Connection, ServerFault> {
-    let switch = Arc::new(Switch::new(Arc::clone(signal)));
+async fn older(plan: &ServerPlan, place: &Place, side: &Side) -> Result<Connection, ServerFault> {
+    let switch = Arc::new(Switch::new(Arc::clone(&side.signal)));
     let older = Older::open(place, Arc::clone(&switch), plan.bounds).await?;
     let mailbox = older.mailbox();
-    let (service, era) = greet(older, ClientLifecycleMode::Initialize, &switch).await?;
+    let (service, era) = greet(older, ClientLifecycleMode::Initialize, side, &switch).await?;
     let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&mailbox);
     let outbox = Outbox::start(move |message| {
@@ -189,9 +191,10 @@ fn auto() -> ClientLifecycleMode {
 async fn greet<T: Transport<RoleClient> + 'static>(
     transport: T,
     mode: ClientLifecycleMode,
+    side: &Side,
     switch: &Switch,
 ) -> Result<(RunningService<RoleClient, Guest>, Era), ServerFault> {
-    let served = Guest.serve_with_lifecycle(transport, mode).await;
+    let served = side.guest.clone().serve_with_lifecycle(transport, mode).await;
     let service = served.map_err(|error| match switch.gone() {
         Some(fault) => fault.clone(),
         None => refused(&error),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
 };
 use hyper::{Uri, Version};
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use toolgate_http::{
 use toolgate_kernel::names::ServerName;
 
 use super::fault::ServerFault;
-use super::oauth::{Challenge, Keeper};
+use super::oauth::{self, Challenge, Keeper};
 use super::plan::ServerPlan;
 use toolgate_kernel::hidden::Hidden;
 
@@ -32,8 +32,6 @@ const RESERVED: &[&str] = &[
     "mcp-name",
     "last-event-id",
 ];
-/// Bytes of a challenge that are kept.
-const CHALLENGE_BYTES_MAX: usize = 2_048;
 
 /// A server over HTTP: its connections, the path, and the headers that every message has.
 #[derive(Clone)]
@@ -96,7 +94,8 @@ impl Place {
     }
 
     /// Sends a message; the head of the answer is there when this returns. A token that the server
-    /// refuses is renewed once, and the message, which the server did not take, sent with it.
+    /// refuses is renewed once, and one that lacks rights exchanged for that of a login since; the
+    /// message, which the server did not take, is sent with it.
     pub(super) async fn send(
         &self,
         verb: Verb,
@@ -114,10 +113,12 @@ impl Place {
         let mut all = headers.clone();
         all.insert(AUTHORIZATION, token.clone());
         let answer = self.put(verb, &all, body.clone(), deadline, patience).await?;
-        if answer.status != 401 {
-            return Ok(answer);
-        }
-        let Some(other) = keeper.instead_of(&token).await else { return Ok(answer) };
+        let other = match answer.status {
+            401 => keeper.instead_of(&token).await,
+            403 if Challenge::of(&answer.headers).wants_more() => keeper.since(&token),
+            _ => None,
+        };
+        let Some(other) = other else { return Ok(answer) };
         all.insert(AUTHORIZATION, other);
         self.put(verb, &all, body, deadline, patience).await
     }
@@ -166,9 +167,7 @@ impl Place {
 
     /// What a server means that wants to know who asks, or wants more than the token allows.
     pub(super) fn unauthorized(&self, answer: &Answer) -> ServerFault {
-        let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
-        let challenge = answer.headers.get(WWW_AUTHENTICATE).and_then(text);
-        let challenge = challenge.filter(|text| text.len() <= CHALLENGE_BYTES_MAX);
+        let challenge = oauth::told(&answer.headers);
         let status = answer.status;
         let Some(keeper) = &self.keeper else {
             return ServerFault::Unauthorized { status, challenge };

@@ -11,6 +11,7 @@ use toolgate_kernel::names::ServerName;
 
 use super::call::{self, Answered, Asked};
 use super::fault::{CallFault, ServerFault};
+use super::form::Respondent;
 use super::listing::Listed;
 use super::plan::ServerPlan;
 use super::seat::{Health, Seat};
@@ -33,6 +34,16 @@ impl Registry {
             (plan.name.clone(), Seat::new(plan, Arc::new(signal)))
         };
         Self { seats: plans.into_iter().map(seat).collect(), http, version }
+    }
+
+    /// Lets somebody answer the servers' questions to a person, which are refused otherwise. It
+    /// holds for connections that are made from now on.
+    #[must_use]
+    pub fn answered_by(mut self, respondent: &Arc<dyn Respondent>) -> Self {
+        for seat in self.seats.values_mut() {
+            seat.answered_by(Arc::clone(respondent));
+        }
+        self
     }
 
     /// The names of all servers, in order.

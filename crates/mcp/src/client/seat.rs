@@ -10,8 +10,10 @@ use toolgate_http::{Transport, after};
 
 use super::connection::Connection;
 use super::fault::ServerFault;
+use super::form::Respondent;
+use super::guest::Guest;
 use super::listing::{self, Listed};
-use super::open::open;
+use super::open::{Side, open};
 use super::plan::ServerPlan;
 use super::switch::Signal;
 
@@ -21,7 +23,7 @@ const LASTING: Duration = Duration::from_secs(30);
 /// One server, as all sessions share it.
 pub(super) struct Seat {
     pub(super) plan: ServerPlan,
-    signal: Arc<Signal>,
+    side: Side,
     state: tokio::sync::Mutex<State>,
     /// Failures in a row.
     failures: AtomicU32,
@@ -59,9 +61,10 @@ pub enum Health {
 
 impl Seat {
     pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>) -> Self {
+        let guest = Guest { answerer: None, answer_ms_max: plan.call_ms_max };
         Self {
             plan,
-            signal,
+            side: Side { signal, guest },
             state: tokio::sync::Mutex::default(),
             failures: AtomicU32::new(0),
             stale: AtomicBool::new(true),
@@ -69,6 +72,11 @@ impl Seat {
             retry: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Lets somebody answer the questions of the server to a person.
+    pub(super) fn answered_by(&mut self, respondent: Arc<dyn Respondent>) {
+        self.side.guest.answerer = Some(respondent);
     }
 
     /// The connection, made now if there is none.
@@ -92,7 +100,7 @@ impl Seat {
             }
         }
         self.rest(&mut state, deadline).await?;
-        let opening = open(&self.plan, http, &self.signal);
+        let opening = open(&self.plan, http, &self.side);
         let opened = tokio::time::timeout_at(deadline, opening).await;
         match opened.unwrap_or_else(|_| Err(self.late())) {
             Ok(connection) => {
@@ -100,7 +108,7 @@ impl Seat {
                 state.connection = Some((Arc::clone(&connection), tokio::time::Instant::now()));
                 *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 self.stale.store(true, Ordering::Release);
-                self.signal.version.fetch_add(1, Ordering::AcqRel);
+                self.side.signal.version.fetch_add(1, Ordering::AcqRel);
                 Ok(connection)
             }
             Err(fault) => {
@@ -186,14 +194,14 @@ impl Seat {
 
     /// Whether the list must be read again; at most once in a while.
     fn is_changed(&self, now: Instant) -> bool {
-        if !self.signal.changed.load(Ordering::Acquire) {
+        if !self.side.signal.changed.load(Ordering::Acquire) {
             return false;
         }
         let read = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let ms = self.plan.bounds.refresh_ms_min;
         let due = read.as_ref().is_none_or(|(_, at)| now >= after(*at, ms));
         if due {
-            self.signal.changed.store(false, Ordering::Release);
+            self.side.signal.changed.store(false, Ordering::Release);
             self.stale.store(true, Ordering::Release);
         }
         due

@@ -12,8 +12,10 @@ use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::tool::Effect;
-use toolgate_runtime::port::StoreFault;
+use toolgate_runtime::port::{Person, StoreFault};
 use toolgate_runtime::{Crew, DriveFault, Driver, Incoming, Runtime};
+
+use super::user::{User, Users};
 
 /// Calls that wait for their turn. Whoever comes later is told to try again.
 const QUEUE_MAX: usize = 256;
@@ -36,6 +38,8 @@ pub struct Order {
     pub alias: Option<String>,
     /// The only phase in which the caller may act.
     pub phase: Option<PhaseName>,
+    /// The user of the caller, where one may be asked what a person must say.
+    pub user: Option<User>,
 }
 
 /// What every caller may know of the session without waiting.
@@ -118,11 +122,14 @@ impl Clerk {
                 let _full = beat.try_send(());
             }
         });
+        let users = Arc::new(Users::default());
+        // Nobody is behind a call whose order names no user.
+        crew.person.get_or_insert(Arc::clone(&users) as Arc<dyn Person>);
         let driver = open(Arc::clone(&runtime), crew.clone()).await?;
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (shown, view) = watch::channel(view_of(&driver));
         let supplied = crew.supplier.is_some();
-        let work = Work { runtime, crew, driver, shown, beats };
+        let work = Work { runtime, crew, driver, shown, beats, users };
         Ok((Self { jobs, view, supplied }, work.run(queue)))
     }
 
@@ -191,6 +198,7 @@ struct Work {
     driver: Driver,
     shown: watch::Sender<View>,
     beats: Beats,
+    users: Arc<Users>,
 }
 
 /// A call that has begun.
@@ -275,6 +283,7 @@ impl Work {
             });
             let outcome = self.driver.calls(incoming.collect()).await;
             self.beats().clear();
+            self.users.clear();
             let fault = match outcome {
                 Ok(envelopes) => return envelopes,
                 Err(DriveFault::Ended) => {
@@ -298,13 +307,16 @@ impl Work {
         all(&|name| busy(name, "Somebody else drives this session. Nothing of the call ran."))
     }
 
-    /// Lets those who want to know hear their calls' heartbeats.
+    /// Lets those who want to know hear their calls' heartbeats, and says who is behind each.
     fn listen(&self, batch: &[Begun]) {
         let first = self.driver.session().next_call;
         let mut beats = self.beats();
         for (id, begun) in (first..).zip(batch) {
             if let Some(beat) = &begun.beat {
                 beats.insert(CallId(id), beat.clone());
+            }
+            if let Some(user) = &begun.order.user {
+                self.users.seat(CallId(id), user);
             }
         }
     }

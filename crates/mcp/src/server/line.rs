@@ -132,6 +132,16 @@ impl Line {
 
     /// Asks the client something, where its revision has such questions.
     pub async fn ask(&self, method: &str, params: &Value) -> Result<Value, AskFault> {
+        self.ask_within(ASK_MS_MAX, method, params).await
+    }
+
+    /// The same, with another deadline.
+    pub async fn ask_within(
+        &self,
+        ms: u64,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, AskFault> {
         let asks = self.asks.as_ref().ok_or(AskFault::NotHere)?;
         let (sender, receiver) = oneshot::channel();
         let id = asks.next.fetch_add(1, Ordering::Relaxed) + 1;
@@ -147,7 +157,7 @@ impl Line {
             self.out.send(message::request(id, method, params)).await.ok()?;
             receiver.await.ok()
         };
-        let answered = tokio::time::timeout(Duration::from_millis(ASK_MS_MAX), asked).await;
+        let answered = tokio::time::timeout(Duration::from_millis(ms), asked).await;
         match answered.ok().flatten() {
             Some(Ok(value)) => Ok(value),
             Some(Err(said)) => Err(AskFault::Refused(said)),

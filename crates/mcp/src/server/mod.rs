@@ -14,6 +14,7 @@ mod revision;
 mod served;
 pub mod stdio;
 pub mod token;
+mod user;
 mod visit;
 
 pub use clerk::{Clerk, Order, View};
@@ -23,3 +24,4 @@ pub use message::RequestId;
 pub use refusal::{Refused, RpcCode};
 pub use revision::Revision;
 pub use served::{Answer, Answering, Cache, Caller, Card, Lists, Principal, Request, Served};
+pub use user::User;

@@ -171,6 +171,11 @@ pub trait Served: Send + Sync + 'static {
     /// Answers a request that is not of the protocol itself. Dropping the answer cancels it.
     fn answer<'a>(&'a self, request: Request<'a>, line: &'a Line) -> Answering<'a>;
 
+    /// The input schema of a tool, where some of its arguments must be repeated by headers.
+    fn marked(&self, _tool: &str) -> Option<Value> {
+        None
+    }
+
     /// Whether there is a phase of this name, with an address of its own.
     fn has_phase(&self, phase: &PhaseName) -> bool;
 

@@ -7,6 +7,7 @@ mod door;
 mod era;
 mod pipes;
 mod stage;
+mod users;
 mod visible;
 
 /// Every file beside this one is part of the suite.

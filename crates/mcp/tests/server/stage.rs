@@ -65,6 +65,7 @@ pub(crate) const AGENT: &str = r#"{
     },
     "policies": [
         { "rule": { "tools": ["common"], "deny": "args.word == 'no'", "message": "Not this word." } },
+        { "rule": { "tools": ["asked"], "deny": "args.word == 'never'", "message": "Never." } },
         { "rule": { "tools": ["asked"], "ask": "true", "message": "A person must see this." } }
     ]
 }"#;
@@ -144,10 +145,16 @@ pub(crate) fn session() -> SessionId {
 
 /// A session with a clerk, which is driven until the test is over.
 pub(crate) async fn gateway(ledger: &Ledger, gate: &Arc<Notify>) -> Gateway {
+    gateway_with(ledger, gate, 600_000).await
+}
+
+/// The same, where a person has so long to answer.
+pub(crate) async fn gateway_with(ledger: &Ledger, gate: &Arc<Notify>, answer_ms: u64) -> Gateway {
     let key = SigningKey::from_bytes(&[7; 32]);
     let clock = Arc::new(StandingClock::default());
     let pack = pack(ledger, gate);
-    let text: AgentText = serde_json::from_str(AGENT).unwrap();
+    let mut text: AgentText = serde_json::from_str(AGENT).unwrap();
+    text.limits.answer_ms_max = answer_ms;
     let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
     let crew = Crew::new(agent, Toolbox::of(&[pack]));
     let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), clock, key));
@@ -166,6 +173,17 @@ impl Stage {
     pub(crate) async fn new() -> Self {
         let (ledger, gate) = (Ledger::default(), Arc::new(Notify::new()));
         let gateway = gateway(&ledger, &gate).await;
+        Self::serving(gateway, ledger, gate).await
+    }
+
+    /// A server whose operator trusts the users of clients, who have so long to answer.
+    pub(crate) async fn trusting(answer_ms: u64) -> Self {
+        let (ledger, gate) = (Ledger::default(), Arc::new(Notify::new()));
+        let gateway = gateway_with(&ledger, &gate, answer_ms).await.trusting_users();
+        Self::serving(gateway, ledger, gate).await
+    }
+
+    async fn serving(gateway: Gateway, ledger: Ledger, gate: Arc<Notify>) -> Self {
         let key = SigningKey::from_bytes(&[7; 32]);
         let clock = Arc::new(StandingClock::default());
         let revoked = Arc::new(Revoked::default());
@@ -238,7 +256,12 @@ impl Stage {
     }
 
     pub(crate) async fn visitor_at(&self, ask: Ask, revision: &str) -> Ask {
-        let hello = json!({ "protocolVersion": revision, "capabilities": {},
+        self.visitor_who_can(ask, revision, json!({})).await
+    }
+
+    /// The same, with what the client says it can do.
+    pub(crate) async fn visitor_who_can(&self, ask: Ask, revision: &str, can: Value) -> Ask {
+        let hello = json!({ "protocolVersion": revision, "capabilities": can,
                             "clientInfo": { "name": "test", "version": "0" } });
         let reply = ask.clone().rpc("initialize", hello).send().await;
         assert_eq!(reply.status, 200, "{}", reply.body);
@@ -293,7 +316,10 @@ impl Ask {
     /// A request of the newest revision, which says all of itself.
     pub(crate) fn modern(self, method: &str, mut params: Value) -> Self {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let can = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+        if can.is_null() {
+            *can = json!({});
+        }
         let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
         let mut ask =
             self.header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method);

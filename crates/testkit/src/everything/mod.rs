@@ -160,6 +160,10 @@ impl Served for Everything {
         Box::pin(self.served(request, line))
     }
 
+    fn marked(&self, tool: &str) -> Option<Value> {
+        (tool == tools::MARKED).then(tools::marked_schema)
+    }
+
     fn has_phase(&self, _: &PhaseName) -> bool {
         false
     }

@@ -37,6 +37,14 @@ const TOOLS: &[&str] = &[
     "test_input_required_result_capabilities",
 ];
 
+/// The tool with an argument that a header must repeat.
+pub(super) const MARKED: &str = "test_custom_header";
+
+pub(super) fn marked_schema() -> Value {
+    let region = json!({ "type": "string", "x-mcp-header": "Region" });
+    json!({ "type": "object", "properties": { "region": region } })
+}
+
 pub(super) fn shown(name: &str, properties: Value) -> Value {
     let input = json!({ "type": "object", "properties": properties });
     json!({ "name": name, "description": "A tool for testing", "inputSchema": input })
@@ -52,6 +60,8 @@ pub(super) fn list() -> Vec<Value> {
             _ => shown(name, json!({})),
         })
         .collect();
+    let about = "A tool whose argument a header repeats";
+    all.push(json!({ "name": MARKED, "description": about, "inputSchema": marked_schema() }));
     all.push(json!({
         "name": "json_schema_2020_12_tool",
         "description": "Tool with JSON Schema 2020-12 features",
@@ -60,11 +70,25 @@ pub(super) fn list() -> Vec<Value> {
             "type": "object",
             "$defs": {
                 "address": {
+                    "$anchor": "addressDef",
                     "type": "object",
                     "properties": { "street": { "type": "string" }, "city": { "type": "string" } },
                 },
             },
-            "properties": { "name": { "type": "string" }, "address": { "$ref": "#/$defs/address" } },
+            "properties": {
+                "name": { "type": "string" },
+                "address": { "$ref": "#/$defs/address" },
+                "contactMethod": { "type": "string", "enum": ["phone", "email"] },
+                "phone": { "type": "string" },
+                "email": { "type": "string" },
+            },
+            "allOf": [{ "anyOf": [{ "required": ["phone"] }, { "required": ["email"] }] }],
+            "if": {
+                "properties": { "contactMethod": { "const": "phone" } },
+                "required": ["contactMethod"],
+            },
+            "then": { "required": ["phone"] },
+            "else": { "required": ["email"] },
             "additionalProperties": false,
         },
     }));
@@ -102,6 +126,7 @@ pub(super) async fn call(params: &Params, caller: &Caller, line: &Line) -> Resul
     let resource = |uri: &str, kind: &str, text: &str| json!({ "type": "resource", "resource": { "uri": uri, "mimeType": kind, "text": text } });
     let image = json!({ "type": "image", "data": PNG, "mimeType": "image/png" });
     Ok(match params.name.as_str() {
+        MARKED => said(params.text("region")),
         "test_simple_text" => said("This is a simple text response for testing."),
         "test_image_content" => content(&json!([image])),
         "test_audio_content" => {

@@ -14,6 +14,17 @@ pub(super) type Say<'a> = &'a mut dyn FnMut(&str);
 
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
+/// What must come back with the input that was asked for, unread.
+const STATE: &str = "{\"of\": \"the server\"}";
+
+/// Whether a call brings the input that was asked for. Nobody ever answers the endless one.
+fn is_answered(params: &Value) -> bool {
+    let at = |pointer: &str| params.pointer(pointer).and_then(Value::as_str);
+    at("/requestState") == Some(STATE)
+        && at("/inputResponses/key/action") == Some("accept")
+        && at("/arguments/text") != Some("endless")
+}
+
 impl Server {
     /// Hears a message and says what there is to say.
     pub(super) fn hear(&self, message: &Value, say: Say<'_>) {
@@ -194,10 +205,11 @@ impl Server {
                 let bomb = "A".repeat(100 << 20);
                 fields.insert("content".to_owned(), json!([{"type": "text", "text": bomb}]));
             }
-            (Mode::InputRequired, Some(_)) => {
+            (Mode::InputRequired, Some(_)) if !is_answered(&at("/params")) => {
                 result = json!({"resultType": "input_required", "inputRequests": {"key": {
                     "method": "elicitation/create", "params": {"message": "your API key",
-                        "requestedSchema": {"type": "object", "properties": {"key": {"type": "string"}}}}}}});
+                        "requestedSchema": {"type": "object", "properties": {"key": {"type": "string"}}}}}},
+                    "requestState": STATE});
             }
             _ => {}
         }

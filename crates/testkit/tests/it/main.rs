@@ -20,6 +20,7 @@ mod failures;
 mod mcp_calls;
 mod mcp_corpus;
 mod mcp_faults;
+mod mcp_forms;
 mod mcp_http;
 mod mcp_oauth;
 mod mcp_programs;

@@ -76,10 +76,10 @@ impl Stage {
         registry(vec![self.plan(&self.guarded.url())])
     }
 
-    async fn begin(&self, plan: &OauthPlan, missed: &[&str]) -> Result<Login, OauthFault> {
+    async fn begin(&self, plan: &OauthPlan) -> Result<Login, OauthFault> {
+        let kept = self.drawer.load();
         let server = self.plan(&self.guarded.url());
-        let missed = missed.iter().map(|scope| (*scope).to_owned()).collect();
-        let request = Request { server: &server, plan, redirect: REDIRECT, missed };
+        let request = Request { server: &server, plan, redirect: REDIRECT, before: kept.as_ref() };
         Login::begin(&self.http, request, Chance { state: [7; 32], verifier: [8; 32] }).await
     }
 
@@ -89,13 +89,13 @@ impl Stage {
 
     /// The whole way: the person says yes, and the permit is kept.
     async fn log_in(&self) {
-        let login = self.begin(&OauthPlan::default(), &[]).await.unwrap();
+        let login = self.begin(&OauthPlan::default()).await.unwrap();
         let permit = self.finish(&login, &self.guarded.consent(login.address())).await.unwrap();
         self.drawer.save(&permit);
     }
 
     async fn refusal(&self) -> OauthFault {
-        match self.begin(&OauthPlan::default(), &[]).await {
+        match self.begin(&OauthPlan::default()).await {
             Ok(login) => panic!("it went on to {}", login.address()),
             Err(fault) => fault,
         }
@@ -161,7 +161,7 @@ async fn a_client_is_known_by_its_id_its_document_or_by_registering() {
         scopes: vec!["tools:write".to_owned()],
         ..OauthPlan::default()
     };
-    let login = stage.begin(&known, &[]).await.unwrap();
+    let login = stage.begin(&known).await.unwrap();
     stage.finish(&login, &stage.guarded.consent(login.address())).await.unwrap();
     assert_eq!(stage.guarded.asked("client_id"), "known");
     assert_eq!(stage.guarded.asked("scope"), "tools:write");
@@ -171,7 +171,7 @@ async fn a_client_is_known_by_its_id_its_document_or_by_registering() {
     assert!(!stage.guarded.seen("POST /token").concat().contains("canary"));
     let url = "https://client.example/toolgate.json".to_owned();
     let document = OauthPlan { client_metadata_url: Some(url.clone()), ..OauthPlan::default() };
-    let login = stage.begin(&document, &[]).await.unwrap();
+    let login = stage.begin(&document).await.unwrap();
     stage.guarded.consent(login.address());
     assert_eq!(stage.guarded.asked("client_id"), url);
     assert_eq!(stage.guarded.seen("POST /register").len(), 0);
@@ -246,13 +246,13 @@ async fn rights_that_are_missing_are_told_and_asked_for_at_the_next_login() {
     let CallFault::NotSent(fault) = call(&registry).await.unwrap_err() else { panic!() };
     let wanted = ServerFault::WantsMore { server: name(), scopes: "tools:write".to_owned() };
     assert_eq!(fault, wanted);
-    let missed = stage.drawer.load().unwrap().scopes_missed();
-    let missed: Vec<&str> = missed.iter().map(String::as_str).collect();
-    let login = stage.begin(&OauthPlan::default(), &missed).await.unwrap();
+    let login = stage.begin(&OauthPlan::default()).await.unwrap();
     let permit = stage.finish(&login, &stage.guarded.consent(login.address())).await.unwrap();
     stage.drawer.save(&permit);
-    assert!(stage.guarded.asked("scope").contains("tools:write"));
-    call(&stage.registry()).await.unwrap();
+    assert_eq!(stage.guarded.asked("scope"), "tools:read offline_access tools:write");
+    // The new rights are heard of without a new start, and nothing is missed any more.
+    call(&registry).await.unwrap();
+    assert!(stage.drawer.load().unwrap().written().contains("\"missed\":[]"));
 }
 
 /// MOA-001: what a server names leads nowhere but to the internet.
@@ -293,7 +293,7 @@ async fn no_address_that_a_server_names_leads_into_a_private_network() {
         for twist in twists {
             let stage = Stage::new(twist);
             // An address that cannot be asked is refused as late as when it is asked.
-            match stage.begin(&OauthPlan::default(), &[]).await {
+            match stage.begin(&OauthPlan::default()).await {
                 Err(fault) => assert!(
                     matches!(fault, OauthFault::Address { .. } | OauthFault::Unreachable { .. }),
                     "{twist:?}: {fault}"
@@ -325,7 +325,7 @@ async fn the_page_to_open_is_of_the_web_and_inert() {
         assert_eq!(stage.guarded.seen("POST /register").len(), 0, "{page}: nobody registers");
     }
     let stage = Stage::new(Twist::Page("https://x/$(calc.exe)?a=`id`&b=|whoami"));
-    let login = stage.begin(&OauthPlan::default(), &[]).await.unwrap();
+    let login = stage.begin(&OauthPlan::default()).await.unwrap();
     assert!(login.address().starts_with("https://x/%24%28calc.exe%29?a=%60id%60&b=%7Cwhoami&"));
     assert!(!login.address().contains(['$', '`', '|', '(', ')', ' ', '\'', '"', ';']));
 }
@@ -344,7 +344,7 @@ async fn a_server_without_pkce_is_refused() {
 #[tokio::test]
 async fn an_answer_of_another_issuer_is_not_redeemed() {
     let stage = Stage::new(Twist::None);
-    let login = stage.begin(&OauthPlan::default(), &[]).await.unwrap();
+    let login = stage.begin(&OauthPlan::default()).await.unwrap();
     let good = stage.guarded.consent(login.address());
     let (before, _) = good.split_once("&iss=").unwrap();
     for bad in [format!("{before}&iss=https%3A%2F%2Fevil.example"), before.to_owned()] {
@@ -380,7 +380,31 @@ async fn metadata_of_others_and_redirects_are_refused() {
 #[tokio::test]
 async fn an_error_that_repeats_what_it_was_sent_shows_none_of_it() {
     let stage = Stage::new(Twist::Echoes);
-    let login = stage.begin(&OauthPlan::default(), &[]).await.unwrap();
+    let login = stage.begin(&OauthPlan::default()).await.unwrap();
     let fault = stage.finish(&login, &stage.guarded.consent(login.address())).await.unwrap_err();
     assert_eq!(fault, OauthFault::Denied("invalid_grant".to_owned()));
+}
+
+/// A client that was registered beforehand is shown to the server that knows it, and to no other.
+#[tokio::test]
+async fn a_known_client_is_not_shown_to_another_authorization_server() {
+    let stage = Stage::new(Twist::None);
+    let known = OauthPlan {
+        client_id: Some("known".to_owned()),
+        client_secret: Some(Hidden::new("canary secret")),
+        ..OauthPlan::default()
+    };
+    let login = stage.begin(&known).await.unwrap();
+    let permit = stage.finish(&login, &stage.guarded.consent(login.address())).await.unwrap();
+    stage.drawer.save(&permit);
+    assert!(stage.begin(&known).await.is_ok(), "the same one is no surprise");
+    let elsewhere = permit.written().replace(permit.issuer(), "https://auth.example");
+    let elsewhere = Permit::read(&elsewhere).unwrap();
+    assert_eq!(elsewhere.issuer(), "https://auth.example");
+    stage.drawer.save(&elsewhere);
+    let fault = stage.begin(&known).await.err();
+    assert_eq!(fault, Some(OauthFault::MovedIssuer));
+    // Whoever registers does so anew there, and shows nothing of before.
+    let login = stage.begin(&OauthPlan::default()).await.unwrap();
+    assert!(login.address().contains("client_id=registered"), "{}", login.address());
 }

@@ -12,7 +12,8 @@ use toolgate_http::{Roots, Transport};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{
-    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, ServerFault, ServerPlan,
+    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Respondent, ServerFault,
+    ServerPlan,
 };
 
 /// The program.
@@ -117,6 +118,11 @@ impl Stage {
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: Some(child) }
     }
 
+    /// The same, with somebody who answers the server's questions to a person.
+    pub(crate) fn answered_by(self, respondent: &Arc<dyn Respondent>) -> Self {
+        Self { registry: self.registry.answered_by(respondent), ..self }
+    }
+
     pub(crate) async fn tools(&self) -> Result<Arc<Listed>, ServerFault> {
         self.registry.tools(&name()).await
     }
@@ -131,7 +137,7 @@ impl Stage {
     pub(crate) async fn wait_for_the_end(&self) {
         let id = self.server.as_ref().unwrap().0.id().to_string();
         assert!(until(10_000, || !lives(&id)).await, "the server is still there");
-        // Connections that nobody used meanwhile are noticed to be closed.
+        // That its connections are closed is heard by whoever waits a moment.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 

@@ -1,8 +1,21 @@
 //! Decides what a server's `WWW-Authenticate` says: where its metadata are, and which scopes it
 //! wants.
 
+use hyper::header::{HeaderMap, WWW_AUTHENTICATE};
+
 /// Parameters that are looked at.
 const PARAMETERS_MAX: usize = 32;
+/// Headers that are looked at, and their bytes together.
+const HEADERS_MAX: usize = 8;
+const BYTES_MAX: usize = 2_048;
+
+/// What a server says about who may ask, as it came; nothing where that is nothing, or too long.
+pub(in crate::client) fn told(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(WWW_AUTHENTICATE).iter().take(HEADERS_MAX);
+    let all: Vec<&str> = all.filter_map(|value| value.to_str().ok()).collect();
+    let all = all.join(", ");
+    (1..=BYTES_MAX).contains(&all.len()).then_some(all)
+}
 
 /// What a challenge says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +29,11 @@ pub(in crate::client) struct Challenge {
 }
 
 impl Challenge {
+    /// Reads what a server says with an answer.
+    pub(in crate::client) fn of(headers: &HeaderMap) -> Self {
+        told(headers).map(|text| Self::read(&text)).unwrap_or_default()
+    }
+
     /// Reads the part of a header that is about bearer tokens. What cannot be read says nothing.
     pub(in crate::client) fn read(header: &str) -> Self {
         let mut found = Self::default();

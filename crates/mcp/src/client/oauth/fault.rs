@@ -53,6 +53,11 @@ pub enum OauthFault {
     /// The metadata are of another authorization server.
     #[error("the authorization server says that it is another one than it was named")]
     OtherIssuer,
+    /// The server names another authorization server than before.
+    #[error(
+        "the server names another authorization server than at the last login, and the configured client belongs to that one; if this is right, log out first"
+    )]
+    MovedIssuer,
     /// There is no protection of the code.
     #[error(
         "the authorization server does not say that it supports PKCE with S256; without it a code can be stolen, so this is refused"

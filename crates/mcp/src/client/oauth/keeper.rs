@@ -102,6 +102,15 @@ impl Keeper {
         self.another(self.clock.now(), Some(refused.clone())).await
     }
 
+    /// The token of a login since, if there was one: a server that missed rights may find them in
+    /// it.
+    pub(in crate::client) fn since(&self, refused: &HeaderValue) -> Option<HeaderValue> {
+        let new = Held::new(self.kept()?).filter(|new| new.header != *refused)?;
+        let header = new.header.clone();
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        Some(header)
+    }
+
     /// Another token than the refused one. Whoever stops waiting does not lose it: what renews can
     /// often be used once, so a renewal that was begun is brought to its end and kept.
     async fn another(

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use hyper::header::{HeaderMap, WWW_AUTHENTICATE};
+use hyper::header::HeaderMap;
 use toolgate_http::{Transport, Verb, after};
 use toolgate_kernel::digest::{Digest, unhex};
 use toolgate_kernel::time::Timestamp;
@@ -40,8 +40,8 @@ pub struct Request<'a> {
     pub plan: &'a OauthPlan,
     /// The address on this computer where the answer comes.
     pub redirect: &'a str,
-    /// Scopes that the server missed the last time.
-    pub missed: Vec<String>,
+    /// What the login before this one brought, as far as it is known.
+    pub before: Option<&'a Permit>,
 }
 
 /// A login that waits for its answer.
@@ -74,6 +74,9 @@ impl Login {
         let challenge = probe(http, request.server).await?;
         let resource = resource(http, guard, url, &challenge).await?;
         let issuer = issuer(http, guard, &resource).await?;
+        if is_elsewhere(&request, &issuer) {
+            return Err(OauthFault::MovedIssuer);
+        }
         // Every address is looked at before anything is sent to one of them.
         let token = guard.endpoint("token endpoint", &issuer.token_endpoint)?;
         let page = tame(&issuer.authorization_endpoint);
@@ -136,6 +139,13 @@ impl Login {
     }
 }
 
+/// Whether a client that was registered beforehand would show itself to another authorization server
+/// than the one that knows it.
+fn is_elsewhere(request: &Request<'_>, issuer: &Issuer) -> bool {
+    let known = |before: &&Permit| Some(&before.client.id) == request.plan.client_id.as_ref();
+    request.before.filter(known).is_some_and(|before| before.issuer != issuer.issuer)
+}
+
 fn permit(
     url: &str,
     issuer: Issuer,
@@ -172,7 +182,8 @@ fn scopes(
     let renewable = request.plan.scopes.is_empty()
         && !all.is_empty()
         && issuer.scopes_supported.contains(&offline);
-    let more = request.missed.iter().cloned().chain(renewable.then_some(offline));
+    let missed = request.before.map(Permit::scopes_missed).unwrap_or_default();
+    let more = missed.into_iter().chain(renewable.then_some(offline));
     for scope in more {
         if !all.contains(&scope) {
             all.push(scope);
@@ -197,7 +208,5 @@ async fn probe(http: &Transport, plan: &ServerPlan) -> Result<Challenge, OauthFa
     if answer.status != 401 {
         return Ok(Challenge::default());
     }
-    let headers = answer.headers.get_all(WWW_AUTHENTICATE).iter();
-    let all: Vec<&str> = headers.filter_map(|value| value.to_str().ok()).take(8).collect();
-    Ok(Challenge::read(&all.join(", ")))
+    Ok(Challenge::of(&answer.headers))
 }

@@ -18,4 +18,4 @@ pub use keeper::{Keeper, Permits};
 pub use login::{Chance, Login, Request};
 pub use permit::Permit;
 
-pub(super) use challenge::Challenge;
+pub(super) use challenge::{Challenge, told};

@@ -140,7 +140,7 @@ impl Permit {
 
     /// What to ask for the next time beside what the server names: what was given, and what the
     /// server missed since.
-    pub fn scopes_missed(&self) -> Vec<String> {
+    pub(super) fn scopes_missed(&self) -> Vec<String> {
         let all = self.scopes.iter().chain(&self.missed);
         if self.missed.is_empty() { Vec::new() } else { all.cloned().collect() }
     }

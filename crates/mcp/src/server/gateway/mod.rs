@@ -18,6 +18,7 @@ use super::clerk::{Clerk, View};
 use super::line::Line;
 use super::refusal::Refused;
 use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Request, Served};
+use super::user::{Asked, Questions, Said, User, answer_in, can_ask};
 
 /// Entries of one page of a list.
 const PAGE_MAX: usize = 200;
@@ -33,6 +34,9 @@ pub struct Gateway {
     clerk: Clerk,
     version: String,
     changes: watch::Receiver<u64>,
+    /// Whether the users of clients may say what a person must say.
+    trusts_users: bool,
+    questions: Questions,
 }
 
 impl Gateway {
@@ -47,7 +51,14 @@ impl Gateway {
                 moved.send_modify(|count| *count += 1);
             }
         };
-        (Self { clerk, version: version.to_owned(), changes }, work)
+        let (version, questions) = (version.to_owned(), Questions::default());
+        (Self { clerk, version, changes, trusts_users: false, questions }, work)
+    }
+
+    /// Lets the users of clients say what a person must say, because the operator trusts them.
+    #[must_use]
+    pub fn trusting_users(self) -> Self {
+        Self { trusts_users: true, ..self }
     }
 
     /// Name and version.
@@ -184,23 +195,64 @@ impl Gateway {
     }
 
     async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
-        let order = tools::order(params, caller)?;
-        let name = order.name.clone();
-        let envelope = if line.wants_progress() {
-            let (beat, mut beats) = mpsc::channel(8);
-            let mut call = std::pin::pin!(self.clerk.call(order, Some(beat)));
-            let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
-            loop {
-                tokio::select! {
-                    biased;
-                    envelope = &mut call => break envelope,
-                    Some(()) = beats.recv() => line.beat(""),
-                    _ = alive.tick() => line.beat("still at work"),
-                }
+        let params = tools::Params::read(params)?;
+        if !line.wants_progress() {
+            return self.settle(&params, caller, line, None).await;
+        }
+        let (beat, mut beats) = mpsc::channel(8);
+        let mut call = std::pin::pin!(self.settle(&params, caller, line, Some(beat)));
+        let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => return answer,
+                Some(()) = beats.recv() => line.beat(""),
+                _ = alive.tick() => line.beat("still at work"),
             }
-        } else {
-            self.clerk.call(order, None).await
-        };
-        Ok(tools::answer(&self.clerk.view(), caller, &name, envelope))
+        }
     }
+
+    /// Makes a call. One that came to nothing for want of a person's word is made once more when the
+    /// client's user has given it, where the operator trusts that user.
+    async fn settle(
+        &self,
+        params: &tools::Params<'_>,
+        caller: &Caller,
+        line: &Line,
+        beat: Option<mpsc::Sender<()>>,
+    ) -> Result<Answer, Refused> {
+        let told = |envelope| Ok(tools::answer(&self.clerk.view(), caller, &params.name, envelope));
+        let may_ask = self.trusts_users && can_ask(caller);
+        let modern = caller.revision.modern();
+        let now = tokio::time::Instant::now();
+        let asked = match params.state().filter(|_| may_ask && modern) {
+            None => None,
+            Some(state) => Some(self.questions.take(&state, caller, now).ok_or_else(closed)?),
+        };
+        let word = |asked: &Asked| Said::read(asked, answer_in(&params.responses()));
+        let user = may_ask.then(|| User::of(&caller.principal, asked.as_ref().and_then(word)));
+        let envelope = self.clerk.call(params.order(caller, user.clone()), beat.clone()).await;
+        let wanted = user.and_then(|user| user.asked()).filter(|_| asked.is_none());
+        let Some(wanted) = wanted else { return told(envelope) };
+        let ms = self.clerk.view().agent.limits.answer_ms_max;
+        if modern {
+            let now = tokio::time::Instant::now();
+            let question = self.questions.put(wanted, caller, toolgate_http::after(now, ms));
+            return Ok(Answer { input_required: true, ..Answer::new(question.to_string()) });
+        }
+        let form = wanted.form(caller.revision);
+        let brought = line.ask_within(ms, "elicitation/create", &form).await;
+        let Some(said) = brought.ok().and_then(|brought| Said::read(&wanted, &brought)) else {
+            return told(envelope);
+        };
+        let user = User::of(&caller.principal, Some(said));
+        told(self.clerk.call(params.order(caller, Some(user)), beat).await)
+    }
+}
+
+fn closed() -> Refused {
+    Refused::params(
+        "The requestState is of no open question: it was answered, its time is over, or it was not \
+         given to you. Make the call again without it.",
+    )
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::{Code, Envelope};
 use toolgate_kernel::fold::Told;
@@ -16,6 +16,7 @@ use crate::server::clerk::{Order, View};
 use crate::server::refusal::Refused;
 use crate::server::revision::Revision;
 use crate::server::served::{Answer, Caller};
+use crate::server::user::User;
 
 /// The tools that a caller sees.
 pub(super) fn list(view: &View, caller: &Caller) -> Vec<Value> {
@@ -62,22 +63,44 @@ fn without_header_names(schema: &Value) -> Value {
 
 /// The params of `tools/call`. The arguments stay as they were written; the gate reads them.
 #[derive(Deserialize)]
-struct Params<'a> {
-    name: String,
+#[serde(rename_all = "camelCase")]
+pub(super) struct Params<'a> {
+    pub(super) name: String,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    request_state: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_responses: Option<&'a RawValue>,
 }
 
-pub(super) fn order(params: &str, caller: &Caller) -> Result<Order, Refused> {
-    let params: Params<'_> = serde_json::from_str(params)
-        .map_err(|_| Refused::params("tools/call says a name, and arguments as an object."))?;
-    Ok(Order {
-        actor: Actor::Client(Arc::clone(&caller.principal.name)),
-        name: params.name,
-        args: params.arguments.map_or("{}", RawValue::get).to_owned(),
-        alias: None,
-        phase: caller.phase.clone(),
-    })
+impl<'a> Params<'a> {
+    pub(super) fn read(params: &'a str) -> Result<Self, Refused> {
+        serde_json::from_str(params)
+            .map_err(|_| Refused::params("tools/call says a name, and arguments as an object."))
+    }
+
+    pub(super) fn order(&self, caller: &Caller, user: Option<User>) -> Order {
+        Order {
+            actor: Actor::Client(Arc::clone(&caller.principal.name)),
+            name: self.name.clone(),
+            args: self.arguments.map_or("{}", RawValue::get).to_owned(),
+            alias: None,
+            phase: caller.phase.clone(),
+            user,
+        }
+    }
+
+    /// What a result that was none yet gave to bring back.
+    pub(super) fn state(&self) -> Option<String> {
+        serde_json::from_str(self.request_state?.get()).ok()
+    }
+
+    /// What is brought in answer to it.
+    pub(super) fn responses(&self) -> Map<String, Value> {
+        let responses = self.input_responses.map(|text| serde_json::from_str(text.get()));
+        responses.and_then(Result::ok).unwrap_or_default()
+    }
 }
 
 /// A result as a client is told. A refusal is a result too, so that a model can do better.

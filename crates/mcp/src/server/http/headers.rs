@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::super::refusal::Refused;
 use super::super::revision::Common;
+use crate::client::headers::repeated;
 
 pub(crate) const VERSION: &str = "mcp-protocol-version";
 pub(crate) const SESSION: &str = "mcp-session-id";
@@ -45,6 +46,26 @@ pub(crate) fn check(headers: &HeaderMap, method: &str, common: &Common) -> Resul
     Ok(())
 }
 
+/// Compares the arguments of a call with the headers that must repeat them: the same, or in neither.
+pub(crate) fn check_arguments(
+    headers: &HeaderMap,
+    schema: &Value,
+    params: &str,
+) -> Result<(), Refused> {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    let args = params.get("arguments").unwrap_or(&Value::Null);
+    for one in repeated(schema) {
+        let name = one.header.as_str();
+        let malformed = || Refused::header(format!("{name} is malformed"));
+        let shown = only(headers, name)?;
+        let shown = shown.map(|shown| decoded(shown).ok_or_else(malformed)).transpose()?;
+        if shown != one.told(args) {
+            return Err(Refused::header(format!("{name} does not match the body")));
+        }
+    }
+    Ok(())
+}
+
 /// A header value that may be wrapped as `=?base64?…?=`.
 fn decoded(shown: &str) -> Option<String> {
     let wrapped = shown.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
@@ -56,7 +77,47 @@ fn decoded(shown: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderValue;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn arguments_and_their_headers_say_the_same() {
+        let schema = json!({ "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" },
+            "count": { "type": "integer", "x-mcp-header": "Count" },
+            "plain": { "type": "string" },
+        } });
+        let agrees = |shown: &[(&'static str, &'static str)], args: Value| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in shown {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            let params = json!({ "name": "x", "arguments": args }).to_string();
+            check_arguments(&headers, &schema, &params).is_ok()
+        };
+        let (region, count) = ("mcp-param-region", "mcp-param-count");
+        for (shown, args, wanted) in [
+            (&[][..], json!({ "plain": "p" }), true),
+            (&[], json!(null), true),
+            (&[(region, "eu")], json!({ "region": "eu", "plain": "p" }), true),
+            (&[(region, "=?base64?ZXU=?=")], json!({ "region": "eu" }), true),
+            (&[(region, "=?base64?ZXU")], json!({ "region": "=?base64?ZXU" }), true),
+            (&[(count, "7")], json!({ "count": 7 }), true),
+            (&[(count, "7"), (region, "")], json!({ "count": 7, "region": "" }), true),
+            (&[], json!({ "region": "eu" }), false),
+            (&[(region, "eu")], json!({}), false),
+            (&[(region, "eu")], json!({ "region": null }), false),
+            (&[(region, "us")], json!({ "region": "eu" }), false),
+            (&[(region, "eu"), (region, "us")], json!({ "region": "eu" }), false),
+            (&[(region, "=?base64?ZXU?=")], json!({ "region": "eu" }), false),
+            (&[(region, "=?base64?Z!U=?=")], json!({ "region": "eu" }), false),
+            (&[(count, "8")], json!({ "count": 7 }), false),
+        ] {
+            assert_eq!(agrees(shown, args.clone()), wanted, "{shown:?} {args}");
+        }
+    }
 
     #[test]
     fn wrapped_values_are_read() {

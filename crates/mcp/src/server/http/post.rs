@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{HeaderMap, Response, StatusCode};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::body::{Done, Reply, Work};
@@ -172,6 +173,11 @@ impl Posted<'_> {
             return Err(bad(Refused::header("MCP-Protocol-Version is missing")));
         }
         headers::check(self.headers, &method, &common).map_err(bad)?;
+        let tool = common.name.as_ref().and_then(Value::as_str);
+        let tool = tool.filter(|_| method == "tools/call");
+        if let Some(schema) = tool.and_then(|tool| server.served.marked(tool)) {
+            headers::check_arguments(self.headers, &schema, &params).map_err(bad)?;
+        }
         let Entrance { principal, phase } = self.entrance;
         let (principal, phase) = (Arc::clone(principal), phase.clone());
         let caller = Caller { principal, revision, capabilities, phase };
@@ -198,6 +204,8 @@ impl Posted<'_> {
         let (sender, mut messages) = mpsc::channel(LINE_MESSAGES_MAX);
         let mut work = work(Arc::clone(server), asked, sender, running);
         if !self.takes_events() {
+            // Nothing can be said or asked meanwhile.
+            drop(messages);
             return done(work.await);
         }
         tokio::select! {
