@@ -11,6 +11,7 @@ use toolgate_http::Roots;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::event::Ending;
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{SectionName, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::Section;
@@ -19,7 +20,7 @@ use toolgate_runtime::port::{Output, Provider};
 use toolgate_runtime::{Crew, Driver, Halt, MemoryStore, Pack, Runtime, Toolbox, tool};
 use toolgate_wire::BreakerRules;
 use toolgate_wire::dialect::Dialect;
-use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
+use toolgate_wire::model::{Exchange, ModelSpec};
 
 use crate::dispatch::{SystemClock, policies};
 use crate::meter::cpu;

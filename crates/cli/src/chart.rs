@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::phase::Phase;
 
+use crate::known::Known;
+
 /// Columns of the matrix that stand side by side.
 const SIDE_BY_SIDE: usize = 14;
 
@@ -19,12 +21,13 @@ pub(crate) fn legend(agent: &Agent) -> Vec<String> {
 }
 
 /// Tools as rows, phases as numbered columns.
-pub(crate) fn matrix(agent: &Agent) -> Vec<String> {
+pub(crate) fn matrix(known: &Known) -> Vec<String> {
+    let agent = &known.agent;
     let phases: Vec<(usize, &Phase)> = agent.phases().enumerate().collect();
     let entries = agent.toolset.entries();
     let longest = entries.iter().map(|entry| entry.spec.name.as_str().len()).max().unwrap_or(0);
     let name_width = longest.clamp(20, 32) + 4;
-    let mut lines = Vec::new();
+    let (mut lines, mut waits) = (Vec::new(), false);
     for columns in phases.chunks(SIDE_BY_SIDE) {
         let numbers: String = columns.iter().map(|(at, _)| format!("{:>3}", at + 1)).collect();
         if !lines.is_empty() {
@@ -34,7 +37,13 @@ pub(crate) fn matrix(agent: &Agent) -> Vec<String> {
         for group in agent.toolset.groups() {
             lines.push(format!("  {group}"));
             for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.spec.group == *group) {
-                let mark = |phase: &Phase| if agent.grants(&phase.name, at) { '●' } else { '·' };
+                let ready = known.ready(&entry.spec.name);
+                waits |= !ready;
+                let mark = |phase: &Phase| match (agent.grants(&phase.name, at), ready) {
+                    (true, true) => '●',
+                    (true, false) => '○',
+                    (false, _) => '·',
+                };
                 let marks: String =
                     columns.iter().map(|(_, phase)| format!("{:>3}", mark(phase))).collect();
                 let name = shortened(entry.spec.name.as_str(), name_width - 4);
@@ -42,6 +51,10 @@ pub(crate) fn matrix(agent: &Agent) -> Vec<String> {
             }
         }
     }
+    if waits {
+        lines.push("  ○ granted, and cannot be called now; `toolgate tools` says why".to_owned());
+    }
+    lines.extend(known.unasked().map(|(_, told)| format!("  {told}")));
     lines
 }
 
@@ -69,7 +82,8 @@ pub(crate) fn graph(agent: &Agent) -> Vec<String> {
 }
 
 /// The same as JSON.
-pub(crate) fn as_json(agent: &Agent) -> Value {
+pub(crate) fn as_json(known: &Known) -> Value {
+    let agent = &known.agent;
     let first = agent.first_phase().map(|phase| phase.name.clone());
     let phases: Vec<Value> = agent
         .phases()
@@ -93,25 +107,7 @@ pub(crate) fn as_json(agent: &Agent) -> Value {
             })
         })
         .collect();
-    json!({ "phases": phases, "tools": tools(agent) })
-}
-
-/// Every tool as JSON, with the phases that grant it.
-pub(crate) fn tools(agent: &Agent) -> Vec<Value> {
-    let entries = agent.toolset.entries().iter().enumerate();
-    entries
-        .map(|(at, entry)| {
-            let granted = agent.phases().filter(|phase| agent.grants(&phase.name, at));
-            let phases: Vec<_> = granted.map(|phase| &phase.name).collect();
-            json!({
-                "name": entry.spec.name,
-                "group": entry.spec.group,
-                "effect": entry.spec.effect,
-                "description": entry.spec.about,
-                "phases": phases,
-            })
-        })
-        .collect()
+    json!({ "phases": phases, "tools": known.tools() })
 }
 
 fn shortened(name: &str, width: usize) -> String {

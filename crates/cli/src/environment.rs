@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use toolgate_http::Roots;
+use toolgate_http::{Plain, Roots, names_here, parse};
 use toolgate_kernel::config::{Secret, SettingsText};
 
 /// Settings on the command line. They win over the file.
@@ -78,12 +78,9 @@ impl Wary for SettingsText {
     }
 }
 
-/// Whether an address is on this machine.
+/// Whether an address is on this computer, and nothing in it says otherwise.
 fn is_loopback(url: &str) -> bool {
-    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    !host.contains('@') && matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+    parse(url, Plain::Private).is_ok_and(|(origin, _)| names_here(origin.host()))
 }
 
 /// Whether colour is unwanted, whatever the terminal can do.

@@ -6,6 +6,7 @@ mod console;
 mod diagnose;
 mod environment;
 mod exit;
+mod known;
 mod live;
 mod model;
 mod permits;

@@ -9,12 +9,13 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{
     AgentText, CacheText, Chosen, ChosenModel, Known, ProviderName, Secret, SecretPart, Speech,
 };
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::json::lay_over;
 use toolgate_kernel::limits::Limits;
 use toolgate_runtime::Directing;
 use toolgate_runtime::port::Provider;
 use toolgate_wire::dialect::{Capabilities, Dialect, Options};
-use toolgate_wire::model::{Exchange, Hidden, ModelSpec};
+use toolgate_wire::model::{Exchange, ModelSpec};
 use toolgate_wire::script::Script;
 use toolgate_wire::transform::Transforms;
 use toolgate_wire::{BreakerRules, Retries};

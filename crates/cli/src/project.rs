@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use toolgate_kernel::config::{AgentText, Checked, Severity, read};
+use toolgate_kernel::config::{AgentText, Checked, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
+use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
-use toolgate_packs::enabled;
+use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
@@ -163,7 +164,7 @@ impl Place {
         light: impl FnOnce(&mut AgentText),
     ) -> Result<(Crew, AgentText)> {
         let (name, bytes) = self.config_bytes()?;
-        let (checked, packs) = self.checked_as(&bytes, flags, light)?;
+        let (checked, packs) = self.checked_as(read(&bytes), flags, light)?;
         if checked.agent().is_none() {
             let file = File { name: &name, source: checked.source() };
             let errors = checked.findings.iter().filter(|f| f.severity == Severity::Error);
@@ -178,22 +179,26 @@ impl Place {
         Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), text))
     }
 
-    /// Looks at a configuration, with the settings of the command line and the environment.
-    pub(crate) fn checked(&self, bytes: &[u8], flags: &Flags) -> Result<(Checked, Vec<Pack>)> {
-        self.checked_as(bytes, flags, |_| {})
+    /// Looks at a configuration by itself, beside the tools of servers that were ever seen.
+    pub(crate) fn checked(&self, bytes: &[u8], pins: &Pins) -> Result<Checked> {
+        Ok(self.checked_as(read(bytes).beside(pins), &Flags::default(), |_| {})?.0)
     }
 
+    /// Looks at a configuration, with the settings of the command line and the environment.
     fn checked_as(
         &self,
-        bytes: &[u8],
+        mut reading: Reading,
         flags: &Flags,
         light: impl FnOnce(&mut AgentText),
     ) -> Result<(Checked, Vec<Pack>)> {
-        let mut reading = read(bytes);
         light(&mut reading.text);
         let file = std::mem::take(&mut reading.text.settings);
         let here = environment::settings()?.away_from(&file);
         reading.text.settings = flags.settings().or(file).or(here);
+        if reading.refused() {
+            let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
+            reading = reading.among(&every);
+        }
         let packs = enabled(&reading.text)?;
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         Ok((reading.check(sections), packs))

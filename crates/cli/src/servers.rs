@@ -7,19 +7,20 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use toolgate_http::Transport;
 use toolgate_kernel::config::{AgentText, Secret, ServerText, Transport as Way};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::oauth::{Keeper, OauthPlan};
-use toolgate_mcp::client::{
-    Bounds, HttpKind, Reach, Registry, Secret as Hidden, ServerPlan, inherited,
-};
+use toolgate_mcp::client::{Bounds, HttpKind, Reach, Registry, ServerPlan, inherited};
 use toolgate_mcp::{Supplies, Terms};
 use toolgate_packs::enabled;
 use toolgate_runtime::Crew;
 
 use crate::environment;
+use crate::exit::Exit;
 use crate::model::look_up;
 use crate::permits::PermitFile;
 use crate::project::{Opened, SystemClock};
+use crate::stop::Stop;
 
 /// Milliseconds until a server is connected, when its configuration says nothing: some are fetched
 /// before they start.
@@ -43,7 +44,6 @@ impl Servers {
             return Ok(Self(None));
         }
         let registry = Arc::new(registry(folder, text)?);
-        let terms = text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server)));
         let written = text.clone();
         let build = move |servers| {
             let packs = enabled(&written).map_err(|error| format!("{error:#}"))?;
@@ -53,7 +53,7 @@ impl Servers {
         };
         let (runtime, own) = (Arc::clone(&opened.runtime), crew.tools.clone());
         let supplies =
-            Supplies::new(Arc::clone(&registry), runtime, terms.collect(), own, Box::new(build));
+            Supplies::new(Arc::clone(&registry), runtime, all_terms(text), own, Box::new(build));
         crew.supplier = Some(Arc::new(supplies));
         Ok(Self(Some(registry)))
     }
@@ -67,14 +67,34 @@ impl Servers {
         }
         done
     }
+
+    /// The same for work that does not listen itself: when the program is told to stop, the work is
+    /// dropped, as in a crash, and the servers go first.
+    pub(crate) async fn around_until_told(
+        &self,
+        work: impl Future<Output = Result<Exit>>,
+    ) -> Result<Exit> {
+        let mut stop = Stop::listen()?;
+        self.around(async {
+            tokio::select! {
+                biased;
+                done = work => done,
+                // It did not do what it should, however it was told.
+                _ = stop.heard() => Ok(Exit::Interrupted),
+            }
+        })
+        .await
+    }
 }
 
-fn terms(server: &ServerText) -> Terms {
-    Terms {
+/// What is written down about the tools of each server.
+pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
+    let terms = |server: &ServerText| Terms {
         effects: server.effects.clone(),
         short_names: server.short_names,
         required: server.required,
-    }
+    };
+    text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server))).collect()
 }
 
 /// The servers of a configuration. Nothing is started or sent.
@@ -103,7 +123,7 @@ pub(crate) fn plan(
 }
 
 fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Reach> {
-    let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(&look_up(folder, secret)?));
+    let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(look_up(folder, secret)?));
     let named = |(name, secret): (&String, &Secret)| Ok((name.clone(), hidden(secret)?));
     let kind = match server.transport() {
         Way::Stdio => {

@@ -1,6 +1,8 @@
 //! Decides which characters are shown as they are: what cannot be seen, or acts on a terminal, is
 //! shown by its number, unless it holds an ordinary emoji or letter together.
 
+use toolgate_kernel::letters;
+
 /// Flags of countries that are spelled with tags.
 const TAGGED_FLAGS: [&str; 3] = ["gbeng", "gbsct", "gbwls"];
 
@@ -16,7 +18,7 @@ pub(crate) fn visible_after(last: &mut Option<char>, text: &str) -> String {
             out.push(c);
             out.push_str(tags);
             rest.by_ref().take(tags.chars().count()).for_each(drop);
-        } else if c == '\n' || !is_hidden(c) || holds(*last, c, next) {
+        } else if c == '\n' || !is_unshown(c) || holds(*last, c, next) {
             out.push(c);
         } else {
             out.push_str(&format!("<U+{:04X}>", u32::from(c)));
@@ -28,25 +30,12 @@ pub(crate) fn visible_after(last: &mut Option<char>, text: &str) -> String {
 
 /// Whether a character says something only together with the one after it.
 pub(crate) fn is_joining(c: char) -> bool {
-    c == '\u{200d}' || c == '\u{200c}' || c == '\u{1f3f4}' || is_tag(c)
+    c == '\u{200d}' || c == '\u{200c}' || c == '\u{1f3f4}' || letters::is_tag(c)
 }
 
-fn is_tag(c: char) -> bool {
-    matches!(c, '\u{e0000}'..='\u{e007f}')
-}
-
-fn is_selector(c: char) -> bool {
-    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' | '\u{180b}'..='\u{180f}')
-}
-
-/// What nobody sees, or what changes the order in which the rest is seen.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{feff}' | '\u{115f}' | '\u{1160}')
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(c, '\u{3164}' | '\u{ffa0}')
-        || is_tag(c)
-        || is_selector(c)
+/// What nobody sees, or what acts on a terminal.
+fn is_unshown(c: char) -> bool {
+    c.is_control() || letters::is_hidden(c)
 }
 
 /// Whether a hidden character does ordinary work between its neighbours.

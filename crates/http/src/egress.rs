@@ -22,9 +22,22 @@ impl Egress {
         match self {
             Self::Anywhere => true,
             Self::Public => all(is_public),
-            Self::Here => all(|address| plain(address).is_loopback()),
+            Self::Here => all(is_here),
         }
     }
+}
+
+/// Whether an address is one of this computer.
+pub fn is_here(address: IpAddr) -> bool {
+    plain(address).is_loopback()
+}
+
+/// Whether a host says in so many words that it is this computer. It comes without its port; no
+/// name is looked up.
+pub fn names_here(host: &str) -> bool {
+    let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let address = inside.unwrap_or(host).parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(is_here)
 }
 
 /// An address of the old kind that is written as one of the new kind is still the old one.
@@ -77,6 +90,29 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_this_computer_is_here() {
+        for host in
+            ["localhost", "LOCALHOST", "127.0.0.1", "127.8.8.8", "::1", "[::1]", "::ffff:127.0.0.1"]
+        {
+            assert!(names_here(host), "{host}");
+        }
+        for host in [
+            "",
+            "localhost.",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.1",
+            "0.0.0.0",
+            "[::]",
+            "10.0.0.1",
+            "localhost:80",
+            "[::1",
+        ] {
+            assert!(!names_here(host), "{host}");
+        }
+    }
 
     #[test]
     fn public_is_what_the_internet_carries_and_nothing_else() {

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 pub use address::parse;
 pub use address::{AddressRefusal, Origin, Plain};
 use connection::{Connection, Unanswered, nearer, until};
-pub use egress::Egress;
+pub use egress::{Egress, is_here, names_here};
 pub use fault::HttpFault;
 pub use patience::after;
 pub use patience::{Patience, PatienceRefusal};

@@ -12,12 +12,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolgate_http::{Roots, Transport};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::pin::Definition;
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::client::oauth::{Chance, Keeper, Login, OauthPlan, Permit, Permits, Request};
 use toolgate_mcp::client::{
-    Asked, Bounds, CallFault, Form, Found, HttpKind, Listed, Reach, Registry, Respondent, Secret,
+    Asked, Bounds, CallFault, Form, Found, HttpKind, Listed, Reach, Registry, Respondent,
     ServerFault, ServerPlan,
 };
 use toolgate_mcp::scan::{Scanned, scan};
@@ -123,7 +124,7 @@ impl Caller {
         let text = |key| context.get(key).and_then(Value::as_str);
         let oauth = OauthPlan {
             client_id: text("client_id").map(str::to_owned),
-            client_secret: text("client_secret").map(Secret::new),
+            client_secret: text("client_secret").map(Hidden::new),
             scopes: Vec::new(),
             client_metadata_url: Some(DOCUMENT.to_owned()),
         };

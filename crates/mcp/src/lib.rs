@@ -2,10 +2,12 @@
 
 pub mod client;
 mod offer;
+mod recall;
 mod remote;
 pub mod scan;
 pub mod server;
 mod supply;
 
 pub use offer::Terms;
+pub use recall::{Recalled, Recollection, recall};
 pub use supply::{Build, Supplies};

@@ -69,7 +69,7 @@ pub(crate) fn offer(
         match believed(found, &name, pins, taken) {
             Belief::Yes(definition, pinned) => {
                 offer.pinned.extend(pinned.map(|pinned| *pinned));
-                match spec(&name, found, &definition, terms, taken) {
+                match spec(&name, &definition, terms, taken) {
                     Ok(spec) => offer.tools.push((Arc::new(spec), found.name.clone())),
                     Err(why) => offer.notes.push(format!("{name} is left out: {why}")),
                 }
@@ -134,23 +134,24 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
     }
 }
 
-fn spec(
+/// A tool as its definition has it.
+pub(crate) fn spec(
     name: &ToolName,
-    found: &Found,
     definition: &Definition,
     terms: &Terms,
     taken: &BTreeSet<String>,
 ) -> Result<ToolSpec, String> {
+    let own = name.of_server().map_or(name.as_str(), |(_, tool)| tool);
     let title = definition.title.as_deref().filter(|title| !title.trim().is_empty());
     let about = Some(definition.about.as_str()).filter(|about| !about.trim().is_empty());
-    let about = about.or(title).unwrap_or(&found.name);
-    let effect = terms.effects.get(&found.name).copied().unwrap_or(Effect::External);
+    let about = about.or(title).unwrap_or(own);
+    let effect = terms.effects.get(own).copied().unwrap_or(Effect::External);
     let mut draft = SpecDraft::of_server(name.clone(), about)
         .params_schema(definition.input.clone())
         .returns_schema(definition.output.clone().unwrap_or(Value::Bool(true)))
         .effect(effect);
-    if terms.short_names && ToolName::own(&found.name).is_ok() && !taken.contains(&found.name) {
-        draft = draft.shown_as(&found.name);
+    if terms.short_names && ToolName::own(own).is_ok() && !taken.contains(own) {
+        draft = draft.shown_as(own);
     }
     draft.build().map_err(|refusal| {
         let mut told = refusal.to_string();

@@ -206,7 +206,7 @@ impl Made {
 }
 
 /// Sections of servers have names that no pack has.
-fn section_name(server: &ServerName) -> String {
+pub(crate) fn section_name(server: &ServerName) -> String {
     format!("mcp-{server}").chars().take(64).collect()
 }
 

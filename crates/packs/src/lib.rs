@@ -39,3 +39,8 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     }
     Ok(packs)
 }
+
+/// All packs there are, to know their names.
+pub fn every() -> Result<Vec<Pack>, SpecRefusal> {
+    enabled(&AgentText { packs: Some(PackName::ALL.to_vec()), ..AgentText::default() })
+}

@@ -55,7 +55,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let opened = place.open()?;
     let actor = Actor::Client("cli".into());
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
-    block_on(servers.around(async {
+    block_on(servers.around_until_told(async {
         let _hold = hold(&opened, &session, options.have.rival()).await?;
         let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());
         let mut driver = match resume().await {

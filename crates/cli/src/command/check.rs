@@ -9,8 +9,8 @@ use toolgate_kernel::config::{Finding, Severity};
 use crate::chart;
 use crate::console;
 use crate::diagnose::{self, File};
-use crate::environment::Flags;
 use crate::exit::Exit;
+use crate::known::Known;
 use crate::project::{Place, named};
 
 #[derive(Args)]
@@ -29,7 +29,10 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         Some(path) => named(path)?,
         None => place.config_bytes()?,
     };
-    let (checked, _) = place.checked(&bytes, &Flags::default())?;
+    // A log that cannot be read says nothing of servers; what is wrong with it is not told here.
+    let pins = place.pins().unwrap_or_default();
+    let checked = place.checked(&bytes, &pins)?;
+    let known = checked.agent().map(|agent| Known::of(agent, &checked.text, &pins)).transpose()?;
     let file = File { name: &name, source: checked.source() };
     let count = |severity| checked.findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
@@ -38,7 +41,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         for finding in &checked.findings {
             console::json(&file.line(finding));
         }
-        let mut summary = checked.agent().map(chart::as_json).unwrap_or_default();
+        let mut summary = known.as_ref().map(chart::as_json).unwrap_or_default();
         if !summary.is_object() {
             summary = serde_json::json!({});
         }
@@ -58,8 +61,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     for finding in &checked.findings {
         console::say(&format!("{}\n", file.text(finding, colour)));
     }
-    if let Some(agent) = checked.agent() {
-        for part in [chart::legend(agent), chart::matrix(agent), chart::graph(agent)] {
+    if let Some(known) = &known {
+        let agent = &known.agent;
+        for part in [chart::legend(agent), chart::matrix(known), chart::graph(agent)] {
             part.iter().for_each(|line| console::say(&console::fit(line)));
             console::say("");
         }

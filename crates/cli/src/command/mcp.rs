@@ -227,7 +227,7 @@ async fn over_http(
         server,
     };
     console::hint(&format!("Listening on http://{address}/mcp"));
-    if !address.ip().is_loopback() {
+    if !toolgate_http::is_here(address.ip()) {
         console::hint("This address is reached from outside, without TLS: put a proxy before it.");
     }
     http::serve(listener, opening, stop).await;

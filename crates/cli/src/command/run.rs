@@ -115,8 +115,13 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
-        let stop = Stop::listen()?;
-        match begin(&opened, crew, played, options).await? {
+        let mut stop = Stop::listen()?;
+        let begun = tokio::select! {
+            biased;
+            begun = begin(&opened, crew, played, options) => begun?,
+            exit = stop.heard() => return Ok(exit),
+        };
+        match begun {
             Begun::Driver(driver, _hold) => {
                 tell(played, &options.how);
                 drive(&opened, *driver, &options.how, &ready, stop).await
@@ -133,9 +138,13 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
-        let stop = Stop::listen()?;
+        let mut stop = Stop::listen()?;
         let _hold = opened.hold(session, how.have.rival())?;
-        let driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?;
+        let driver = tokio::select! {
+            biased;
+            driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()) => driver?,
+            exit = stop.heard() => return Ok(exit),
+        };
         same_player(played, &driver.session())?;
         tell(played, how);
         how.heard(&driver.session())?;

@@ -5,7 +5,9 @@
 mod calls;
 mod configs;
 mod held;
+mod known;
 mod login;
+mod matrix;
 mod mcp;
 mod models;
 mod readme;

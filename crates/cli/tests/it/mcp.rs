@@ -28,14 +28,25 @@ impl Server {
     }
 
     /// Posts a request of the newest revision.
-    pub(crate) fn post(&self, token: &str, method: &str, mut params: Value) -> (u16, String) {
+    pub(crate) fn post(&self, token: &str, method: &str, params: Value) -> (u16, String) {
+        self.post_to("/mcp", token, method, params)
+    }
+
+    /// The same to another path.
+    pub(crate) fn post_to(
+        &self,
+        path: &str,
+        token: &str,
+        method: &str,
+        mut params: Value,
+    ) -> (u16, String) {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
         let body =
             json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
              MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{}Authorization: Bearer {token}\r\n\
              Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
             name.unwrap_or_default(),

@@ -11,13 +11,13 @@ use toolgate_testkit::mcp::{Era, Mode, Server, serve_http};
 use crate::support::Desk;
 
 /// A server in this process, with the file it writes its calls to.
-struct Web {
-    url: String,
-    ledger: PathBuf,
+pub(crate) struct Web {
+    pub(crate) url: String,
+    pub(crate) ledger: PathBuf,
 }
 
 impl Web {
-    fn new(desk: &Desk, name: &str, mode: Mode) -> Self {
+    pub(crate) fn new(desk: &Desk, name: &str, mode: Mode) -> Self {
         let ledger = desk.home().join(format!("{name}.ledger"));
         let server = Arc::new(Server::new(mode, Era::Legacy, false, Some(ledger.clone())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -27,7 +27,7 @@ impl Web {
     }
 
     /// What was really run there.
-    fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         let written = std::fs::read_to_string(&self.ledger).unwrap_or_default();
         written.lines().filter(|line| line.contains("call ")).map(str::to_owned).collect()
     }
@@ -102,6 +102,8 @@ fn a_server_that_is_down_is_left_out_and_told_once() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let told = "MCP server gone cannot be used, and its tools are left out";
     assert_eq!(ran.out.matches(told).count(), 1, "{}", ran.out);
+    let note = ran.out.lines().find(|line| line.contains(told)).unwrap_or_default();
+    assert!(note.contains("left out: no connection"), "in our own words: {note}");
     let list = desk.ok(&["sessions", "list", "--json"]);
     let id: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
     let id = id["session"].as_str().unwrap();
@@ -148,4 +150,55 @@ fn a_tool_that_changes_is_held_for_a_person() {
     assert_eq!(call("mcp:x:echo").0, 1, "nobody decided");
     assert!(desk.run(&["mcp", "pins", "diff", "mcp:x:nothing"]).err.contains("ever offered"));
     desk.ok(&["verify"]);
+}
+
+/// Whoever stops the program, by Ctrl-C or by TERM, leaves no server behind.
+#[test]
+#[cfg(target_os = "linux")]
+fn no_server_is_left_behind_when_the_program_is_stopped() {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    let until = |holds: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !holds() && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        holds()
+    };
+    let script = "trap '' TERM HUP; echo $$ >> ids; setsid sh -c 'echo $$ >> ids; exec sleep 99' & \
+                  while :; do sleep 1; done";
+    for args in [&["call", "mcp:x:echo"][..], &["run", "x", "--model", "script:s.yaml"]] {
+        for signal in ["-INT", "-TERM"] {
+            let desk = Desk::new();
+            let yaml = format!(
+                "packs: []\nmcp_servers: {{x: {{command: sh, args: [\"-c\", \"{script}\"]}}}}\n\
+                 phases: {{A: {{tools: {{mcp: [x]}}}}}}\n"
+            );
+            desk.write("toolgate.yaml", &yaml);
+            desk.write("s.yaml", "replies: [{text: Done.}]\n");
+            let mut command = desk.command();
+            command.args(args).env("PATH", std::env::var_os("PATH").unwrap());
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let ids = || -> Vec<String> {
+                let text = std::fs::read_to_string(desk.project().join("ids")).unwrap_or_default();
+                text.lines().map(str::to_owned).collect()
+            };
+            assert!(until(&|| ids().len() == 2), "{args:?}: it was started");
+            let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+            assert!(told.unwrap().success());
+            let began = Instant::now();
+            let code = child.wait().unwrap().code();
+            assert!(began.elapsed() < Duration::from_secs(15), "{args:?}: {:?}", began.elapsed());
+            let expected = if args[0] == "run" && signal == "-TERM" { 0 } else { 130 };
+            assert_eq!(code, Some(expected), "{args:?} {signal}");
+            let gone = |id: &String| {
+                let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+                stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
+            };
+            assert!(until(&|| ids().iter().all(gone)), "{args:?} {signal}: {:?}", ids());
+        }
+    }
 }

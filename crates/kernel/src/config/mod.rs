@@ -145,6 +145,17 @@ pub enum PackName {
 }
 
 impl PackName {
+    /// All there are.
+    pub const ALL: &'static [Self] = &[
+        Self::Notes,
+        Self::ManuscriptRead,
+        Self::ManuscriptWrite,
+        Self::Beats,
+        Self::Phase,
+        Self::Files,
+        Self::Planning,
+    ];
+
     /// The packs that are there when a configuration names none: a writer's.
     pub const DEFAULT: &'static [Self] =
         &[Self::Notes, Self::ManuscriptRead, Self::ManuscriptWrite, Self::Phase];

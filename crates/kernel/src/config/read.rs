@@ -9,6 +9,8 @@ use super::finding::{Finding, Mistake, Severity, Span};
 use super::secret::{holds_secret, is_secret};
 use super::tree::{Kind, Node};
 use super::{AgentText, structure, yaml};
+use crate::pin::Pins;
+use crate::section::Section;
 
 /// A configuration file as far as it could be read. What did not fit is not in it.
 pub struct Reading {
@@ -20,6 +22,16 @@ pub struct Reading {
     pub(super) tree: Option<Node>,
     pub(super) doubtful: BTreeSet<String>,
     pub(super) dropped: BTreeSet<String>,
+    pub(super) pins: Option<Pins>,
+    pub(super) every: Option<Everything>,
+}
+
+/// The names that all packs together have, whichever are enabled.
+pub(super) struct Everything {
+    pub(super) tools: BTreeSet<String>,
+    pub(super) groups: BTreeSet<String>,
+    pub(super) families: BTreeSet<String>,
+    pub(super) words: BTreeSet<String>,
 }
 
 /// Reads a configuration file. Nothing of it is used as long as there is an error.
@@ -29,7 +41,16 @@ pub fn read(bytes: &[u8]) -> Reading {
     let Some(mut tree) = root else {
         let text = AgentText::default();
         let (doubtful, dropped) = (BTreeSet::new(), BTreeSet::new());
-        return Reading { text, findings, source, tree: None, doubtful, dropped };
+        return Reading {
+            text,
+            findings,
+            source,
+            tree: None,
+            doubtful,
+            dropped,
+            pins: None,
+            every: None,
+        };
     };
     let form = structure::check(schema(), &mut tree);
     findings.extend(form.findings);
@@ -40,13 +61,35 @@ pub fn read(bytes: &[u8]) -> Reading {
         AgentText::default()
     });
     let (doubtful, dropped) = (form.doubtful, form.dropped);
-    Reading { text, findings, source, tree: Some(tree), doubtful, dropped }
+    Reading { text, findings, source, tree: Some(tree), doubtful, dropped, pins: None, every: None }
 }
 
 impl Reading {
     /// The file to show snippets of: what is secret in it is blanked, and nothing is moved.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// The same, with which tools of MCP servers the project has ever seen, so that names of others
+    /// are told.
+    pub fn beside(self, pins: &Pins) -> Self {
+        Self { pins: Some(pins.clone()), ..self }
+    }
+
+    /// The same, with the sections of all packs there are. A name that none of them has is wrong,
+    /// also where it is not certain which packs were meant.
+    pub fn among(self, sections: &[Section]) -> Self {
+        let specs = || sections.iter().flat_map(|section| &section.tools);
+        let names = specs().flat_map(|spec| std::iter::once(&spec.name).chain(&spec.aliases));
+        let families = sections.iter().flat_map(|section| &section.families);
+        let words = sections.iter().flat_map(|section| &section.variables);
+        let every = Everything {
+            tools: names.map(|name| name.to_string()).collect(),
+            groups: specs().map(|spec| spec.group.to_string()).collect(),
+            families: families.map(|family| family.name.to_string()).collect(),
+            words: words.map(|word| word.name.to_owned()).collect(),
+        };
+        Self { every: Some(every), ..self }
     }
 
     /// Whether it must not be used.

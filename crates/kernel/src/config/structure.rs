@@ -19,6 +19,9 @@ use crate::names::nearest;
 /// Findings about the form; more would bury the first.
 const FINDINGS_MAX: usize = 200;
 
+/// The key that says which packs there are.
+const PACKS: &str = "packs";
+
 /// Other spellings of keys that are taken.
 const ALIASES: &[(&str, &str)] =
     &[("max_tool_args_bytes", "args_bytes_max"), ("max_tool_output_bytes", "result_bytes_max")];
@@ -344,6 +347,10 @@ impl<'s> Walk<'s> {
             Finding::error(Mistake::NotAllowed, message).near(near)
         };
         self.push(finding.at(span));
+        if at.list == PACKS {
+            // What it stands for is not known, so nobody is told that it does not exist.
+            self.form.dropped.insert(given.to_owned());
+        }
         false
     }
 

@@ -87,13 +87,18 @@ impl Node {
 
     /// The places where one of some texts stands, as a key or as a value.
     pub(super) fn named(&self, wanted: &dyn Fn(&str) -> bool, found: &mut Vec<Span>) {
+        self.texts(&mut |text, span| found.extend(wanted(text).then_some(span)));
+    }
+
+    /// Every text with its place, keys before their values.
+    pub(super) fn texts(&self, each: &mut dyn FnMut(&str, Span)) {
         match &self.kind {
-            Kind::Scalar { text, .. } => found.extend(wanted(text).then_some(self.span)),
-            Kind::List(items) => items.iter().for_each(|item| item.named(wanted, found)),
+            Kind::Scalar { text, .. } => each(text, self.span),
+            Kind::List(items) => items.iter().for_each(|item| item.texts(each)),
             Kind::Map(entries) => {
                 for (key, value) in entries {
-                    found.extend(wanted(&key.text).then_some(key.span));
-                    value.named(wanted, found);
+                    each(&key.text, key.span);
+                    value.texts(each);
                 }
             }
         }

@@ -66,6 +66,23 @@ fn the_configuration_of_document_000_loads_unchanged() {
     assert_eq!(agent.first_phase().unwrap().name.as_str(), "CHARACTER_CREATION");
 }
 
+/// What follows from a pack that could not be read is not told; everything else is.
+#[test]
+fn a_bad_pack_hides_no_other_mistake() {
+    let yaml = "packs: [notes, manuskript]\nsystem_prompt: '{totl_words} {total_words}'\n\
+                deny: [raed_notes, create_section]\n\
+                tool_calling: {tool_choice: create_section}\n\
+                phases:\n  A: {tools: [nots, manuscript_write, manuskript, +no_such_tool], \
+                transitions: [{to: B, when: 'project.nots.size() > 0'}]}\n  B: {}\n";
+    let every = sections();
+    let notes = every.iter().filter(|section| section.name.as_str() == "notes").cloned();
+    let notes = notes.map(|section| Section { variables: vec![], ..section }).collect();
+    let checked = read(yaml.as_bytes()).among(&every).check(notes);
+    let told: Vec<&str> = errors(&checked).iter().map(|f| marked(&checked, f)).collect();
+    let expected = ["manuskript", "{totl_words}", "raed_notes", "nots", "+no_such_tool"];
+    assert_eq!(told, [&expected[..], &["'project.nots.size() > 0'"]].concat(), "{told:?}");
+}
+
 /// One mistake each: its kind, what is marked, and a word of what is told.
 const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     (

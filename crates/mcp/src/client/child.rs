@@ -1,7 +1,7 @@
 //! Decides how a server's program runs: without a shell, in a group of its own, with the
-//! environment it is given, and gone with all its children soon after its end.
+//! environment it is given, and gone with all that it started soon after its end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,16 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::fault::{ServerFault, shown};
-use super::plan::Secret;
+use super::strays::{self, MARK, Mark, Stray};
+use toolgate_kernel::hidden::Hidden;
 
 /// How long a program may take to end by itself once its input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
 /// How long it may take after it was told to end.
 const TERM: Duration = Duration::from_secs(1);
+/// How often what was left behind is looked for: it may start more while it is ended.
+const SWEEPS_MAX: u32 = 8;
+const SWEEP_STEP: Duration = Duration::from_millis(20);
 /// How long is waited for the last words of a program that ended.
 const SETTLE_STEP: Duration = Duration::from_millis(5);
 const SETTLE_STEPS: u32 = 60;
@@ -33,10 +37,11 @@ pub(super) struct Words {
     over: Arc<AtomicBool>,
 }
 
-/// A running program and everything it started. Dropping it ends the whole group at once.
+/// A running program and everything it started. Dropping it ends all of it at once.
 pub(super) struct Program {
     child: Child,
     group: Option<Pid>,
+    mark: Mark,
     pub(super) words: Words,
 }
 
@@ -45,15 +50,21 @@ impl Program {
     pub(super) fn start(
         program: &Path,
         args: &[String],
-        env: impl IntoIterator<Item = (String, Secret)>,
+        env: impl IntoIterator<Item = (String, Hidden)>,
         cwd: &Path,
         stderr_bytes_max: usize,
     ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
         let mut command = Command::new(program);
         command.args(args).current_dir(cwd).env_clear();
+        let (mark, mut outer) = (Mark::new(), None);
         for (name, value) in env {
-            command.env(name, value.reveal());
+            if name == MARK {
+                outer = Some(value);
+            } else {
+                command.env(name, value.reveal());
+            }
         }
+        command.env(MARK, mark.beside(outer.as_ref().map(Hidden::reveal)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: a signal reaches its children, and Ctrl-C here does not reach it.
         command.process_group(0).kill_on_drop(true);
@@ -69,7 +80,7 @@ impl Program {
             // It ends with the pipe, which every process of the group has; they are all ended.
             tokio::spawn(words.clone().keep(stderr, stderr_bytes_max));
         }
-        let program = Self { child, group, words };
+        let program = Self { child, group, mark, words };
         match (stdin, stdout) {
             (Some(stdin), Some(stdout)) => Ok((program, stdin, stdout)),
             _ => Err(ServerFault::NotStarted("it has no input or output".to_owned())),
@@ -79,17 +90,37 @@ impl Program {
     /// Ends the program, whose input is closed already, and everything it started: it may leave by
     /// itself, then it is told, then it is made to.
     pub(super) async fn stop(mut self) {
+        // While it is there its descendants can be told, also those that hide their mark.
+        let mut strays = self.descendants();
         let left = tokio::time::timeout(LEAVE, self.child.wait()).await.is_ok();
-        // Those it left behind are in its group still.
+        strays.extend(self.descendants());
+        strays.extend(self.mark.carriers());
+        // Those it left behind are in its group still, or carry its mark.
         self.signal(Signal::TERM);
+        strays.iter().for_each(|stray| stray.signal(Signal::TERM));
         if !left {
             let _ = tokio::time::timeout(TERM, self.child.wait()).await;
-        } else if self.has_survivors() {
+        } else if self.has_survivors() || strays.iter().any(|stray| stray.lives()) {
             tokio::time::sleep(TERM).await;
         }
         self.signal(Signal::KILL);
+        for _ in 0..SWEEPS_MAX {
+            strays.extend(self.mark.carriers());
+            strays.retain(|stray| stray.lives());
+            if strays.is_empty() {
+                break;
+            }
+            strays.iter().for_each(|stray| stray.signal(Signal::KILL));
+            tokio::time::sleep(SWEEP_STEP).await;
+        }
         let _ = tokio::time::timeout(TERM, self.child.wait()).await;
         self.group = None;
+    }
+
+    /// What it started, as long as its number is its own.
+    fn descendants(&self) -> BTreeSet<Stray> {
+        let ours = self.child.id().and(self.group);
+        ours.map(strays::descendants).unwrap_or_default()
     }
 
     fn has_survivors(&self) -> bool {
@@ -106,7 +137,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        // Nothing is left of one that was stopped.
+        if self.group.is_none() {
+            return;
+        }
+        let strays = self.descendants();
         self.signal(Signal::KILL);
+        let strays = strays.into_iter().chain(self.mark.carriers());
+        strays.for_each(|stray| stray.signal(Signal::KILL));
     }
 }
 

@@ -87,19 +87,13 @@ impl Connection {
         parts: Parts,
         plan: &ServerPlan,
     ) -> Self {
-        let version = &era.version;
-        let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
         let answerer = parts.service.service().answerer.clone();
-        let can = if answerer.is_some() { r#"{"elicitation":{"form":{}}}"# } else { "{}" };
-        let prefix = "io.modelcontextprotocol";
-        let meta = format!(
-            r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{can}"#
-        );
+        let about = about_us(&era, parts.service.service());
         let words = parts.program.as_ref().map(|program| program.words.clone());
         Self {
             link,
             switch,
-            meta: if era.modern { meta } else { String::new() },
+            meta: if era.modern { about } else { String::new() },
             era,
             parts: Mutex::new(Some(parts)),
             words,
@@ -238,6 +232,17 @@ impl Connection {
             program.stop().await;
         }
     }
+}
+
+/// What every request of the new revision says about us, as members of an object.
+pub(super) fn about_us(era: &Era, guest: &Guest) -> String {
+    let version = &era.version;
+    let can = if guest.answerer.is_some() { r#"{"elicitation":{"form":{}}}"# } else { "{}" };
+    let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
+    let prefix = "io.modelcontextprotocol";
+    format!(
+        r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{can}"#
+    )
 }
 
 /// Tells the server when nobody waits for an answer any more.

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -16,11 +17,13 @@ use toolgate_http::{Answer, HttpFault, Verb, after};
 
 use super::fault::{CallFault, ServerFault, shown};
 use super::headers;
-use super::message::{Head, Reply};
+use super::message::{self, Head, Reply};
 use super::place::Place;
 use super::plan::Bounds;
 use super::switch::{Heard, Switch};
 
+/// The request for a stream of notifications, in the new revision.
+const LISTEN: &str = "subscriptions/listen";
 /// Messages for the protocol library that wait to be read.
 const INBOUND_MAX: usize = 64;
 /// Bytes of an error answer that are read.
@@ -43,10 +46,12 @@ pub(super) struct Web {
     has_session: AtomicBool,
     /// Whether the server is of the 2026 revision.
     modern: OnceLock<bool>,
-    /// Whether the stream of notifications should be opened.
-    pub(super) wants_stream: AtomicBool,
-    /// Told once that stream is open, or will not be.
-    pub(super) stream_settled: Notify,
+    /// Says that the stream of notifications should be opened.
+    pub(super) wanted: Notify,
+    /// Says that it is open, or that it could not be opened at once.
+    pub(super) settled: Notify,
+    /// What a server of the new revision is asked to tell.
+    subscription: OnceLock<String>,
     /// Whether the list of tools was asked for: changes since then must be heard.
     has_listed: AtomicBool,
     pub(super) switch: Arc<Switch>,
@@ -70,8 +75,9 @@ impl Web {
             standing,
             has_session: AtomicBool::new(false),
             modern: OnceLock::new(),
-            wants_stream: AtomicBool::new(false),
-            stream_settled: Notify::new(),
+            wanted: Notify::new(),
+            settled: Notify::new(),
+            subscription: OnceLock::new(),
             has_listed: AtomicBool::new(false),
             switch,
             inbound,
@@ -325,27 +331,28 @@ impl Web {
                 headers::standard(&mut all, &method, None);
             }
         }
-        let ms = self.place.patience.request_ms(false);
-        let listens = method == "subscriptions/listen";
-        let patience =
-            if listens { self.place.stream_patience() } else { self.place.patience.clone() };
-        let ms = if listens { patience.request_ms(false) } else { ms };
-        let deadline = after(tokio::time::Instant::now(), ms);
-        let sending = self.place.send(Verb::Post, &all, text.into(), deadline, &patience);
-        let mut answer = sending.await?;
+        let patience = &self.place.patience;
+        let deadline = after(tokio::time::Instant::now(), patience.request_ms(false));
+        let sending = self.place.send(Verb::Post, &all, text.into(), deadline, patience);
+        let mut answer = sending.await.map_err(|fault| {
+            // The protocol library would tell it in its own words.
+            let fault = ServerFault::from(fault);
+            let _ = self.refused.set(fault.clone());
+            fault
+        })?;
         if !(200..300).contains(&answer.status) {
             return self.rejected(&mut answer, &method, item).await;
         }
         self.remember(&answer, &method);
         if answer.is("text/event-stream") {
-            return self.follow(&mut answer, &method, listens).await;
+            return self.follow(&mut answer, &method).await;
         }
         let body = answer.whole().await?;
         if !body.is_empty() {
             self.take(&String::from_utf8_lossy(&body), &method);
         }
         if method == "notifications/initialized" {
-            self.wants_stream.store(true, Ordering::Release);
+            self.wanted.notify_one();
         }
         Ok(())
     }
@@ -360,14 +367,8 @@ impl Web {
         }
     }
 
-    async fn follow(
-        &self,
-        answer: &mut Answer,
-        method: &str,
-        listens: bool,
-    ) -> Result<(), ServerFault> {
-        let total = if listens { usize::MAX } else { RESPONSE_BYTES_MAX };
-        let mut reader = Reader::bounded(self.bounds.message_bytes_max, total);
+    async fn follow(&self, answer: &mut Answer, method: &str) -> Result<(), ServerFault> {
+        let mut reader = Reader::bounded(self.bounds.message_bytes_max, RESPONSE_BYTES_MAX);
         while let Some(bytes) = answer.chunk().await? {
             let read = reader.read(&bytes, |event| {
                 self.take(event.data, method);
@@ -375,10 +376,25 @@ impl Web {
             });
             read.map_err(|fault| ServerFault::Protocol(fault.to_string()))?;
         }
-        if listens {
-            self.may_have_missed_changes();
-        }
         Ok(())
+    }
+
+    /// Waits until the server tells when something changes, or does not do so in time. One of the
+    /// new revision is asked to, now and whenever the stream of that breaks; `about_us` is what
+    /// every request to it says.
+    pub(super) async fn hear_of_changes(&self, about_us: Option<String>, within: Duration) {
+        if let Some(about) = about_us {
+            let params =
+                format!(r#"{{"notifications":{{"toolsListChanged":true}},"_meta":{{{about}}}}}"#);
+            let _ = self.subscription.set(params);
+            self.wanted.notify_one();
+        }
+        let _ = tokio::time::timeout(within, self.settled.notified()).await;
+    }
+
+    /// Whether the stream of notifications is a request, which is answered with a word first.
+    pub(super) fn subscribes(&self) -> bool {
+        self.subscription.get().is_some()
     }
 
     /// Nobody listened for a while. A list that was read before then is read again.
@@ -445,13 +461,22 @@ impl Web {
         Ok(())
     }
 
-    /// Opens the stream of notifications of a server of an older revision.
+    /// Opens the stream of notifications: a request of its own in the new revision.
     pub(super) async fn listen(&self) -> Result<Answer, ServerFault> {
         let mut all = HeaderMap::clone(&self.headers());
-        all.insert("accept", HeaderValue::from_static("text/event-stream"));
+        let (verb, body) = match self.subscription.get() {
+            Some(params) => {
+                headers::standard(&mut all, LISTEN, None);
+                (Verb::Post, message::request(self.switch.number(), LISTEN, params))
+            }
+            None => {
+                all.insert("accept", HeaderValue::from_static("text/event-stream"));
+                (Verb::Get, Bytes::new())
+            }
+        };
         let patience = self.place.stream_patience();
         let deadline = after(tokio::time::Instant::now(), patience.request_ms(false));
-        let answer = self.place.send(Verb::Get, &all, Bytes::new(), deadline, &patience).await?;
+        let answer = self.place.send(verb, &all, body, deadline, &patience).await?;
         if answer.status != 200 || !answer.is("text/event-stream") {
             return Err(ServerFault::Status(answer.status));
         }

@@ -20,6 +20,7 @@ mod registry;
 mod seat;
 mod sse;
 mod stdio;
+mod strays;
 mod stream;
 mod switch;
 
@@ -27,6 +28,6 @@ pub use call::{Answered, Asked};
 pub use fault::{CallFault, ServerFault};
 pub use form::{Form, Respondent};
 pub use listing::{Found, Listed};
-pub use plan::{Bounds, HttpKind, Reach, Secret, ServerPlan, inherited};
+pub use plan::{Bounds, HttpKind, Reach, ServerPlan, inherited};
 pub use registry::Registry;
 pub use seat::Health;

@@ -12,7 +12,7 @@ use rmcp::transport::Transport;
 use toolgate_http::Transport as Http;
 
 use super::child::Program;
-use super::connection::{Connection, Era, Link, Parts};
+use super::connection::{Connection, Era, Link, Parts, about_us};
 use super::fault::{ServerFault, shown};
 use super::guest::Guest;
 use super::http::Web;
@@ -113,7 +113,7 @@ async fn start(
     let greeting = greet(pipes, mode, side, &switch);
     let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await.map_err(late)?;
     let (service, era) = greeted?;
-    let parts = parts(service, Some(program), &era).await;
+    let parts = parts(service, program, &era).await;
     Ok(Connection::new(Link::Pipes(outbox), switch, era, parts, plan))
 }
 
@@ -143,11 +143,13 @@ async fn web(
     let greeted = greet(wire, mode, side, &switch).await;
     let (service, era) = greeted.map_err(|fault| web.refused.get().cloned().unwrap_or(fault))?;
     web.agreed(&era.version, era.modern);
-    if !era.modern && (era.tells_changes || side.guest.answerer.is_some()) {
-        // What is told or asked before somebody listens is told to nobody.
-        let _ = tokio::time::timeout(LISTEN, web.stream_settled.notified()).await;
+    // What is told or asked before somebody listens is told to nobody.
+    if era.modern && era.tells_changes {
+        web.hear_of_changes(Some(about_us(&era, service.service())), LISTEN).await;
+    } else if !era.modern && (era.tells_changes || side.guest.answerer.is_some()) {
+        web.hear_of_changes(None, LISTEN).await;
     }
-    let parts = parts(service, None, &era).await;
+    let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&web);
     let outbox = Outbox::start(move |message| {
         let web = Arc::clone(&spoken);
@@ -164,7 +166,7 @@ async fn older(plan: &ServerPlan, place: &Place, side: &Side) -> Result<Connecti
     let older = Older::open(place, Arc::clone(&switch), plan.bounds).await?;
     let mailbox = older.mailbox();
     let (service, era) = greet(older, ClientLifecycleMode::Initialize, side, &switch).await?;
-    let parts = parts(service, None, &era).await;
+    let parts = Parts { service, subscription: None, program: None };
     let spoken = Arc::clone(&mailbox);
     let outbox = Outbox::start(move |message| {
         let mailbox = Arc::clone(&spoken);
@@ -214,20 +216,16 @@ fn era(info: &ServerPeerInfo) -> Era {
     }
 }
 
-/// What a connection consists of; a server of the new revision is asked to tell when its list
-/// changes, one of an old revision does so by itself.
-async fn parts(
-    service: RunningService<RoleClient, Guest>,
-    program: Option<Program>,
-    era: &Era,
-) -> Parts {
+/// What a connection to a program consists of; one of the new revision is asked to tell when its
+/// list changes, one of an old revision does so by itself.
+async fn parts(service: RunningService<RoleClient, Guest>, program: Program, era: &Era) -> Parts {
     let mut subscription: Option<Subscription> = None;
     if era.modern && era.tells_changes {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let listening = tokio::time::timeout(LISTEN, service.peer().listen(filter)).await;
         subscription = listening.ok().and_then(Result::ok);
     }
-    Parts { service, subscription, program }
+    Parts { service, subscription, program: Some(program) }
 }
 
 /// What a failed handshake means. An error in the words of the new revision is no misunderstanding.

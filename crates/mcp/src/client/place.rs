@@ -15,7 +15,8 @@ use toolgate_kernel::names::ServerName;
 
 use super::fault::ServerFault;
 use super::oauth::{self, Challenge, Keeper};
-use super::plan::{Secret, ServerPlan};
+use super::plan::ServerPlan;
+use toolgate_kernel::hidden::Hidden;
 
 /// Headers that are ours to set.
 const RESERVED: &[&str] = &[
@@ -53,8 +54,8 @@ impl Place {
         transport: &Transport,
         plan: &ServerPlan,
         url: &str,
-        headers: &[(String, Secret)],
-        bearer: Option<&Secret>,
+        headers: &[(String, Hidden)],
+        bearer: Option<&Hidden>,
     ) -> Result<Self, ServerFault> {
         let (origin, uri) = address(url)?;
         let mut all = HeaderMap::new();
@@ -63,7 +64,7 @@ impl Place {
             all.insert(name, value);
         }
         if let Some(token) = bearer {
-            let value = Secret::new(&format!("Bearer {}", token.reveal()));
+            let value = Hidden::new(format!("Bearer {}", token.reveal()));
             all.insert(AUTHORIZATION, header("authorization", &value)?.1);
         }
         let host = HeaderValue::from_str(&origin.to_string());
@@ -223,7 +224,7 @@ fn address(url: &str) -> Result<(Origin, Uri), ServerFault> {
     Ok((origin, uri.map_err(|_| ServerFault::Address("its path cannot be sent"))?))
 }
 
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ServerFault> {
+fn header(name: &str, value: &Hidden) -> Result<(HeaderName, HeaderValue), ServerFault> {
     let refused = || ServerFault::Header(super::fault::shown(name, 80));
     let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
     if RESERVED.contains(&parsed.as_str()) {
@@ -256,8 +257,8 @@ mod tests {
             bounds: Bounds::default(),
         };
         let headers: Vec<_> =
-            headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(value))).collect();
-        let bearer = Secret::new("canary");
+            headers.iter().map(|(name, value)| ((*name).to_owned(), Hidden::new(value))).collect();
+        let bearer = Hidden::new("canary");
         Place::new(&Transport::new(Roots::default()), &plan, url, &headers, Some(&bearer))
     }
 

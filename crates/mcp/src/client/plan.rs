@@ -2,13 +2,14 @@
 //! borne.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 
 use super::oauth::Keeper;
+use super::strays::MARK;
 
 /// A server as it is configured. Secrets are looked up already.
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ pub enum Reach {
         /// Its arguments.
         args: Vec<String>,
         /// Its whole environment: [`inherited`] and what is configured.
-        env: BTreeMap<String, Secret>,
+        env: BTreeMap<String, Hidden>,
         /// Where it runs.
         cwd: PathBuf,
     },
@@ -44,9 +45,9 @@ pub enum Reach {
         /// Its address.
         url: String,
         /// Headers that every request has.
-        headers: Vec<(String, Secret)>,
+        headers: Vec<(String, Hidden)>,
         /// The token that every request has.
-        bearer: Option<Secret>,
+        bearer: Option<Hidden>,
         /// Where the token of a login is, for a server without one of its own.
         keeper: Option<Arc<Keeper>>,
         /// Which of the two transports it speaks.
@@ -64,27 +65,6 @@ pub enum HttpKind {
     Streamable,
     /// HTTP with server-sent events, as of 2024-11-05.
     Sse,
-}
-
-/// A text that nobody sees: it is not shown in messages, logs or traces.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
-
-impl Secret {
-    /// A secret.
-    pub fn new(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    pub(super) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
 }
 
 /// How much of a server is borne.
@@ -131,11 +111,12 @@ impl Default for Bounds {
 /// configuration.
 pub fn inherited<'a>(
     ours: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> BTreeMap<String, Secret> {
+) -> BTreeMap<String, Hidden> {
     const NAMES: &[&str] = &["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "LOGNAME", "TZ"];
-    let allowed = |name: &str| NAMES.contains(&name) || name.starts_with("LC_");
+    // Where we are the program of another toolgate, what we start is its too.
+    let allowed = |name: &str| NAMES.contains(&name) || name == MARK || name.starts_with("LC_");
     let named = ours.into_iter().filter(|(name, _)| allowed(name));
-    named.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect()
+    named.map(|(name, value)| (name.to_owned(), Hidden::new(value))).collect()
 }
 
 #[cfg(test)]
@@ -154,11 +135,5 @@ mod tests {
         ];
         let names: Vec<String> = inherited(ours).into_keys().collect();
         assert_eq!(names, ["LC_ALL", "PATH"]);
-    }
-
-    #[test]
-    fn a_secret_is_never_shown() {
-        let secret = Secret::new("canary");
-        assert!(!format!("{secret:?} {:?}", (&secret, 1)).contains("canary"));
     }
 }

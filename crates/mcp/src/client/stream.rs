@@ -2,7 +2,7 @@
 //! library what comes back.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rmcp::model::ServerJsonRpcMessage;
@@ -17,9 +17,11 @@ use super::fault::ServerFault;
 use super::http::{Received, Web};
 use super::plan::Bounds;
 
-/// Milliseconds before a stream that broke is opened again; each time twice as long.
+/// Milliseconds before a stream that broke is opened again; each time twice as long, until one has
+/// lasted.
 const AGAIN_MS: u64 = 1_000;
 const AGAIN_MS_MAX: u64 = 60_000;
+const LASTING: Duration = Duration::from_secs(30);
 
 /// An HTTP server, as the protocol library wants it.
 pub(super) struct Wire {
@@ -35,7 +37,8 @@ enum Stream {
     /// The server has none, or none is wanted.
     None,
     Opening(BoxFuture<'static, Result<Answer, ServerFault>>),
-    Open(Box<Answer>, Box<Reader>),
+    /// It is read since then.
+    Open(Box<Answer>, Box<Reader>, Instant),
     /// It broke; it is opened again then.
     Resting(Instant),
 }
@@ -61,11 +64,11 @@ async fn step(stream: &mut Stream, web: &Web) -> Stepped {
         Stream::None => std::future::pending().await,
         Stream::Opening(opening) => match opening.await {
             Ok(answer) => Stepped::Opened(Box::new(answer)),
-            // A server that has no such stream says so once.
-            Err(ServerFault::Status(_) | ServerFault::Unauthorized { .. }) => Stepped::Never,
+            // A server that has no such stream says so once; one that fails may do better later.
+            Err(ServerFault::Status(..500) | ServerFault::Unauthorized { .. }) => Stepped::Never,
             Err(_) => Stepped::Broken,
         },
-        Stream::Open(answer, reader) => {
+        Stream::Open(answer, reader, _) => {
             let Ok(Some(bytes)) = answer.chunk().await else { return Stepped::Broken };
             let read = reader.read(&bytes, |event| {
                 web.pass(event.data);
@@ -84,6 +87,7 @@ enum Stepped {
     Opened(Box<Answer>),
     Read,
     Broken,
+    /// It is to be opened.
     Rested,
     Never,
 }
@@ -107,32 +111,39 @@ impl Transport<RoleClient> for Wire {
 
     async fn receive(&mut self) -> Option<Received> {
         loop {
-            if self.web.wants_stream.swap(false, Ordering::AcqRel) {
-                self.open();
-            }
             let stepped = tokio::select! {
                 biased;
                 message = self.inbound.recv() => return message,
                 () = self.web.switch.end_told() => return None,
+                () = self.web.wanted.notified() => Stepped::Rested,
                 stepped = step(&mut self.stream, &self.web) => stepped,
             };
-            if matches!(stepped, Stepped::Opened(_) | Stepped::Broken | Stepped::Never) {
-                self.web.stream_settled.notify_one();
-            }
             match stepped {
                 Stepped::Opened(answer) => {
                     let reader = Reader::bounded(self.bounds.message_bytes_max, usize::MAX);
-                    self.stream = Stream::Open(answer, Box::new(reader));
+                    let since = tokio::time::Instant::now();
+                    self.stream = Stream::Open(answer, Box::new(reader), since);
                     self.web.may_have_missed_changes();
+                    if !self.web.subscribes() {
+                        self.web.settled.notify_one();
+                    }
                 }
-                Stepped::Read => self.again_ms = AGAIN_MS,
+                Stepped::Read => self.web.settled.notify_one(),
                 Stepped::Broken => {
+                    if matches!(&self.stream, Stream::Open(_, _, since) if since.elapsed() >= LASTING)
+                    {
+                        self.again_ms = AGAIN_MS;
+                    }
                     let until = after(tokio::time::Instant::now(), self.again_ms);
                     self.stream = Stream::Resting(until);
                     self.again_ms = self.again_ms.saturating_mul(2).min(AGAIN_MS_MAX);
+                    self.web.settled.notify_one();
                 }
                 Stepped::Rested => self.open(),
-                Stepped::Never => self.stream = Stream::None,
+                Stepped::Never => {
+                    self.stream = Stream::None;
+                    self.web.settled.notify_one();
+                }
             }
         }
     }

@@ -10,8 +10,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use toolgate_kernel::pin::Definition;
 
-pub use words::is_hidden;
-
 /// Bytes of a description.
 pub const ABOUT_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a schema.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::RegexSet;
+use toolgate_kernel::letters::{is_bidi, is_selector, is_tag, is_zero_width};
 
 /// Letters in a row that are no word of any language.
 const PACKED_CHARS_MIN: usize = 40;
@@ -62,31 +63,9 @@ static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
 /// A kind of character.
 type Is = fn(char) -> bool;
 
-/// Whether a character is not seen, or changes how others are seen.
-pub fn is_hidden(c: char) -> bool {
-    is_tag(c) || is_zero_width(c) || is_bidi(c) || is_selector(c)
-}
-
-fn is_tag(c: char) -> bool {
-    matches!(c, '\u{e0000}'..='\u{e007f}')
-}
-
-fn is_zero_width(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
-        | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{3164}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}')
-}
-
-fn is_bidi(c: char) -> bool {
-    matches!(c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
-}
-
-/// Selectors choose how a character looks; a row of them is a text. One after a picture character
-/// is how emoji are written.
-fn is_selector(c: char) -> bool {
-    matches!(c, '\u{180b}'..='\u{180d}' | '\u{fe00}'..='\u{fe0e}' | '\u{e0100}'..='\u{e01ef}')
+/// A selector, unless it is how emoji are written.
+fn is_odd_selector(c: char) -> bool {
+    is_selector(c) && c != '\u{fe0f}'
 }
 
 /// What is suspicious in a text.
@@ -96,7 +75,7 @@ pub(super) fn suspicious(text: &str, own: &str, others: &BTreeSet<String>) -> Ve
         (is_tag, "has hidden letters (tags)"),
         (is_zero_width, "has characters of no width"),
         (is_bidi, "has marks that turn the direction of writing"),
-        (is_selector, "has hidden letters (variation selectors)"),
+        (is_odd_selector, "has hidden letters (variation selectors)"),
         (is_control, "has control characters"),
     ];
     for (is, told) in hidden {

@@ -226,7 +226,7 @@ pub(crate) fn answer_in(responses: &Map<String, Value>) -> &Value {
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let unseen = (c.is_control() && c != '\n') || crate::scan::is_hidden(c);
+        let unseen = (c.is_control() && c != '\n') || toolgate_kernel::letters::is_hidden(c);
         if unseen {
             let _ = write!(out, "\\u{{{:04x}}}", u32::from(c));
         } else {

@@ -83,6 +83,51 @@ async fn only_known_hosts_and_origins_are_let_in() {
     assert_eq!(list(stranger).send().await.status, 403);
 }
 
+/// Pages of an origin that was allowed by name may read what is answered; no other page may.
+#[tokio::test]
+async fn only_pages_that_were_allowed_may_read_answers() {
+    let stage = Stage::new().await;
+    let ask = stage.ask(&stage.token("t", None));
+    let cors = |got: &Got| {
+        got.headers.iter().filter(|(name, _)| name.starts_with("access-control-")).count()
+    };
+    let first = |origin: &str| {
+        let asked = list(ask.clone().without("Authorization")).verb("OPTIONS");
+        let asked = asked.header("Origin", origin).header("Access-Control-Request-Method", "POST");
+        asked.header("Access-Control-Request-Headers", "authorization, Mcp-Method, x-evil")
+    };
+    let got = first("https://page.example").send().await;
+    assert_eq!((got.status, got.body.as_str()), (204, ""));
+    assert_eq!(got.header("access-control-allow-origin"), Some("https://page.example"));
+    assert_eq!(got.header("access-control-allow-headers"), Some("authorization, mcp-method"));
+    assert_eq!(got.header("access-control-allow-methods"), Some("POST, GET, DELETE"));
+    assert_eq!(got.header("access-control-allow-credentials"), None, "cookies mean nothing here");
+    assert_eq!(got.header("vary"), Some("origin"));
+    let page = |ask: Ask| list(ask.header("Origin", "https://page.example"));
+    let got = page(ask.clone()).send().await;
+    assert_eq!((got.status, got.header("vary")), (200, Some("origin")));
+    assert_eq!(got.header("access-control-allow-origin"), Some("https://page.example"));
+    assert!(got.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
+    // What is refused can be read too, so that the page knows why.
+    let got = page(ask.clone().without("Authorization")).send().await;
+    assert_eq!((got.status, cors(&got)), (401, 2));
+
+    for (origin, status) in
+        [("http://localhost:3000", 401), ("https://evil.example", 403), ("null", 403)]
+    {
+        let got = first(origin).send().await;
+        assert_eq!((got.status, cors(&got)), (status, 0), "{origin}");
+        let got = list(ask.clone().header("Origin", origin)).send().await;
+        assert_eq!(cors(&got), 0, "{origin}");
+    }
+    let twice = first("https://page.example").header("Origin", "https://evil.example").send().await;
+    assert_eq!((twice.status, cors(&twice)), (403, 0));
+    let elsewhere = first("https://page.example").without("Host").header("Host", "evil.example");
+    let got = elsewhere.send().await;
+    assert_eq!((got.status, cors(&got)), (403, 0), "the host is looked at all the same");
+    assert_eq!(list(ask.clone()).verb("OPTIONS").send().await.status, 405);
+}
+
 #[tokio::test]
 async fn bodies_have_a_size_and_a_kind() {
     let stage = Stage::new().await;

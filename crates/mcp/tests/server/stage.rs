@@ -197,7 +197,10 @@ impl Stage {
             server: gateway.implementation(),
             served: Arc::new(gateway),
             keeper: Arc::new(keeper),
-            door: Door { hosts: vec!["gate.example".into()], origins: vec![] },
+            door: Door {
+                hosts: vec!["gate.example".into()],
+                origins: vec!["https://page.example".into()],
+            },
             key: key.clone(),
             now: Timestamp(0),
         };

@@ -21,6 +21,10 @@ pub(super) fn stream(server: &Arc<Server>, write: &mut TcpStream) -> bool {
         _ => "/messages?id=1",
     };
     begin_stream(write);
+    if server.mode == Mode::LateEndpoint {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    server.record("stream opened");
     let _ = write.write_all(format!("event: endpoint\ndata: {endpoint}\n\n").as_bytes());
     while let Ok(text) = receiver.recv() {
         event(write, &text);

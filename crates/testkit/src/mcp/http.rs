@@ -114,8 +114,10 @@ fn post(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> bool 
     }
     if method == "subscriptions/listen" {
         begin_stream(write);
+        server.record("listen");
         server.hear(&message, &mut |text| event(write, text));
-        return listen(server, write);
+        let first = server.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1;
+        return !(first && server.mode == Mode::CutListen) && listen(server, write);
     }
     if method == "tools/call" && server.mode == Mode::CutStream {
         server.hear(&message, &mut |_| {});

@@ -101,6 +101,12 @@ pub enum Mode {
     DuplicateTools,
     /// Instructions for the model.
     Instructions,
+    /// The first stream of notifications ends as soon as it is open. Later it changes as `Change`.
+    CutListen,
+    /// It names the path for messages late, and takes none before.
+    LateEndpoint,
+    /// It starts a program in a session of its own, whose starter ends.
+    Daemon,
 }
 
 /// Which revisions it speaks.

@@ -26,7 +26,7 @@ fn outcome(definition: &Definition) -> Outcome {
         Scanned::Excluded(_) => Outcome::Reject,
         Scanned::Flagged(why) => {
             assert!(!why.is_empty());
-            assert!(!why.iter().any(|why| why.chars().any(toolgate_mcp::scan::is_hidden)));
+            assert!(!why.iter().any(|why| why.chars().any(toolgate_kernel::letters::is_hidden)));
             Outcome::Quarantine
         }
         Scanned::Clean => Outcome::Accept,

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use toolgate_http::{Roots, Transport};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::client::oauth::{
     Chance, Keeper, Login, OauthFault, OauthPlan, Permit, Permits, Request,
 };
 use toolgate_mcp::client::{
-    Asked, Bounds, CallFault, HttpKind, Reach, Registry, Secret, ServerFault, ServerPlan,
+    Asked, Bounds, CallFault, HttpKind, Reach, Registry, ServerFault, ServerPlan,
 };
 use toolgate_runtime::port::Clock;
 use toolgate_testkit::mcp::{Guarded, Twist};
@@ -156,7 +157,7 @@ async fn a_client_is_known_by_its_id_its_document_or_by_registering() {
     let stage = Stage::new(Twist::None);
     let known = OauthPlan {
         client_id: Some("known".to_owned()),
-        client_secret: Some(Secret::new("canary secret")),
+        client_secret: Some(Hidden::new("canary secret")),
         scopes: vec!["tools:write".to_owned()],
         ..OauthPlan::default()
     };
@@ -390,7 +391,7 @@ async fn a_known_client_is_not_shown_to_another_authorization_server() {
     let stage = Stage::new(Twist::None);
     let known = OauthPlan {
         client_id: Some("known".to_owned()),
-        client_secret: Some(Secret::new("canary secret")),
+        client_secret: Some(Hidden::new("canary secret")),
         ..OauthPlan::default()
     };
     let login = stage.begin(&known).await.unwrap();

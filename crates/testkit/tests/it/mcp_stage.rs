@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use toolgate_http::{Roots, Transport};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{
-    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Respondent, Secret,
-    ServerFault, ServerPlan,
+    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Respondent, ServerFault,
+    ServerPlan,
 };
 
 /// The program.
@@ -92,7 +93,7 @@ impl Stage {
         bounds: Bounds,
         call_ms: u64,
     ) -> Self {
-        let env = BTreeMap::from([("CONFIGURED".to_owned(), Secret::new("yes"))]);
+        let env = BTreeMap::from([("CONFIGURED".to_owned(), Hidden::new("yes"))]);
         let cwd = dir.path().to_owned();
         let reach = Reach::Stdio { program, args, env, cwd };
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: None }

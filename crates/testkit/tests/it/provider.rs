@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use toolgate_http::{Patience, Roots};
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::plan::{Choice, Plan};
 use toolgate_kernel::render::ResultFormat;
 use toolgate_kernel::tool::SpecDraft;
@@ -13,7 +14,7 @@ use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply, Streamed};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::fake::{Fake, Fault, Play, Seen};
 use toolgate_wire::dialect::Dialect;
-use toolgate_wire::model::{Exchange, Hidden, Model, ModelSpec};
+use toolgate_wire::model::{Exchange, Model, ModelSpec};
 use toolgate_wire::script::ScriptText;
 use toolgate_wire::{BreakerRules, Retries};
 

@@ -11,6 +11,7 @@ use crate::curtain::Curtain;
 use crate::dialect::Dialect;
 use crate::veil::Veil;
 use toolgate_http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
+use toolgate_kernel::hidden::Hidden;
 
 /// A model that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +66,7 @@ impl Endpoint {
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let agent = concat!("toolgate/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-        let key = spec.key.as_ref().map(|key| key.text.trim());
+        let key = spec.key.as_ref().map(|key| key.reveal().trim());
         for (name, text) in spec.dialect.headers(key).iter() {
             let mut sent = value("api_key", text)?;
             sent.set_sensitive(key.is_some_and(|key| text.contains(key)));
@@ -77,14 +78,14 @@ impl Endpoint {
             if OURS.contains(&legal.as_str()) {
                 return Err(ModelRefusal::OwnHeader(name.clone()));
             }
-            let mut sent = value(name, &text.text)?;
+            let mut sent = value(name, text.reveal())?;
             sent.set_sensitive(true);
             headers.insert(legal, sent);
         }
         let given = spec.headers.iter().map(|(_, hidden)| hidden);
-        let secret = given.clone().filter(|hidden| !hidden.open).map(|hidden| hidden.text.as_str());
+        let secret = given.clone().filter(|hidden| !hidden.is_open()).map(Hidden::reveal);
         let curtain = Curtain::new(key.into_iter().chain(secret));
-        let veil = Veil::new(key.into_iter().chain(given.map(|hidden| hidden.text.as_str())));
+        let veil = Veil::new(key.into_iter().chain(given.map(Hidden::reveal)));
         let prefix = prefixed(&path, spec.api_prefix.as_deref());
         let led_away = |part| matches!(part, "" | "." | "..");
         // Gemini's models stand in the path.
@@ -115,7 +116,6 @@ fn prefixed(path: &str, prefix: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Hidden;
     use super::*;
     use toolgate_http::Roots;
 

@@ -12,6 +12,7 @@ use super::{Model, ModelSpec, Seat};
 use crate::breaker::{Breaker, BreakerRules};
 use crate::retry::Dice;
 use toolgate_http::{Roots, Transport};
+use toolgate_kernel::hidden::Hidden;
 
 /// What the models of a process share.
 pub struct Exchange {
@@ -64,7 +65,7 @@ impl Exchange {
 
     /// One breaker for all models of one provider: the same address with the same key.
     fn breaker(&self, spec: &ModelSpec) -> Arc<Breaker> {
-        let key = spec.key.as_ref().map_or("", |key| key.text.as_str());
+        let key = spec.key.as_ref().map_or("", Hidden::reveal);
         let id = Digest::of(format!("{}\n{key}", spec.base_url.trim()).as_bytes());
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Breaker::new(self.rules.clone()));

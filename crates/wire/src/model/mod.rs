@@ -6,7 +6,6 @@ mod exchange;
 mod listing;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio::time::Instant;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::Means;
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Usage};
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
@@ -33,33 +33,6 @@ pub use endpoint::ModelRefusal;
 pub use exchange::Exchange;
 use toolgate_http::sse::{EVENT_BYTES_MAX, Reader};
 use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
-
-/// A secret that was looked up. It is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Hidden {
-    text: String,
-    /// Whether a model may say it: it is written where anybody reads it.
-    open: bool,
-}
-
-impl Hidden {
-    /// Hides a secret.
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self { text: secret.into(), open: false }
-    }
-
-    /// Something that is written down in the open, such as the name of an application. It is not
-    /// printed, but a reply that has it in it is left as it is.
-    pub fn open(text: impl Into<String>) -> Self {
-        Self { text: text.into(), open: true }
-    }
-}
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hidden(…)")
-    }
-}
 
 /// A model as data: who it is, where it is, how it is asked.
 #[derive(Debug, Clone)]

@@ -5,7 +5,10 @@ mod idle;
 mod outside;
 mod phases;
 mod refusals;
+mod seen;
 mod transforms;
+
+use std::collections::BTreeSet;
 
 use super::finding::{Finding, Mistake, Severity, Span};
 use super::read::Reading;
@@ -57,6 +60,7 @@ impl Reading {
             desk.prompt(&mut found);
             desk.outside(&mut found);
             desk.directives(&mut found);
+            desk.seen(&mut found);
         }
         self.findings.extend(found);
         let mut findings = self.findings;
@@ -111,6 +115,27 @@ impl Desk<'_> {
     /// Whether what stands under a key at the top could not be read whole.
     fn doubtful(&self, key: &str) -> bool {
         self.reading.doubtful.contains(key)
+    }
+
+    /// Whether a name that is missing may be missing because of a pack that could not be read: some
+    /// pack has it, or it is called as what could not be read.
+    fn of_a_pack(&self, kind: &str, name: &str) -> bool {
+        if !self.doubtful("packs") {
+            return false;
+        }
+        let Some(known) = self.every(kind) else { return true };
+        known.contains(name) || self.reading.dropped.contains(name)
+    }
+
+    /// The names that all packs together have, of a kind.
+    fn every(&self, kind: &str) -> Option<&BTreeSet<String>> {
+        let every = self.reading.every.as_ref()?;
+        Some(match kind {
+            "group" => &every.groups,
+            "state family" => &every.families,
+            "word" => &every.words,
+            _ => &every.tools,
+        })
     }
 
     fn text(&self) -> &AgentText {

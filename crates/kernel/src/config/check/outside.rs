@@ -184,11 +184,12 @@ impl Desk<'_> {
             let entries = agent.toolset.entries();
             let known = entries.iter().map(|entry| entry.spec.name.as_str());
             let at = place(&["tool_calling", "tool_choice"]);
-            if agent.toolset.find(tool).is_none() {
+            let is_there = agent.toolset.find(tool).is_some();
+            if !is_there && !self.of_a_pack("tool", tool) {
                 let message = format!("tool_choice: no tool is named {}", quoted(tool));
                 let finding = Finding::error(Mistake::UnknownName, message);
                 found.push(finding.at(at).near(nearest(tool, known)));
-            } else if calling.takes_away(tool) {
+            } else if is_there && calling.takes_away(tool) {
                 let message = format!("tool_choice: {} is taken away by the lists", quoted(tool));
                 let finding = Finding::error(Mistake::UnknownName, message).at(at);
                 found.push(finding.help("look at `tool_denylist` and `tool_allowlist`"));

@@ -22,8 +22,8 @@ impl Desk<'_> {
             self.ways(agent, phase, &reached, found);
             if self.certain() {
                 self.tools(agent, phase, found);
-                self.conditions(agent, phase, found);
             }
+            self.conditions(agent, phase, found);
         }
         let ends = |name: &PhaseName| agent.terminal(name);
         let several = agent.phases().count() > 1;
@@ -95,6 +95,9 @@ impl Desk<'_> {
                         .iter()
                         .any(|root| source.contains(&format!("{root}{name}"))) =>
                 {
+                    if self.of_a_pack("state family", &name) {
+                        continue;
+                    }
                     let families = agent.toolset.families().map(|family| family.name.as_str());
                     let near = nearest(&name, families).map(str::to_owned);
                     let message = format!("there is no state family `{name}`");

@@ -4,7 +4,7 @@ use super::{ConfigRefusal, Desk, Finding, Mistake, Span, Step};
 use crate::agent::{AgentRefusal, Place};
 use crate::config::finding::quoted;
 use crate::config::{CallingRefusal, PhaseRefusal, PolicyRefusal, structure};
-use crate::names::PolicyName;
+use crate::names::{PolicyName, nearest};
 use crate::policy::RuleRefusal;
 use crate::prompt::UnknownWord;
 
@@ -29,7 +29,7 @@ impl Desk<'_> {
                     return Vec::new();
                 }
                 let known = self.text().phases.keys().map(|phase| phase.as_str());
-                let near = crate::names::nearest(name.as_str(), known);
+                let near = nearest(name.as_str(), known);
                 let message = format!("default_phase: there is no phase {}", quoted(name.as_str()));
                 let place = self.place(&[Step::Key("default_phase")]);
                 vec![Finding::error(Mistake::UnknownName, message).at(place).near(near)]
@@ -151,7 +151,9 @@ impl Desk<'_> {
                 let place = self.key(&path).and_then(|_| self.place(&path));
                 vec![Finding::error(Mistake::OutOfRange, refusal.to_string()).at(place)]
             }
-            AgentRefusal::Word(word) if !self.doubtful("packs") => vec![self.word(word)],
+            AgentRefusal::Word(word) if !self.of_a_pack("word", &word.name) => {
+                vec![self.word(word)]
+            }
             AgentRefusal::Required { phase, tool } => {
                 let path = [Step::Key("phases"), Step::Key(phase.as_str()), Step::Key("tools")];
                 let required = [&path[..], &[Step::Key("required")]].concat();
@@ -178,8 +180,8 @@ impl Desk<'_> {
     fn unknown(&self, place: &Place, kind: &str, name: &str, near: Option<&str>) -> Vec<Finding> {
         let doubt = match kind {
             "phase" => self.reading.dropped.contains(name),
-            "group" => self.doubtful("packs") || self.reading.dropped.contains(name),
-            _ => self.doubtful("packs"),
+            "group" => self.of_a_pack(kind, name) || self.reading.dropped.contains(name),
+            _ => self.of_a_pack(kind, name),
         };
         if doubt {
             return Vec::new();
@@ -216,8 +218,11 @@ impl Desk<'_> {
                     .help(format!("`{name}` is a tool: write `+{name}` for one more tool"));
             }
             // Any two short names are near each other.
-            let near = near.filter(|_| name.chars().nth(2).is_some());
-            match (near, self.listed(kind)) {
+            let every = self.every(kind).filter(|_| kind != "phase" && self.doubtful("packs"));
+            let meant = every.and_then(|every| nearest(name, every.iter().map(String::as_str)));
+            let near = near.or(meant).filter(|_| name.chars().nth(2).is_some());
+            let listed = self.listed(kind).filter(|_| kind == "phase" || !self.doubtful("packs"));
+            match (near, listed) {
                 (None, Some(known)) => finding.help(format!("there is {known}")),
                 (near, _) => finding.near(near),
             }

@@ -1,10 +1,8 @@
 //! Decides which addresses are used that a server named: https on the internet. On this computer,
 //! and in clear text there, only where the MCP server itself is on this computer.
 
-use std::net::IpAddr;
-
 use hyper::Uri;
-use toolgate_http::{AddressRefusal, Egress, Origin, Plain};
+use toolgate_http::{AddressRefusal, Egress, Origin, Plain, names_here};
 
 use super::fault::OauthFault;
 
@@ -32,7 +30,7 @@ impl Guard {
     /// The guard for an MCP server, whose address a person wrote down.
     pub(super) fn of(server: &str) -> Result<Self, OauthFault> {
         let (origin, _) = taken_apart("address of the server", bare(server))?;
-        Ok(Self { here: is_here(&origin) })
+        Ok(Self { here: names_here(origin.host()) })
     }
 
     /// Takes an address that a server named. Nobody is asked yet; where its name leads is checked
@@ -46,7 +44,7 @@ impl Guard {
             return refused("it is no plain address");
         }
         let (origin, _) = taken_apart(what, bare(url))?;
-        let egress = match (is_here(&origin), self.here) {
+        let egress = match (names_here(origin.host()), self.here) {
             (true, true) => Egress::Here,
             (true, false) => return refused("it is on this computer, and the server is not"),
             (false, _) if !origin.is_secure() => return refused("it must begin with https://"),
@@ -115,16 +113,6 @@ pub(super) fn taken_apart(what: &'static str, url: &str) -> Result<(Origin, Stri
 /// An address without query and fragment.
 pub(super) fn bare(url: &str) -> &str {
     url.trim().split(['?', '#']).next().unwrap_or_default()
-}
-
-/// Whether an address says in so many words that it is on this computer.
-fn is_here(origin: &Origin) -> bool {
-    let address = origin.host().parse::<IpAddr>().ok();
-    let address = address.map(|address| match address {
-        IpAddr::V6(six) => six.to_ipv4_mapped().map_or(address, IpAddr::V4),
-        IpAddr::V4(_) => address,
-    });
-    origin.host() == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::address::{Guard, encoded, form};
 use super::exchange::{Sent, ask};
 use super::fault::OauthFault;
 use super::metadata::Issuer;
-use crate::client::plan::Secret;
+use toolgate_kernel::hidden::Hidden;
 
 /// What a person configured for a server's authorization.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub struct OauthPlan {
     /// The id of a client that was registered beforehand.
     pub client_id: Option<String>,
     /// Its secret.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<Hidden>,
     /// The scopes to ask for, in place of those the server names.
     pub scopes: Vec<String>,
     /// The address of a document that describes us.
@@ -31,7 +31,7 @@ pub struct OauthPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) id: String,
-    pub(super) secret: Option<Secret>,
+    pub(super) secret: Option<Hidden>,
     pub(super) proof: Proof,
 }
 
@@ -92,7 +92,7 @@ pub(super) async fn client(
     if registered.redirect_uris.is_some_and(|all| !all.iter().any(|one| one == redirect)) {
         return Err(OauthFault::OtherRedirect);
     }
-    let secret = registered.client_secret.as_deref().map(Secret::new);
+    let secret = registered.client_secret.as_deref().map(Hidden::new);
     let proof = match (&secret, registered.token_endpoint_auth_method) {
         (None, _) => Proof::Nothing,
         (Some(_), Some(proof)) => proof,

@@ -18,7 +18,8 @@ use super::fault::OauthFault;
 use super::metadata::{Issuer, Resource, issuer, resource};
 use super::permit::{Given, Permit};
 use crate::client::place::Place;
-use crate::client::plan::{Reach, Secret, ServerPlan};
+use crate::client::plan::{Reach, ServerPlan};
+use toolgate_kernel::hidden::Hidden;
 
 /// Milliseconds until the server has said that it wants a token.
 const PROBE_MS_MAX: u64 = 15_000;
@@ -47,7 +48,7 @@ pub struct Request<'a> {
 pub struct Login {
     address: String,
     state: String,
-    verifier: Secret,
+    verifier: Hidden,
     redirect: String,
     says_issuer: bool,
     token: Endpoint,
@@ -106,7 +107,7 @@ impl Login {
         let address = format!("{page}{mark}{}", form(&pairs));
         let says_issuer = issuer.authorization_response_iss_parameter_supported;
         let permit = permit(url, issuer, &resource, client, scopes);
-        let (redirect, verifier) = (request.redirect.to_owned(), Secret::new(&verifier));
+        let (redirect, verifier) = (request.redirect.to_owned(), Hidden::new(&verifier));
         Ok(Self { address, state, verifier, redirect, says_issuer, token, permit })
     }
 
@@ -158,7 +159,7 @@ fn permit(
         resource: resource.resource.clone(),
         token_endpoint: issuer.token_endpoint,
         client,
-        access: Secret::new(""),
+        access: Hidden::new(""),
         refresh: None,
         times: None,
         scopes,

@@ -7,7 +7,7 @@ use toolgate_kernel::time::Timestamp;
 use super::client::{Client, Proof};
 use super::exchange::Told;
 use super::fault::OauthFault;
-use crate::client::plan::Secret;
+use toolgate_kernel::hidden::Hidden;
 
 /// Bytes of one token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -27,8 +27,8 @@ pub struct Permit {
     pub(super) resource: String,
     pub(super) token_endpoint: String,
     pub(super) client: Client,
-    pub(super) access: Secret,
-    pub(super) refresh: Option<Secret>,
+    pub(super) access: Hidden,
+    pub(super) refresh: Option<Hidden>,
     /// When the token is renewed, and when it is over.
     pub(super) times: Option<(Timestamp, Timestamp)>,
     pub(super) scopes: Vec<String>,
@@ -110,8 +110,8 @@ impl Permit {
         });
         let scopes = given.scope.map(|scope| words(&scope));
         Self {
-            access: Secret::new(&given.access_token),
-            refresh: given.refresh_token.as_deref().map(Secret::new).or(self.refresh),
+            access: Hidden::new(&given.access_token),
+            refresh: given.refresh_token.as_deref().map(Hidden::new).or(self.refresh),
             times,
             scopes: scopes.unwrap_or(self.scopes),
             ..self
@@ -147,7 +147,7 @@ impl Permit {
 
     /// Everything, for a file that nobody else can read.
     pub fn written(&self) -> String {
-        let text = |secret: &Secret| secret.reveal().to_owned();
+        let text = |secret: &Hidden| secret.reveal().to_owned();
         let kept = Written {
             version: 1,
             server: self.server.clone(),
@@ -170,7 +170,7 @@ impl Permit {
     pub fn read(text: &str) -> Option<Self> {
         let kept: Written =
             serde_json::from_str(text).ok().filter(|kept: &Written| kept.version == 1)?;
-        let secret = kept.client_secret.as_deref().map(Secret::new);
+        let secret = kept.client_secret.as_deref().map(Hidden::new);
         let client = Client { id: kept.client_id, secret, proof: kept.client_proof };
         Some(Self {
             server: kept.server,
@@ -178,8 +178,8 @@ impl Permit {
             resource: kept.resource,
             token_endpoint: kept.token_endpoint,
             client,
-            access: Secret::new(&kept.access_token),
-            refresh: kept.refresh_token.as_deref().map(Secret::new),
+            access: Hidden::new(&kept.access_token),
+            refresh: kept.refresh_token.as_deref().map(Hidden::new),
             times: kept.times,
             scopes: kept.scopes,
             missed: kept.missed,

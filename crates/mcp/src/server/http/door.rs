@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
 use hyper::{HeaderMap, StatusCode, Uri};
+use toolgate_http::names_here;
 use toolgate_kernel::names::PhaseName;
 
 use super::super::served::{Principal, Served};
@@ -75,7 +76,7 @@ impl Door {
     }
 
     /// A page that had its own name point here is told by the name it used.
-    fn host_is_known(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+    pub(super) fn host_is_known(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut named = headers.get_all(HOST).iter();
         let host = match (named.next(), named.next()) {
             (Some(host), None) => host.to_str().ok(),
@@ -118,8 +119,7 @@ fn is_port(text: &str) -> bool {
 }
 
 fn is_loopback(host: &str) -> bool {
-    let name = bare(host);
-    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "::1")
+    names_here(bare(host))
 }
 
 /// A known host without a port stands for every port of it.

@@ -3,7 +3,9 @@
 mod body;
 mod door;
 mod headers;
+mod pages;
 mod post;
+mod unread;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -27,7 +30,9 @@ use toolgate_kernel::time::Timestamp;
 use self::body::Reply;
 use self::door::Entrance;
 pub use self::door::{Denied, Door, Keeper};
+use self::pages::Page;
 use self::post::{Posted, events};
+use self::unread::Unread;
 use super::line::LINE_MESSAGES_MAX;
 use super::protocol::{self, Wanted};
 use super::served::Served;
@@ -132,7 +137,7 @@ async fn connection(stream: TcpStream, server: Arc<Server>) {
         .header_read_timeout(HEADERS_WAIT)
         .max_headers(100)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), answering);
+        .serve_connection(TokioIo::new(Unread::new(stream)), answering);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // A client that breaks off is its own affair.
@@ -144,6 +149,23 @@ async fn connection(stream: TcpStream, server: Arc<Server>) {
 
 async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<Reply> {
     let (head, body) = request.into_parts();
+    let page = Page::of(&server.door, &head.headers);
+    let page = page.filter(|_| server.door.host_is_known(&head.uri, &head.headers));
+    let mut reply = match &page {
+        Some(_) if pages::asks_first(&head.method, &head.headers) => {
+            let mut reply = empty(StatusCode::NO_CONTENT);
+            reply.headers_mut().extend(pages::may_send(&head.headers));
+            reply
+        }
+        Some(_) | None => answer(server, head, body).await,
+    };
+    if let Some(page) = page {
+        page.may_read(reply.headers_mut());
+    }
+    reply
+}
+
+async fn answer(server: &Arc<Server>, head: Parts, body: Incoming) -> Response<Reply> {
     let (keeper, served) = (server.keeper.as_ref(), server.served.as_ref());
     let entrance = match server.door.enter(&head.uri, &head.headers, keeper, served) {
         Ok(entrance) => entrance,

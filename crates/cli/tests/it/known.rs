@@ -1,0 +1,95 @@
+//! Tools of MCP servers are listed and checked from what the log has seen; nobody is asked.
+
+use std::io::ErrorKind;
+use std::net::TcpListener;
+
+use serde_json::Value;
+use toolgate_testkit::mcp::Mode;
+
+use crate::servers::Web;
+use crate::support::Desk;
+
+fn config(url: &str) -> String {
+    format!(
+        "packs: [notes, phase]\nmcp_servers:\n  x: {{url: '{url}', effects: {{echo: read, ecko: read}}}}\n\
+         policies: [{{limit: {{tools: ['mcp:x:wirte'], max: 3, per: session}}}}]\nphases:\n  \
+         PX: {{tools: {{mcp: [x], groups: [notes, phase], exclude: ['mcp:x:gone', 'mcp:x:env']}}, \
+         transitions: [ONE]}}\n  ONE: {{tools: {{mcp: [x/echo, x/later]}}}}\n"
+    )
+}
+
+fn lines(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn tool<'a>(tools: &'a [Value], name: &str) -> &'a Value {
+    tools.iter().find(|tool| tool["name"] == name).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn nobody_is_asked_and_what_was_not_seen_is_told() {
+    let desk = Desk::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    desk.write("toolgate.yaml", &config(&format!("http://{}/mcp", listener.local_addr().unwrap())));
+    let checked = desk.ok(&["check"]);
+    assert!(checked.contains("x was not connected to yet"), "{checked}");
+    assert!(checked.contains("can be used: 1 note."), "{checked}");
+    assert!(checked.contains("mcp:x:later           ○  ○"), "{checked}");
+    let listed = desk.ok(&["tools"]);
+    assert!(listed.contains("MCP server x: not seen yet; connect once"), "{listed}");
+    let tools = lines(&desk.ok(&["tools", "--json", "--phase", "ONE"]));
+    assert_eq!(tools.len(), 2, "{tools:?}");
+    assert_eq!(tool(&tools, "mcp:x:later")["state"], "not_seen");
+    assert!(!desk.project().join(".toolgate").exists(), "looking makes no log");
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody connected");
+}
+
+#[test]
+fn what_was_seen_is_listed_with_how_it_stands() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Change);
+    desk.write("toolgate.yaml", &config(&web.url));
+    desk.ok(&["tools", "--connect"]);
+    let asked = std::fs::read_to_string(&web.ledger).unwrap();
+    let tools = lines(&desk.ok(&["tools", "--json"]));
+    let echo = tool(&tools, "mcp:x:echo");
+    assert_eq!((&echo["wire"], &echo["effect"]), (&"mcp__x__echo".into(), &"read".into()));
+    assert_eq!((&echo["state"], &echo["group"]), (&"ready".into(), &"mcp".into()));
+    assert_eq!(echo["phases"], serde_json::json!(["PX", "ONE"]));
+    assert_eq!(tool(&tools, "mcp:x:write")["effect"], "external");
+    assert_eq!(tool(&tools, "mcp:x:env")["phases"], serde_json::json!([]));
+    assert_eq!(tool(&tools, "mcp:x:later")["state"], "not_seen");
+    assert_eq!(tool(&tools, "list_notes")["state"], Value::Null, "our own have none");
+    let checked = desk.ok(&["check"]);
+    for (name, help) in
+        [("ecko", "`echo`"), ("wirte", "`write`"), ("gone", "toolgate tools"), ("later", "tools")]
+    {
+        let told = format!("the MCP server x never offered a tool `{name}`");
+        let after = checked.split(&told).nth(1).unwrap_or_default();
+        let help_line = after.lines().find(|line| line.contains("= help:")).unwrap_or_default();
+        assert!(help_line.contains(help), "{name}: {checked}");
+    }
+    assert!(checked.contains("can be used: 4 warnings."), "{checked}");
+    assert_eq!(std::fs::read_to_string(&web.ledger).unwrap(), asked, "nobody was asked again");
+
+    for _ in 0..3 {
+        desk.run(&["call", "mcp:x:echo", r#"{"text": "hello"}"#]);
+    }
+    let listed = desk.ok(&["tools"]);
+    let held = "      mcp__x__echo · held back; see: toolgate mcp pins diff mcp:x:echo\n";
+    assert!(listed.contains(held), "{listed}");
+    assert!(listed.contains("      mcp__x__write · ready\n"), "{listed}");
+    assert!(listed.contains("mcp__x__later · its server never offered it\n"), "{listed}");
+    assert!(!listed.contains("PASS PRIVATE"), "{listed}");
+    let tools = desk.ok(&["tools", "--json"]);
+    let held = &tool(&lines(&tools), "mcp:x:echo").clone();
+    assert_eq!(held["state"], "held");
+    assert!(held["why"].as_str().unwrap().contains("toolgate mcp pins diff mcp:x:echo"), "{held}");
+    assert!(!tools.contains("PASS PRIVATE"), "{tools}");
+    let checked = desk.ok(&["check"]);
+    assert!(checked.contains("mcp:x:echo            ○  ○"), "{checked}");
+    for line in listed.lines().chain(checked.lines()) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
