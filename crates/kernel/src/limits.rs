@@ -18,6 +18,8 @@ pub struct Limits {
     pub result_bytes_max: u64,
     /// Bytes of a result that are kept at all.
     pub result_kept_bytes_max: u64,
+    /// Parts of a result, such as texts and pictures of an MCP server; those beyond are left out.
+    pub result_parts_max: u64,
     /// Milliseconds one call may take.
     pub call_ms_max: u64,
     /// Milliseconds a model may take for one reply.
@@ -83,6 +85,7 @@ impl Default for Limits {
             args_items_max: 10_000,
             result_bytes_max: 200_000,
             result_kept_bytes_max: 16 << 20,
+            result_parts_max: 100,
             call_ms_max: 60_000,
             reply_ms_max: 120_000,
             turn_ms_max: 600_000,
@@ -160,7 +163,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 32] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 33] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -174,6 +177,7 @@ impl Limits {
             ("args_items_max", self.args_items_max, COUNT),
             ("result_bytes_max", self.result_bytes_max, BYTES),
             ("result_kept_bytes_max", self.result_kept_bytes_max, BYTES),
+            ("result_parts_max", self.result_parts_max, 10_000),
             ("call_ms_max", self.call_ms_max, CALL_MS_CEILING),
             ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
             ("turn_ms_max", self.turn_ms_max, HOUR_MS),

@@ -2,6 +2,7 @@
 
 pub mod client;
 mod offer;
+mod parts;
 mod remote;
 pub mod scan;
 pub mod server;

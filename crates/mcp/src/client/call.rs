@@ -16,6 +16,8 @@ pub struct Answered {
     pub text: String,
     /// Whether the tool says that it failed.
     pub is_error: bool,
+    /// After how many bytes it was cut off, where it was too long.
+    pub cut_at: Option<usize>,
 }
 
 /// What a caller asks for.
@@ -45,8 +47,12 @@ pub(super) async fn call(
     let called = Called { tool: asked.tool, args };
     match connection.ask("tools/call", &params, Some(called), deadline).await? {
         Reply::Result(text) => result(text),
+        Reply::Cut(text) => {
+            let max = connection.bounds.message_bytes_max;
+            let begun = result(text).map(|begun| Answered { cut_at: Some(max), ..begun });
+            begun.map_err(|_| CallFault::TooLarge { max })
+        }
         Reply::Error { code, message } => Err(CallFault::Refused { code, message }),
-        Reply::TooLarge => Err(CallFault::TooLarge { max: connection.bounds.message_bytes_max }),
     }
 }
 
@@ -77,7 +83,7 @@ fn result(text: String) -> Result<Answered, CallFault> {
         return Err(misfit("it has no content"));
     }
     let is_error = head.is_error;
-    Ok(Answered { text, is_error })
+    Ok(Answered { text, is_error, cut_at: None })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod call;
 mod child;
 mod connection;
+mod cut;
 mod fault;
 mod guest;
 mod headers;
@@ -23,6 +24,7 @@ mod stream;
 mod switch;
 
 pub use call::{Answered, Asked};
+pub(crate) use fault::shown;
 pub use fault::{CallFault, ServerFault};
 pub use listing::{Found, Listed};
 pub use plan::{Bounds, HttpKind, Reach, Secret, ServerPlan, inherited};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -283,9 +284,7 @@ impl Pipe {
             }
         }
         Taken::Working(Box::pin(async move {
-            for work in works {
-                answers.extend(work.await);
-            }
+            answers.extend(join_all(works).await.into_iter().flatten());
             (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
         }))
     }
@@ -298,7 +297,7 @@ fn written(
     answered: Result<Answer, Refused>,
 ) -> String {
     match answered {
-        Ok(answer) => message::response(id, &answer.written(caller.revision, card)),
+        Ok(answer) => message::response_with(id, |out| answer.write(out, caller.revision, card)),
         Err(refusal) => message::refusal(Some(id), &refusal),
     }
 }

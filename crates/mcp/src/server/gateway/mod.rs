@@ -186,14 +186,14 @@ impl Gateway {
     async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
         let order = tools::order(params, caller)?;
         let name = order.name.clone();
-        let envelope = if line.wants_progress() {
+        let told = if line.wants_progress() {
             let (beat, mut beats) = mpsc::channel(8);
             let mut call = std::pin::pin!(self.clerk.call(order, Some(beat)));
             let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
             loop {
                 tokio::select! {
                     biased;
-                    envelope = &mut call => break envelope,
+                    told = &mut call => break told,
                     Some(()) = beats.recv() => line.beat(""),
                     _ = alive.tick() => line.beat("still at work"),
                 }
@@ -201,6 +201,6 @@ impl Gateway {
         } else {
             self.clerk.call(order, None).await
         };
-        Ok(tools::answer(&self.clerk.view(), caller, &name, envelope))
+        Ok(tools::answer(caller, &name, told))
     }
 }
