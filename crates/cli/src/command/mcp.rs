@@ -128,6 +128,8 @@ async fn offer(
         Ok(driver)
     };
     let (clerk, driving) = Clerk::begin(Arc::clone(&opened.runtime), crew, open).await?;
+    // Whatever the process itself waits for is woken by a system call, and this is for each call.
+    let driving = tokio::spawn(driving);
     let (gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
     let (stop, stopped) = watch::channel(false);
     let mut heard = Stop::listen()?;
@@ -148,7 +150,7 @@ async fn offer(
     };
     tokio::select! {
         exit = serving => exit,
-        () = driving => Ok(Exit::Done),
+        _ = driving => Ok(Exit::Done),
         () = telling => Ok(Exit::Done),
         () = stopping => Ok(Exit::Done),
     }

@@ -114,11 +114,12 @@ impl Web {
         if method == "tools/list" {
             self.has_listed.store(true, Ordering::Release);
         }
-        let mut all = HeaderMap::clone(&self.headers());
+        let mut all = self.headers();
         if self.modern.get() == Some(&true) {
-            headers::standard(&mut all, method, tool.map(|(name, ..)| name));
+            let all = Arc::make_mut(&mut all);
+            headers::standard(all, method, tool.map(|(name, ..)| name));
             if let Some((_, repeated, args)) = tool {
-                headers::arguments(&mut all, repeated, args);
+                headers::arguments(all, repeated, args);
             }
         }
         let began = tokio::time::Instant::now();

@@ -78,7 +78,10 @@ impl Seat {
         deadline: Instant,
     ) -> Result<Arc<Connection>, ServerFault> {
         let late = |_| self.late();
-        let mut state = tokio::time::timeout_at(deadline, self.state.lock()).await.map_err(late)?;
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(_) => tokio::time::timeout_at(deadline, self.state.lock()).await.map_err(late)?,
+        };
         if state.closed {
             return Err(ServerFault::Closed);
         }

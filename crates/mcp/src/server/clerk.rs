@@ -16,9 +16,6 @@ use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Floor, Incoming, Runtime};
 
-/// Calls that wait for their turn. Whoever comes later is told to try again.
-const QUEUE_MAX: usize = 256;
-
 /// Calls of one batch.
 const BATCH_MAX: usize = 32;
 
@@ -196,7 +193,7 @@ impl Clerk {
         runtime: Arc<Runtime>,
         mut crew: Crew,
         open: F,
-    ) -> Result<(Self, impl Future<Output = ()> + Send), toolgate_runtime::OpenFault>
+    ) -> Result<(Self, BoxFuture<'static, ()>), toolgate_runtime::OpenFault>
     where
         F: AsyncFnOnce(Arc<Runtime>, Crew) -> Result<Driver, toolgate_runtime::OpenFault>,
     {
@@ -209,7 +206,9 @@ impl Clerk {
             }
         });
         let driver = open(Arc::clone(&runtime), crew.clone()).await?;
-        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+        // Whoever comes when it is full is told to try again.
+        let waiting = usize::try_from(crew.agent.limits.mcp_queue_max).unwrap_or(usize::MAX);
+        let (jobs, queue) = mpsc::channel(waiting);
         let line = Arc::new(tokio::sync::Mutex::new(Line {
             queue,
             came: Vec::new(),
@@ -218,7 +217,7 @@ impl Clerk {
         let (shown, view) = watch::channel(view_of(&driver.session(), driver.agent()));
         let supplied = crew.supplier.is_some();
         let work = Work { runtime, crew, driver, shown, open: open_calls, line };
-        Ok((Self { jobs, view, supplied }, work.run()))
+        Ok((Self { jobs, view, supplied }, Box::pin(work.run())))
     }
 
     /// How the session looks now.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::PhaseName;
 
 use super::line::Line;
@@ -184,6 +185,11 @@ pub trait Served: Send + Sync + 'static {
 
     /// Answers a request that is not of the protocol itself. Dropping the answer cancels it.
     fn answer<'a>(&'a self, request: Request<'a>, line: &'a Line) -> Answering<'a>;
+
+    /// How much of clients is borne.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 
     /// Whether there is a phase of this name, with an address of its own.
     fn has_phase(&self, phase: &PhaseName) -> bool;

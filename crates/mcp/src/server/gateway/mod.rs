@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SectionName};
 use toolgate_kernel::tool::ToolSpec;
 
@@ -146,6 +147,10 @@ impl Served for Gateway {
                 _ => Err(Refused::method(method)),
             }
         })
+    }
+
+    fn limits(&self) -> Limits {
+        self.clerk.view().agent.limits.clone()
     }
 
     fn has_phase(&self, phase: &PhaseName) -> bool {
