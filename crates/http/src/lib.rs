@@ -139,7 +139,8 @@ impl Server {
             }
         }
         let ms = patience.dns_ms_max.saturating_add(patience.connect_ms_max);
-        let opening = Connection::open(&self.origin, &self.tls, patience);
+        // Most requests find a connection, and have no room for making one.
+        let opening = Box::pin(Connection::open(&self.origin, &self.tls, patience));
         let mut connection = until(asking.deadline, fault::CONNECTING, ms, opening).await??;
         match self.ask(&mut connection, verb, asking, patience, began).await {
             Err(Unanswered::Silent) => Err(HttpFault::CutOff),

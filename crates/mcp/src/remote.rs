@@ -40,7 +40,7 @@ impl Tool for Remote {
             let mut answered = self.registry.call(&self.server, asked, deadline).await;
             if self.spec.effect == Effect::Read && matches!(answered, Err(CallFault::Lost(_))) {
                 // Looking twice does no harm.
-                answered = self.registry.call(&self.server, asked, deadline).await;
+                answered = Box::pin(self.registry.call(&self.server, asked, deadline)).await;
             }
             match answered {
                 Ok(answered) => {

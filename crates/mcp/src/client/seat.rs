@@ -95,7 +95,8 @@ impl Seat {
             }
         }
         self.rest(&mut state, deadline).await?;
-        let opening = open(&self.plan, http, &self.signal);
+        // It is large and rare, so that no call should have room for it.
+        let opening = Box::pin(open(&self.plan, http, &self.signal));
         let opened = tokio::time::timeout_at(deadline, opening).await;
         match opened.unwrap_or_else(|_| Err(self.late())) {
             Ok(connection) => {
