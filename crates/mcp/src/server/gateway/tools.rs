@@ -116,7 +116,12 @@ pub(super) fn answer(caller: &Caller, name: &str, told: Told) -> Answer {
     let mut meta = String::new();
     match parts.filter(|_| envelope.ok && !message_only) {
         Some(parts) => {
-            write_parts(&mut out, &parts, &envelope.warnings);
+            let mut texts = envelope.warnings.clone();
+            if parts.structured && parts.list.is_empty() && !structured {
+                // Whoever takes no data has it as text, where there is nothing else.
+                texts.insert(0, envelope.data.to_string());
+            }
+            write_parts(&mut out, &parts, &texts);
             let receipt = envelope.receipt.as_ref();
             meta = receipt.map(|it| format!("\"{RECEIPT}\":\"{it}\"")).unwrap_or_default();
         }
@@ -135,18 +140,18 @@ pub(super) fn answer(caller: &Caller, name: &str, told: Told) -> Answer {
 }
 
 /// The parts as they came, and what toolgate has to say about them.
-fn write_parts(out: &mut String, parts: &Parts, warnings: &[String]) {
-    for (at, part) in parts.list.iter().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
+fn write_parts(out: &mut String, parts: &Parts, texts: &[String]) {
+    let begin = out.len();
+    for part in &parts.list {
         out.push_str(&part.json);
+        out.push(',');
     }
-    for (at, warning) in warnings.iter().enumerate() {
-        if at > 0 || !parts.list.is_empty() {
-            out.push(',');
-        }
-        write_text_part(out, warning);
+    for text in texts {
+        write_text_part(out, text);
+        out.push(',');
+    }
+    if out.len() > begin {
+        out.pop();
     }
 }
 
@@ -154,4 +159,45 @@ fn write_text_part(out: &mut String, text: &str) {
     out.push_str("{\"type\":\"text\",\"text\":");
     out.push_str(&Value::from(text).to_string());
     out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::served::Principal;
+    use toolgate_kernel::agent::{Agent, AgentDraft};
+    use toolgate_kernel::envelope::Envelope;
+    use toolgate_runtime::port::Part;
+
+    fn told(parts: &[&str], data: Value, structured: bool, revision: Revision) -> Value {
+        let part = |json: &&str| Part { json: (*json).to_owned(), attached: None, picture: None };
+        let list = parts.iter().map(part).collect();
+        let envelope = Envelope::answer("t", String::new(), data, vec!["a word".to_owned()]);
+        let answered = Answered {
+            envelope: envelope.into(),
+            message_only: false,
+            parts: Some(Arc::new(Parts { list, structured })),
+        };
+        let principal = Arc::new(Principal { name: "t".into(), phase: None });
+        let caller = Caller { principal, revision, capabilities: Value::Null, phase: None };
+        let agent = Arc::new(Agent::build(AgentDraft::new("a", Vec::new())).unwrap());
+        serde_json::from_str(&answer(&caller, "t", Told { answered, agent }).json).unwrap()
+    }
+
+    #[test]
+    fn whoever_takes_no_data_has_it_as_text_where_there_is_nothing_else() {
+        let (old, new) = (Revision::V2025_03_26, Revision::V2025_06_18);
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        let got = told(&[], json!({"n":1}), true, old);
+        assert_eq!(got["content"], json!([text("{\"n\":1}"), text("a word")]));
+        assert!(got.get("structuredContent").is_none());
+        let got = told(&[], json!({"n":1}), true, new);
+        assert_eq!(
+            (&got["content"], &got["structuredContent"]),
+            (&json!([text("a word")]), &json!({"n":1}))
+        );
+        let got = told(&[r#"{"type":"text","text":"x"}"#], json!({"result":"x"}), false, new);
+        assert_eq!(got["content"], json!([text("x"), text("a word")]));
+        assert!(got.get("structuredContent").is_none());
+    }
 }
