@@ -19,6 +19,9 @@ use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Floor, Incoming, Runt
 /// Calls of one batch.
 const BATCH_MAX: usize = 32;
 
+/// Calls at work at once; servers behind them need not bear more.
+const AT_ONCE_MAX: usize = 64;
+
 /// How long a call may wait for its turn.
 const QUEUE_WAIT: Duration = Duration::from_secs(60);
 
@@ -173,6 +176,7 @@ impl Standing {
         let (mut incoming, mut open) = (Vec::new(), lock(&self.open));
         while let Some(Job::Call { order, .. }) = next.front()
             && only_reads(&agent, order)
+            && open.by_id.len() + open.let_in.len() < AT_ONCE_MAX
         {
             if let Some(Job::Call { order, turn, beat, reply }) = next.pop_front()
                 && turn.begin()
