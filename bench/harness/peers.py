@@ -1,8 +1,10 @@
 """Lists who is measured in each part: the limits, the peers, and ours where a hook names it."""
 
+import atexit
 import os
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -154,14 +156,39 @@ def gateways(upstream_port, upstream_url):
     found = [direct, raw]
     found += _fastmcp_gateways(upstream_url)
     found += [_mcp_proxy_gateway(), *_supergateway_gateways()]
-    ours = _hook("OURS_GW")
-    if ours:
+    return found + _our_gateways(upstream_url)
 
+
+# The word of `OURS_GW` that stands for a log on disk.
+DURABLE = "{durable}"
+
+
+def _our_gateways(upstream_url):
+    ours = _hook("OURS_GW") or []
+
+    def gateway(name, durable):
         def command(port):
-            return [word.format(port=port, upstream=upstream_url) for word in ours]
+            words = []
+            for word in ours:
+                if word != DURABLE:
+                    words.append(word.format(port=port, upstream=upstream_url))
+                elif durable:
+                    words += ["--durable", _folder()]
+            return words
 
-        found.append(Gateway("OURS http->http", ours[:1], on_port=command, calls=FAST_CALLS))
+        return Gateway(f"OURS http->http{name}", ours[:1], on_port=command, calls=FAST_CALLS)
+
+    found = [gateway("", durable=False)] if ours else []
+    if DURABLE in ours:
+        found.append(gateway(" durable", durable=True))
     return found
+
+
+def _folder():
+    """A new folder that is gone when the harness ends."""
+    folder = tempfile.mkdtemp(prefix="ours-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _fastmcp_gateways(upstream_url):
@@ -218,11 +245,16 @@ def bridges(upstream_url):
     echo = _rust("mcpecho")
     mcp_proxy = [*MCP_PROXY, "--transport", "streamablehttp", upstream_url]
     supergateway = [*SUPERGATEWAY, "--streamableHttp", upstream_url, "--logLevel", "none"]
-    return [
+    found = [
         Bridge("direct stdio (limit)", [echo], [echo, "stdio"], calls=20000),
         Bridge("mcp-proxy stdio->http", MCP_PROXY[:1], mcp_proxy),
         Bridge("supergateway stdio->http", SUPERGATEWAY, supergateway),
     ]
+    ours = _hook("OURS_GW_STDIO")
+    if ours:
+        command = [word.format(upstream=upstream_url) for word in ours]
+        found.append(Bridge("OURS stdio->http", ours[:1], command, calls=20000))
+    return found
 
 
 def cold_starts():

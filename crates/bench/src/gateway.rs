@@ -82,6 +82,7 @@ async fn serve(options: &Options) -> Result<()> {
         Driver::open(runtime, crew, id, &actor, "calls").await
     };
     let (clerk, driving) = Clerk::begin(runtime, crew, open).await?;
+    let driving = tokio::spawn(driving);
     let (gateway, telling) = Gateway::new(clerk, "bench");
     let (_stop, stopped) = watch::channel(false);
     let server = gateway.implementation();
@@ -108,7 +109,7 @@ async fn serve(options: &Options) -> Result<()> {
     };
     tokio::select! {
         served = serving => served,
-        () = driving => Ok(()),
+        _ = driving => Ok(()),
         () = telling => Ok(()),
     }
 }

@@ -100,8 +100,11 @@ pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
 /// The servers of a configuration. Nothing is started or sent.
 pub(crate) fn registry(folder: &Path, text: &AgentText) -> Result<Registry> {
     let http = Arc::new(Transport::new(environment::roots()?));
+    let bounds = Bounds::of(&text.limits);
     let plans = text.mcp_servers.iter().map(|(name, server)| {
-        plan(folder, name, server, &http).with_context(|| format!("MCP server {name}"))
+        let plan = plan(folder, name, server, &http);
+        let plan = plan.with_context(|| format!("MCP server {name}"))?;
+        Ok(ServerPlan { bounds, ..plan })
     });
     Ok(Registry::new(plans.collect::<Result<_>>()?, http))
 }

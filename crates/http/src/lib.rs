@@ -142,7 +142,8 @@ impl Server {
             }
         }
         let ms = patience.dns_ms_max.saturating_add(patience.connect_ms_max);
-        let opening = Connection::open(&self.origin, &self.tls, patience);
+        // Most requests find a connection, and have no room for making one.
+        let opening = Box::pin(Connection::open(&self.origin, &self.tls, patience));
         let mut connection = until(asking.deadline, fault::CONNECTING, ms, opening).await??;
         match self.ask(&mut connection, verb, asking, patience, began).await {
             Err(Unanswered::Silent) => Err(HttpFault::CutOff),
@@ -206,9 +207,6 @@ impl Answer {
         if self.headers.get(CONTENT_ENCODING).is_some_and(packed) {
             return Err(HttpFault::Unreadable("it is packed, and nobody asked for that"));
         }
-        if self.body.size_hint().lower() > self.bytes_max {
-            return Err(HttpFault::TooLarge { max: self.bytes_max });
-        }
         self.connection = Some(connection);
         Ok(self)
     }
@@ -256,6 +254,10 @@ impl Answer {
 
     /// The whole body.
     pub async fn whole(&mut self) -> Result<Bytes, HttpFault> {
+        if self.body.size_hint().lower() > self.bytes_max {
+            self.connection = None;
+            return Err(HttpFault::TooLarge { max: self.bytes_max });
+        }
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.chunk().await? else { return Ok(first) };
         let mut all = [first, second].concat();
@@ -263,6 +265,26 @@ impl Answer {
             all.extend_from_slice(&more);
         }
         Ok(all.into())
+    }
+
+    /// The body and whether that is all of it. What is longer is cut off, and the rest not waited
+    /// for.
+    pub async fn up_to(&mut self, bytes_max: usize) -> Result<(Bytes, bool), HttpFault> {
+        self.bytes_max = u64::MAX;
+        let Some(first) = self.chunk().await? else { return Ok((Bytes::new(), true)) };
+        let mut all = Vec::new();
+        while first.len().max(all.len()) <= bytes_max {
+            match self.chunk().await? {
+                None if all.is_empty() => return Ok((first, true)),
+                None => return Ok((all.into(), true)),
+                Some(more) if all.is_empty() => all = [first.as_ref(), &more].concat(),
+                Some(more) => all.extend_from_slice(&more),
+            }
+        }
+        self.connection = None;
+        let mut all = if all.is_empty() { first } else { all.into() };
+        all.truncate(bytes_max);
+        Ok((all, false))
     }
 
     /// The beginning of the body, for an error message; what comes after, or does not come in a few

@@ -89,6 +89,14 @@ impl Reader {
         self.retry_ms
     }
 
+    /// The data of the event whose end has not come, as far as it is there.
+    pub fn open(&self) -> Vec<u8> {
+        let line = self.line.strip_prefix(b"data:").unwrap_or_default();
+        let line = line.strip_prefix(b" ").unwrap_or(line);
+        let between: &[u8] = if self.has_data { b"\n" } else { b"" };
+        [self.data.as_bytes(), between, line].concat()
+    }
+
     /// Reads the next bytes and hands out every event that is whole by then.
     pub fn read<F: From<SseFault>>(
         &mut self,

@@ -240,6 +240,8 @@ async fn every_wait_ends() {
     assert_eq!(whole(&here(&dripping), &patience).await, late("the whole request", 60));
     let patience = Patience { answer_bytes_max: 3, ..quick() };
     assert_eq!(whole(&here(&dripping), &patience).await, Err(HttpFault::TooLarge { max: 3 }));
+    let begun = ask(&here(&dripping), &patience).await.unwrap().up_to(5).await;
+    assert_eq!(begun, Ok((Bytes::from_static(b"xxxxx"), false)));
 
     let stalling = stage(|mut stream, _| {
         Box::pin(async move {

@@ -18,6 +18,8 @@ pub struct Limits {
     pub result_bytes_max: u64,
     /// Bytes of a result that are kept at all.
     pub result_kept_bytes_max: u64,
+    /// Parts of a result, such as texts and pictures of an MCP server; those beyond are left out.
+    pub result_parts_max: u64,
     /// Milliseconds one call may take.
     pub call_ms_max: u64,
     /// Milliseconds a model may take for one reply.
@@ -73,6 +75,24 @@ pub struct Limits {
     pub value_bytes_max: u64,
     /// Notices one call may publish.
     pub notices_max: u64,
+    /// Bytes of one message of an MCP server; a longer answer is cut off.
+    pub mcp_message_bytes_max: u64,
+    /// Tools an MCP server may have.
+    pub mcp_tools_max: u64,
+    /// Pages the list of an MCP server may have.
+    pub mcp_pages_max: u64,
+    /// Bytes that are kept of what the program of an MCP server writes to its error output.
+    pub mcp_stderr_bytes_max: u64,
+    /// Failures of an MCP server in a row, before it is left alone.
+    pub mcp_failures_max: u64,
+    /// Milliseconds an MCP server is left alone then.
+    pub mcp_rest_ms_max: u64,
+    /// Bytes of one message of an MCP client.
+    pub mcp_body_bytes_max: u64,
+    /// Connections of MCP clients at once.
+    pub mcp_connections_max: u64,
+    /// Calls of MCP clients that wait for their turn.
+    pub mcp_queue_max: u64,
 }
 
 impl Default for Limits {
@@ -83,6 +103,7 @@ impl Default for Limits {
             args_items_max: 10_000,
             result_bytes_max: 200_000,
             result_kept_bytes_max: 16 << 20,
+            result_parts_max: 100,
             call_ms_max: 60_000,
             reply_ms_max: 120_000,
             turn_ms_max: 600_000,
@@ -110,6 +131,15 @@ impl Default for Limits {
             changes_max: 1_000,
             value_bytes_max: 4 << 20,
             notices_max: 100,
+            mcp_message_bytes_max: 4 << 20,
+            mcp_tools_max: 512,
+            mcp_pages_max: 100,
+            mcp_stderr_bytes_max: 64 << 10,
+            mcp_failures_max: 5,
+            mcp_rest_ms_max: 60_000,
+            mcp_body_bytes_max: 1 << 20,
+            mcp_connections_max: 512,
+            mcp_queue_max: 256,
         }
     }
 }
@@ -160,7 +190,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 32] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 42] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -174,6 +204,7 @@ impl Limits {
             ("args_items_max", self.args_items_max, COUNT),
             ("result_bytes_max", self.result_bytes_max, BYTES),
             ("result_kept_bytes_max", self.result_kept_bytes_max, BYTES),
+            ("result_parts_max", self.result_parts_max, 10_000),
             ("call_ms_max", self.call_ms_max, CALL_MS_CEILING),
             ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
             ("turn_ms_max", self.turn_ms_max, HOUR_MS),
@@ -201,6 +232,15 @@ impl Limits {
             ("changes_max", self.changes_max, COUNT),
             ("value_bytes_max", self.value_bytes_max, BYTES),
             ("notices_max", self.notices_max, 10_000),
+            ("mcp_message_bytes_max", self.mcp_message_bytes_max, BYTES),
+            ("mcp_tools_max", self.mcp_tools_max, 10_000),
+            ("mcp_pages_max", self.mcp_pages_max, 10_000),
+            ("mcp_stderr_bytes_max", self.mcp_stderr_bytes_max, FILE_BYTES),
+            ("mcp_failures_max", self.mcp_failures_max, 1_000),
+            ("mcp_rest_ms_max", self.mcp_rest_ms_max, 24 * HOUR_MS),
+            ("mcp_body_bytes_max", self.mcp_body_bytes_max, BYTES),
+            ("mcp_connections_max", self.mcp_connections_max, 10_000),
+            ("mcp_queue_max", self.mcp_queue_max, 10_000),
         ]
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod client;
 mod offer;
+mod parts;
 mod recall;
 mod remote;
 pub mod scan;

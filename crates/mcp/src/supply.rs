@@ -48,15 +48,14 @@ struct State {
     /// What each server that was asked said last.
     lists: BTreeMap<ServerName, Result<Arc<Listed>, ServerFault>>,
     /// What was made of it; nothing when there is news.
-    made: Option<Made>,
+    made: Option<Arc<Made>>,
     /// What was made before.
-    kept: Option<Made>,
+    kept: Option<Arc<Made>>,
 }
 
 /// Milliseconds between two looks at what people decided.
 const HEAR_MS: u64 = 1_000;
 
-#[derive(Clone)]
 struct Made {
     supply: Supply,
     /// Which servers are down, and why.
@@ -82,28 +81,29 @@ impl Supplies {
         let fault = |reason| SupplyFault { phase: phase.clone(), reason };
         let mut state = self.state.lock().await;
         self.hear(&mut state).await.map_err(fault)?;
-        let wanted: Vec<ServerName> = agent.servers(phase).cloned().collect();
         let version = self.registry.version();
-        let unasked = wanted.iter().any(|server| !state.lists.contains_key(server));
+        let unasked = agent.servers(phase).any(|server| !state.lists.contains_key(server));
         if unasked || version != state.version {
+            let wanted = agent.servers(phase).cloned().collect();
             self.ask(&mut state, wanted, version).await;
             state.made = None;
         }
-        let pins = self.runtime.project().0.pins.clone();
-        let made = match state.made.take().filter(|_| state.pins.same(&pins)) {
-            Some(made) => made,
-            None => {
-                let made = self.make(&state, &pins).await.map_err(fault)?;
+        let project = self.runtime.project().0;
+        let made = match &state.made {
+            Some(made) if state.pins.same(&project.pins) => Arc::clone(made),
+            Some(_) | None => {
+                let made = self.make(&state, &project.pins).await.map_err(fault)?;
                 state.pins = self.runtime.project().0.pins.clone();
                 // Whoever works with the same tools already need not change.
                 let before = state.kept.take().filter(|before| before.same(&made));
-                before.unwrap_or(made)
+                let made = before.unwrap_or_else(|| Arc::new(made));
+                (state.made, state.kept) = (Some(Arc::clone(&made)), Some(Arc::clone(&made)));
+                made
             }
         };
-        (state.made, state.kept) = (Some(made.clone()), Some(made.clone()));
         self.check(&made, phase)?;
         let known = std::ptr::eq(agent, Arc::as_ptr(&made.supply.agent));
-        Ok((!known).then_some(made.supply))
+        Ok((!known).then(|| made.supply.clone()))
     }
 
     /// Reads what a person decided meanwhile in another process, where something waits for that.

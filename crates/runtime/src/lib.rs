@@ -49,7 +49,7 @@ pub mod verify;
 mod versions;
 
 pub use directing::Directing;
-pub use drive::{Crew, DriveFault, Driver, Halt, Incoming, OpenFault, Start};
+pub use drive::{Answered, Crew, DriveFault, Driver, Floor, Halt, Incoming, OpenFault, Start};
 pub use execute::Cancel;
 pub use memory::MemoryStore;
 pub use picture::{Picture, PictureRefusal};

@@ -76,6 +76,11 @@ impl Picture {
         &self.image
     }
 
+    /// What the log says of it, and what is kept beside it.
+    pub(crate) fn into_parts(self) -> (Image, Vec<u8>) {
+        (self.image, self.bytes)
+    }
+
     /// What the log says of pictures, and what is kept beside it.
     pub(crate) fn split(pictures: Vec<Self>) -> (Vec<Image>, Vec<(Digest, Vec<u8>)>) {
         let parts = pictures.into_iter().map(|picture| {

@@ -213,6 +213,8 @@ impl Check<'_> {
         }
         if let Event::CallSettled(settled) = &record.event {
             session.kept.extend(settled.kept.map(|kept| kept.hash));
+            let shown = settled.attached.iter().filter(|attached| attached.shown);
+            session.kept.extend(shown.map(|attached| attached.hash));
             let admitted = session.admitted.remove(&settled.call);
             if !self.receipt_holds(id, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");

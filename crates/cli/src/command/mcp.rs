@@ -132,6 +132,8 @@ async fn offer(
         Ok(driver)
     };
     let (clerk, driving) = Clerk::begin(Arc::clone(&opened.runtime), crew, open).await?;
+    // Whatever the process itself waits for is woken by a system call, and this is for each call.
+    let driving = tokio::spawn(driving);
     let (mut gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
     if options.trust_client_user {
         console::hint("What a person must approve is put before the users of clients.");
@@ -156,7 +158,7 @@ async fn offer(
     };
     tokio::select! {
         exit = serving => exit,
-        () = driving => Ok(Exit::Done),
+        _ = driving => Ok(Exit::Done),
         () = telling => Ok(Exit::Done),
         () = stopping => Ok(Exit::Done),
     }

@@ -1,12 +1,14 @@
 //! MCP servers as people use them: granted per phase, left out when they are down, held when they
 //! change.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 
-use serde_json::Value;
-use toolgate_testkit::mcp::{Era, Mode, Server, serve_http};
+use serde_json::{Value, json};
+use toolgate_testkit::mcp::{DOT, Era, Mode, Server, serve_http};
 
 use crate::support::Desk;
 
@@ -201,4 +203,68 @@ fn no_server_is_left_behind_when_the_program_is_stopped() {
             assert!(until(&|| ids().iter().all(gone)), "{args:?} {signal}: {:?}", ids());
         }
     }
+}
+
+/// What a server sends in parts reaches a client in parts, and a model as words and pictures; the
+/// log has what they are and not what is in them.
+#[test]
+fn parts_of_an_answer_are_passed_on() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Parts);
+    let yaml = format!(
+        "packs: []\nmcp_servers: {{x: {{url: '{}', effects: {{echo: read}}}}}}\n\
+         phases: {{A: {{tools: {{mcp: [x]}}}}}}\n",
+        web.url
+    );
+    desk.write("toolgate.yaml", &yaml);
+    let mut command = desk.command();
+    command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                       "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "name": "mcp__x__echo", "arguments": { "text": "x" }, "_meta": meta });
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    writeln!(input, "{request}").unwrap();
+    drop(input);
+    let ran = child.wait_with_output().unwrap();
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let answer: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    let result = &answer["result"];
+    assert_eq!(result["isError"], false, "{out}");
+    let content = result["content"].as_array().unwrap();
+    let kinds: Vec<&str> = content.iter().map(|part| part["type"].as_str().unwrap()).collect();
+    let sent = ["text", "image", "audio", "resource_link", "resource"];
+    // What was left out is told in two further texts.
+    assert_eq!(kinds, [&sent[..], &["text", "text"]].concat());
+    assert_eq!(
+        content[0],
+        json!({"type": "text", "text": "a dot", "annotations": {"audience": ["user"]}})
+    );
+    assert_eq!(content[1]["data"], DOT);
+    assert!(content[6]["text"].as_str().unwrap().contains("hologram"), "{out}");
+    assert!(result["_meta"]["toolgate/receipt"].as_str().unwrap().starts_with("rcpt_"));
+    assert!(
+        result["_meta"].get("their/own").is_none() && result.get("structuredContent").is_none()
+    );
+    let log = desk.ok(&["sessions", "export", "mcp"]);
+    for said in ["attached", "image/png", "audio/wav", "\"bytes\": 70"] {
+        assert!(log.contains(said), "{said} is missing in {log}");
+    }
+    assert!(!log.contains("\"shown\": true"), "no model was shown it: {log}");
+    assert!(!log.contains(DOT), "the log has no bytes: {log}");
+    desk.ok(&["verify"]);
+
+    desk.write(
+        "s.yaml",
+        "replies: [{calls: [{tool: 'mcp:x:echo', args: {text: a}}]}, {text: Done.}]\n",
+    );
+    desk.ok(&["run", "x", "--model", "script:s.yaml"]);
+    let list = desk.ok(&["sessions", "list", "--json"]);
+    let ids = list.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let id = ids.map(|row| row["session"].as_str().unwrap().to_owned()).find(|id| id != "mcp");
+    let log = desk.ok(&["sessions", "export", &id.unwrap()]);
+    assert!(log.contains("[image: image/png, 70 bytes]"), "{log}");
+    assert!(log.contains("\"shown\": true") && !log.contains(DOT), "{log}");
+    desk.ok(&["verify"]);
 }

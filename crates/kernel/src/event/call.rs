@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Change;
+use super::{Change, Image};
 use crate::digest::{Digest, Tag};
 use crate::envelope::Envelope;
 use crate::key::Touched;
@@ -137,6 +137,31 @@ pub struct Kept {
     pub bytes: u64,
 }
 
+/// What came with a result and is no data: a picture, a sound, a file, a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attached {
+    /// What it is, as its sender says: `image`, `audio`, `resource` or `resource_link`.
+    pub kind: String,
+    /// Of which kind its bytes are, such as `image/png`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// The hash of its bytes.
+    pub hash: Digest,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Whether the model is shown it; only then are its bytes kept, under their hash.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown: bool,
+}
+
+impl Attached {
+    /// The picture that the model is shown, where it is one.
+    pub fn image(&self) -> Option<Image> {
+        let media_type = self.media_type.clone().filter(|_| self.shown)?;
+        Some(Image { media_type, hash: self.hash })
+    }
+}
+
 /// One file a call changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChange {
@@ -186,6 +211,9 @@ pub struct CallSettled {
     /// The full result, where it was too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
+    /// What came with the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
 }
 
 /// A person's word on a call.

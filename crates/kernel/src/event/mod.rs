@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use call::{
-    Answer, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Kept, Notice,
-    Outcome, RawCall, Stage,
+    Answer, Attached, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Kept,
+    Notice, Outcome, RawCall, Stage,
 };
 pub use change::Change;
 pub use fault::{FaultKind, Worth};

@@ -184,6 +184,7 @@ impl Text<'_> {
         if let Some(kept) = &settled.kept {
             self.raw(",\"kept\":").json(kept);
         }
+        self.list(",\"attached\":", &settled.attached);
         self.raw("}");
     }
 

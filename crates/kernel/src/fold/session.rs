@@ -15,8 +15,8 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Answer, Asked, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
+    Answer, Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending,
+    Event, FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -523,6 +523,9 @@ impl Session {
             }
         }
         self.change(&settled.changes);
+        // Pictures stand beside the results in the next request.
+        let images = settled.attached.iter().filter_map(Attached::image);
+        self.feedback_images.extend(images.map(Arc::new));
         self.close(settled.call, || Told {
             envelope: Arc::clone(&settled.envelope),
             message_only: settled.message_only,

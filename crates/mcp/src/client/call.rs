@@ -20,6 +20,8 @@ pub struct Answered {
     pub text: String,
     /// Whether the tool says that it failed.
     pub is_error: bool,
+    /// After how many bytes it was cut off, where it was too long.
+    pub cut_at: Option<usize>,
 }
 
 /// What a caller asks for.
@@ -53,14 +55,18 @@ pub(super) async fn call(
             params.push_str(members);
         }
         params.push('}');
-        let text = match connection.ask("tools/call", &params, Some(called), deadline).await? {
-            Reply::Result(text) => text,
-            Reply::Error { code, message } => return Err(CallFault::Refused { code, message }),
-            Reply::TooLarge => {
-                return Err(CallFault::TooLarge { max: connection.bounds.message_bytes_max });
+        let came = match connection.ask("tools/call", &params, Some(called), deadline).await? {
+            Reply::Result(text) => result(text)?,
+            Reply::Cut(text) => {
+                let max = connection.bounds.message_bytes_max;
+                return match result(text) {
+                    Ok(Came::Result(begun)) => Ok(Answered { cut_at: Some(max), ..begun }),
+                    Ok(Came::Wanted(_)) | Err(_) => Err(CallFault::TooLarge { max }),
+                };
             }
+            Reply::Error { code, message } => return Err(CallFault::Refused { code, message }),
         };
-        match result(text)? {
+        match came {
             Came::Result(answered) => return Ok(answered),
             Came::Wanted(wanted) => {
                 more = form::answers(&connection.answerer, wanted, deadline).await?;
@@ -107,7 +113,7 @@ fn result(text: String) -> Result<Came, CallFault> {
         return Err(misfit("it has no content"));
     }
     let is_error = head.is_error;
-    Ok(Came::Result(Answered { text, is_error }))
+    Ok(Came::Result(Answered { text, is_error, cut_at: None }))
 }
 
 #[cfg(test)]

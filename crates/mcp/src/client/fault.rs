@@ -159,7 +159,7 @@ impl CallFault {
 }
 
 /// What a server wrote, for a person to read: short, and without anything invisible.
-pub(super) fn shown(text: &str, chars_max: usize) -> String {
+pub(crate) fn shown(text: &str, chars_max: usize) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     let hidden = |c: &char| !toolgate_kernel::letters::is_hidden(*c);
     text.trim().chars().filter(hidden).map(visible).take(chars_max).collect()

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use toolgate_http::sse::{RESPONSE_BYTES_MAX, Reader, SseFault};
 use toolgate_http::{Answer, HttpFault, Verb, after};
 
+use super::cut::cut_off;
 use super::fault::{CallFault, ServerFault, shown};
 use super::headers;
 use super::message::{self, Head, Reply};
@@ -122,11 +123,12 @@ impl Web {
         if method == "tools/list" {
             self.has_listed.store(true, Ordering::Release);
         }
-        let mut all = HeaderMap::clone(&self.headers());
+        let mut all = self.headers();
         if self.modern.get() == Some(&true) {
-            headers::standard(&mut all, method, tool.map(|(name, ..)| name));
+            let all = Arc::make_mut(&mut all);
+            headers::standard(all, method, tool.map(|(name, ..)| name));
             if let Some((_, repeated, args)) = tool {
-                headers::arguments(&mut all, repeated, args);
+                headers::arguments(all, repeated, args);
             }
         }
         let began = tokio::time::Instant::now();
@@ -137,7 +139,11 @@ impl Web {
             return self.refusal(&mut answer).await;
         }
         if !answer.is("text/event-stream") {
-            let text = answer.whole().await.map_err(told)?;
+            let max = self.bounds.message_bytes_max;
+            let (text, whole) = answer.up_to(max).await.map_err(told)?;
+            if !whole {
+                return Ok(cut_off(&text));
+            }
             let head = std::str::from_utf8(&text).ok().and_then(Head::read);
             let reply = head.filter(|head| head.ours() == Some(number)).and_then(|h| h.reply());
             return reply.ok_or_else(|| CallFault::Misfit("it answers something else".to_owned()));
@@ -183,7 +189,13 @@ impl Web {
         number: u64,
     ) -> Result<Option<Reply>, HttpFault> {
         let mut reply = None;
-        while let Some(bytes) = answer.chunk().await? {
+        loop {
+            let bytes = match answer.chunk().await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => return Ok(None),
+                Err(HttpFault::TooLarge { .. }) => return Ok(Some(cut_off(&reader.open()))),
+                Err(fault) => return Err(fault),
+            };
             let read = reader.read(&bytes, |event| {
                 let head = Head::read(event.data);
                 match head.filter(|head| head.ours() == Some(number)).and_then(|head| head.reply())
@@ -202,13 +214,12 @@ impl Web {
                     return Ok(Some(reply));
                 }
                 (None, Err(SseFault::EventTooLong(_) | SseFault::TooLong(_))) => {
-                    return Ok(Some(Reply::TooLarge));
+                    return Ok(Some(cut_off(&reader.open())));
                 }
                 (None, Err(SseFault::NotText)) => return Err(HttpFault::Unreadable("no UTF-8")),
                 (None, Ok(())) => {}
             }
         }
-        Ok(None)
     }
 
     /// Goes on with a stream that was closed before the answer.

@@ -4,7 +4,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Bytes of the begin and the end of a line that is too long, where its id may stand.
+/// Bytes of the end of a line that is too long, where its id may stand.
 const PEEK_BYTES: usize = 256;
 
 /// One line, or what stands in its place.
@@ -15,7 +15,7 @@ pub(super) enum Line<'a> {
     /// A line that is no UTF-8.
     NotText,
     /// A line that is longer than anything that is taken; its begin and its end.
-    TooLong { begin: String, end: String },
+    TooLong { begin: Vec<u8>, end: Vec<u8> },
 }
 
 /// Reads lines. Giving up a wait loses nothing: what was read stays here.
@@ -50,8 +50,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                     continue;
                 }
                 if line.len() > self.bytes_max {
-                    let peek = line.get(..PEEK_BYTES).unwrap_or(line).to_vec();
-                    return Ok(Some(self.dropped((peek, Vec::new()), begin..end)));
+                    let kept = line.get(..self.bytes_max).unwrap_or(line).to_vec();
+                    return Ok(Some(self.dropped((kept, Vec::new()), begin..end)));
                 }
                 // The borrow checker wants the range again.
                 let line = self.buffer.get(begin..end).unwrap_or_default();
@@ -84,8 +84,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.start = 0;
         }
         if self.dropping.is_none() && self.buffer.len() > self.bytes_max {
-            let begin = self.buffer.get(..PEEK_BYTES).unwrap_or(&self.buffer).to_vec();
+            let begin = self.buffer.get(..self.bytes_max).unwrap_or(&self.buffer).to_vec();
             self.dropping = Some((begin, Vec::new()));
+            let end = std::mem::take(&mut self.buffer);
+            self.buffer.extend_from_slice(last(&end));
         }
         if let Some((_, tail)) = &mut self.dropping {
             keep_last(tail, &self.buffer);
@@ -100,13 +102,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         rest: std::ops::Range<usize>,
     ) -> Line<'_> {
         keep_last(&mut tail, self.buffer.get(rest).unwrap_or_default());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Line::TooLong { begin: text(&begin), end: text(&tail) }
+        Line::TooLong { begin, end: tail }
     }
 }
 
+fn last(bytes: &[u8]) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(PEEK_BYTES)..).unwrap_or_default()
+}
+
 fn keep_last(tail: &mut Vec<u8>, more: &[u8]) {
-    tail.extend_from_slice(more.get(more.len().saturating_sub(PEEK_BYTES)..).unwrap_or_default());
+    tail.extend_from_slice(last(more));
     let surplus = tail.len().saturating_sub(PEEK_BYTES);
     tail.drain(..surplus);
 }
@@ -122,7 +127,11 @@ mod tests {
             told.push(match line {
                 Line::Text(text) => text.to_owned(),
                 Line::NotText => "(not text)".to_owned(),
-                Line::TooLong { begin, end } => format!("(too long) {begin} … {end}"),
+                Line::TooLong { begin, end } => {
+                    assert!(begin.len() <= bytes_max);
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    format!("(too long) {} … {}", text(&begin[..5]), text(&end))
+                }
             });
         }
         told
@@ -158,5 +167,6 @@ mod tests {
         let mut lines = Lines::new(&text[..], CHUNK_BYTES);
         assert_eq!(lines.next().await.unwrap(), None);
         assert!(lines.buffer.capacity() <= 4 * CHUNK_BYTES, "{}", lines.buffer.capacity());
+        assert!(lines.dropping.unwrap().0.len() <= CHUNK_BYTES);
     }
 }

@@ -121,7 +121,7 @@ async fn page(
             serde_json::from_str(&text).map_err(|_| broken("it is no list of tools"))
         }
         Ok(Reply::Error { code, message }) => Err(broken(&format!("{message} ({code})"))),
-        Ok(Reply::TooLarge) | Err(CallFault::TooLarge { .. }) => {
+        Ok(Reply::Cut(_)) | Err(CallFault::TooLarge { .. }) => {
             Err(ServerFault::TooMany { what: "bytes", max: connection.bounds.message_bytes_max })
         }
         Err(CallFault::NotSent(fault) | CallFault::Lost(fault)) => Err(fault),

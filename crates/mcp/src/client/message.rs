@@ -13,6 +13,9 @@ use super::fault::shown;
 /// What the ids of our own requests begin with. The protocol library numbers its own.
 const PREFIX: &str = "tg-";
 
+/// Bytes of the begin of a message that is too long, where its id may stand.
+const PEEK_BYTES: usize = 256;
+
 /// Characters of an error's message that are kept.
 const MESSAGE_CHARS_MAX: usize = 500;
 
@@ -36,8 +39,8 @@ pub(super) enum Reply {
     Result(String),
     /// An error.
     Error { code: i64, message: String },
-    /// An answer larger than anything that is taken.
-    TooLarge,
+    /// What could be read of a result larger than anything that is taken; nothing, or as it came.
+    Cut(String),
 }
 
 impl<'a> Head<'a> {
@@ -79,14 +82,17 @@ pub(super) fn number(id: &str) -> Option<u64> {
 }
 
 /// The number of our own request that a message too large to read answers, from its begin and end.
-pub(super) fn number_at_an_end(begin: &str, end: &str) -> Option<u64> {
+pub(super) fn number_at_an_end(begin: &[u8], end: &[u8]) -> Option<u64> {
     let marker = format!("\"{PREFIX}");
     let at = |text: &str, found: Option<usize>| {
         let rest = text.get(found?..)?;
         let stop = rest.get(1..)?.find('"')? + 2;
         number(rest.get(..stop)?)
     };
-    at(begin, begin.find(&marker)).or_else(|| at(end, end.rfind(&marker)))
+    // What a tool said is in between.
+    let begin = String::from_utf8_lossy(begin.get(..PEEK_BYTES).unwrap_or(begin));
+    let end = String::from_utf8_lossy(end);
+    at(&begin, begin.find(&marker)).or_else(|| at(&end, end.rfind(&marker)))
 }
 
 fn error_of(text: &str) -> Reply {
@@ -159,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_tells_its_id_at_its_begin_or_its_end() {
-        assert_eq!(number_at_an_end(r#"{"id":"tg-12","result":{"#, "AAA"), Some(12));
-        assert_eq!(number_at_an_end("AAA", r#"AA"},"jsonrpc":"2.0","id":"tg-9"}"#), Some(9));
-        assert_eq!(number_at_an_end("AAA", "AAA"), None);
+        assert_eq!(number_at_an_end(br#"{"id":"tg-12","result":{"#, b"AAA"), Some(12));
+        assert_eq!(number_at_an_end(b"AAA", br#"AA"},"jsonrpc":"2.0","id":"tg-9"}"#), Some(9));
+        assert_eq!(number_at_an_end(b"AAA", b"AAA"), None);
     }
 }

@@ -3,6 +3,7 @@
 mod call;
 mod child;
 mod connection;
+mod cut;
 mod fault;
 mod form;
 mod guest;
@@ -25,6 +26,7 @@ mod stream;
 mod switch;
 
 pub use call::{Answered, Asked};
+pub(crate) use fault::shown;
 pub use fault::{CallFault, ServerFault};
 pub use form::{Form, Respondent};
 pub use listing::{Found, Listed};

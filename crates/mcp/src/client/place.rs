@@ -107,6 +107,19 @@ impl Place {
         let Some(keeper) = &self.keeper else {
             return self.put(verb, headers, body, deadline, patience).await;
         };
+        // Whoever has no login has no room for one.
+        Box::pin(self.send_with_login(keeper, verb, headers, body, deadline, patience)).await
+    }
+
+    async fn send_with_login(
+        &self,
+        keeper: &Arc<Keeper>,
+        verb: Verb,
+        headers: &HeaderMap,
+        body: Bytes,
+        deadline: Instant,
+        patience: &Patience,
+    ) -> Result<Answer, HttpFault> {
         let Some(token) = keeper.header().await else {
             return self.put(verb, headers, body, deadline, patience).await;
         };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use toolgate_kernel::hidden::Hidden;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::ServerName;
 
 use super::oauth::Keeper;
@@ -92,15 +93,23 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
+        Self::of(&Limits::default())
+    }
+}
+
+impl Bounds {
+    /// The bounds that a configuration sets.
+    pub fn of(limits: &Limits) -> Self {
+        let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
         Self {
-            message_bytes_max: 4 << 20,
+            message_bytes_max: count(limits.mcp_message_bytes_max),
+            stderr_bytes_max: count(limits.mcp_stderr_bytes_max),
+            tools_max: count(limits.mcp_tools_max),
+            pages_max: count(limits.mcp_pages_max),
+            failures_max: u32::try_from(limits.mcp_failures_max).unwrap_or(u32::MAX),
+            left_ms: limits.mcp_rest_ms_max,
             noise_max: 100,
-            stderr_bytes_max: 64 << 10,
-            tools_max: 512,
-            pages_max: 100,
             refresh_ms_min: 5_000,
-            failures_max: 5,
-            left_ms: 60_000,
             backoff_ms: 500,
         }
     }
@@ -135,5 +144,16 @@ mod tests {
         ];
         let names: Vec<String> = inherited(ours).into_keys().collect();
         assert_eq!(names, ["LC_ALL", "PATH"]);
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_configuration() {
+        let limits = Limits { mcp_message_bytes_max: 7, mcp_failures_max: 2, ..Limits::default() };
+        let bounds = Bounds::of(&limits);
+        assert_eq!((bounds.message_bytes_max, bounds.failures_max), (7, 2));
+        assert_eq!(
+            Bounds { message_bytes_max: 4 << 20, failures_max: 5, ..bounds },
+            Bounds::default()
+        );
     }
 }

@@ -87,7 +87,7 @@ impl Registry {
             Err(CallFault::NotSent(
                 fault @ (ServerFault::WantsLogin { .. } | ServerFault::WantsMore { .. }),
             )) => Err(CallFault::NotSent(fault)),
-            Err(CallFault::NotSent(_)) => self.attempt(seat, asked, deadline).await,
+            Err(CallFault::NotSent(_)) => Box::pin(self.attempt(seat, asked, deadline)).await,
             other => other,
         }
     }

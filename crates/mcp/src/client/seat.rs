@@ -86,7 +86,10 @@ impl Seat {
         deadline: Instant,
     ) -> Result<Arc<Connection>, ServerFault> {
         let late = |_| self.late();
-        let mut state = tokio::time::timeout_at(deadline, self.state.lock()).await.map_err(late)?;
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(_) => tokio::time::timeout_at(deadline, self.state.lock()).await.map_err(late)?,
+        };
         if state.closed {
             return Err(ServerFault::Closed);
         }
@@ -100,7 +103,8 @@ impl Seat {
             }
         }
         self.rest(&mut state, deadline).await?;
-        let opening = open(&self.plan, http, &self.side);
+        // It is large and rare, so that no call should have room for it.
+        let opening = Box::pin(open(&self.plan, http, &self.side));
         let opened = tokio::time::timeout_at(deadline, opening).await;
         match opened.unwrap_or_else(|_| Err(self.late())) {
             Ok(connection) => {

@@ -9,6 +9,7 @@ use rmcp::model::{JsonRpcMessage, NumberOrString, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, TxJsonRpcMessage};
 use tokio::sync::{Notify, oneshot};
 
+use super::cut::cut_off;
 use super::fault::ServerFault;
 use super::message::{Head, Reply, number_at_an_end};
 
@@ -164,9 +165,9 @@ impl Switch {
     }
 
     /// A message that is too long to be read.
-    pub(super) fn too_long(&self, begin: &str, end: &str) -> Heard {
+    pub(super) fn too_long(&self, begin: &[u8], end: &[u8]) -> Heard {
         if let Some(number) = number_at_an_end(begin, end) {
-            self.give(number, Reply::TooLarge);
+            self.give(number, cut_off(begin));
         }
         self.noise()
     }

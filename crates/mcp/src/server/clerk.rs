@@ -1,10 +1,11 @@
 //! Decides how many callers share one session: their calls queue, and what waited is a batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
@@ -13,15 +14,15 @@ use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::{Person, StoreFault};
-use toolgate_runtime::{Crew, DriveFault, Driver, Incoming, Runtime};
+use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Floor, Incoming, Runtime};
 
 use super::user::{User, Users};
 
-/// Calls that wait for their turn. Whoever comes later is told to try again.
-const QUEUE_MAX: usize = 256;
-
 /// Calls of one batch.
 const BATCH_MAX: usize = 32;
+
+/// Calls at work at once; servers behind them need not bear more.
+const AT_ONCE_MAX: usize = 64;
 
 /// How long a call may wait for its turn.
 const QUEUE_WAIT: Duration = Duration::from_secs(60);
@@ -80,13 +81,16 @@ impl Drop for Waiting {
     }
 }
 
+/// What a caller is told.
+pub struct Told {
+    /// What came of the call.
+    pub answered: Answered,
+    /// The agent that it was made with.
+    pub agent: Arc<Agent>,
+}
+
 enum Job {
-    Call {
-        order: Order,
-        turn: Turn,
-        beat: Option<mpsc::Sender<()>>,
-        reply: oneshot::Sender<Envelope>,
-    },
+    Call { order: Order, turn: Turn, beat: Option<mpsc::Sender<()>>, reply: oneshot::Sender<Told> },
     Look(oneshot::Sender<(Arc<Session>, Arc<Project>)>),
     Ready(Vec<PhaseName>, oneshot::Sender<()>),
 }
@@ -100,7 +104,99 @@ pub struct Clerk {
     supplied: bool,
 }
 
-type Beats = Arc<Mutex<BTreeMap<CallId, mpsc::Sender<()>>>>;
+/// The calls at work that have not been answered.
+#[derive(Default)]
+struct Calls {
+    /// Those that have no id yet, in order.
+    let_in: VecDeque<Begun>,
+    by_id: BTreeMap<CallId, Begun>,
+}
+
+type Open = Arc<Mutex<Calls>>;
+
+fn lock(open: &Open) -> std::sync::MutexGuard<'_, Calls> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a call changes nothing that others could see: it reads, or is refused.
+fn only_reads(agent: &Agent, order: &Order) -> bool {
+    let place = agent.toolset.find(&order.name);
+    let entry = place.and_then(|place| agent.toolset.entries().get(place));
+    entry.is_none_or(|entry| entry.spec.effect == Effect::Read)
+}
+
+/// Where callers stand while a batch is at work.
+struct Standing {
+    open: Open,
+    line: Arc<tokio::sync::Mutex<Line>>,
+    shown: watch::Sender<View>,
+    users: Arc<Users>,
+}
+
+impl Floor for Standing {
+    fn received(&mut self, call: CallId) {
+        let mut open = lock(&self.open);
+        if let Some(begun) = open.let_in.pop_front() {
+            if let Some(user) = &begun.order.user {
+                self.users.seat(call, user);
+            }
+            open.by_id.insert(call, begun);
+        }
+    }
+
+    fn answered(
+        &mut self,
+        session: &Session,
+        agent: &Arc<Agent>,
+        call: CallId,
+        answered: Answered,
+    ) {
+        // Whoever is answered finds the session as the call left it.
+        show(&self.shown, session, agent);
+        let begun = lock(&self.open).by_id.remove(&call);
+        if let Some(begun) = begun {
+            begun.answer(Told { answered, agent: Arc::clone(agent) });
+        }
+    }
+
+    fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>> {
+        Box::pin(async {
+            let mut line = self.line.lock().await;
+            while line.look().await {
+                let incoming = self.let_in(&mut line.next);
+                if !incoming.is_empty() {
+                    return incoming;
+                }
+                if !line.next.is_empty() {
+                    break;
+                }
+            }
+            // Nobody comes, or whoever is next waits until this batch is done.
+            std::future::pending().await
+        })
+    }
+}
+
+impl Standing {
+    /// Calls that read go ahead; with the first that does not, everybody waits.
+    fn let_in(&self, next: &mut VecDeque<Job>) -> Vec<Incoming> {
+        let agent = Arc::clone(&self.shown.borrow().agent);
+        let (mut incoming, mut open) = (Vec::new(), lock(&self.open));
+        while let Some(Job::Call { order, .. }) = next.front()
+            && only_reads(&agent, order)
+            && open.by_id.len() + open.let_in.len() < AT_ONCE_MAX
+        {
+            if let Some(Job::Call { order, turn, beat, reply }) = next.pop_front()
+                && turn.begin()
+            {
+                let begun = Begun { order, beat, reply };
+                incoming.push(begun.incoming());
+                open.let_in.push_back(begun);
+            }
+        }
+        incoming
+    }
+}
 
 impl Clerk {
     /// Makes a clerk, and the work that somebody must drive. The session is taken up with `crew`
@@ -109,15 +205,14 @@ impl Clerk {
         runtime: Arc<Runtime>,
         mut crew: Crew,
         open: F,
-    ) -> Result<(Self, impl Future<Output = ()> + Send), toolgate_runtime::OpenFault>
+    ) -> Result<(Self, BoxFuture<'static, ()>), toolgate_runtime::OpenFault>
     where
         F: AsyncFnOnce(Arc<Runtime>, Crew) -> Result<Driver, toolgate_runtime::OpenFault>,
     {
-        let beats = Beats::default();
-        let heard = Arc::clone(&beats);
+        let open_calls = Open::default();
+        let heard = Arc::clone(&open_calls);
         crew.heartbeat = Arc::new(move |call| {
-            let beats = heard.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(beat) = beats.get(&call) {
+            if let Some(Begun { beat: Some(beat), .. }) = lock(&heard).by_id.get(&call) {
                 // Whoever does not listen has heard enough.
                 let _full = beat.try_send(());
             }
@@ -126,11 +221,18 @@ impl Clerk {
         // Nobody is behind a call whose order names no user.
         crew.person.get_or_insert(Arc::clone(&users) as Arc<dyn Person>);
         let driver = open(Arc::clone(&runtime), crew.clone()).await?;
-        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let (shown, view) = watch::channel(view_of(&driver));
+        // Whoever comes when it is full is told to try again.
+        let waiting = usize::try_from(crew.agent.limits.mcp_queue_max).unwrap_or(usize::MAX);
+        let (jobs, queue) = mpsc::channel(waiting);
+        let line = Arc::new(tokio::sync::Mutex::new(Line {
+            queue,
+            came: Vec::new(),
+            next: VecDeque::new(),
+        }));
+        let (shown, view) = watch::channel(view_of(&driver.session(), driver.agent()));
         let supplied = crew.supplier.is_some();
-        let work = Work { runtime, crew, driver, shown, beats, users };
-        Ok((Self { jobs, view, supplied }, work.run(queue)))
+        let work = Work { runtime, crew, driver, shown, open: open_calls, line, users };
+        Ok((Self { jobs, view, supplied }, Box::pin(work.run())))
     }
 
     /// How the session looks now.
@@ -144,24 +246,25 @@ impl Clerk {
     }
 
     /// Makes a call through the whole gate. Dropping this takes back a call that has not begun.
-    pub async fn call(&self, order: Order, beat: Option<mpsc::Sender<()>>) -> Envelope {
+    pub async fn call(&self, order: Order, beat: Option<mpsc::Sender<()>>) -> Told {
         let (reply, answer) = oneshot::channel();
         let (turn, name) = (Turn::default(), order.name.clone());
         let _waiting = Waiting(turn.clone());
         let job = Job::Call { order, turn: turn.clone(), beat, reply };
+        let busy = |message: &str| told(&self.view().agent, busy(&name, message));
         if self.jobs.try_send(job).is_err() {
-            return busy(&name, "Too many calls are waiting. Try again in a moment.");
+            return busy("Too many calls are waiting. Try again in a moment.");
         }
         let mut answer = std::pin::pin!(answer);
         let answered = match tokio::time::timeout(QUEUE_WAIT, answer.as_mut()).await {
             Ok(answered) => answered,
             Err(_) if turn.cancel() => {
-                return busy(&name, "The call did not get its turn in time. Nothing of it ran.");
+                return busy("The call did not get its turn in time. Nothing of it ran.");
             }
             // It runs, and running has a deadline of its own.
             Err(_) => answer.await,
         };
-        answered.unwrap_or_else(|_| busy(&name, "The server is stopping. Nothing of it ran."))
+        answered.unwrap_or_else(|_| busy("The server is stopping. Nothing of it ran."))
     }
 
     /// Makes ready the tools from outside that some phases have. Those that do not come are left
@@ -185,10 +288,14 @@ fn busy(tool: &str, message: &str) -> Envelope {
     Envelope::trouble(tool, vec![Trouble::new(Code::CALL_CANCELLED, message)])
 }
 
-fn view_of(driver: &Driver) -> View {
-    let session = driver.session();
+fn told(agent: &Arc<Agent>, envelope: Envelope) -> Told {
+    let answered = Answered { envelope: envelope.into(), message_only: false, parts: None };
+    Told { answered, agent: Arc::clone(agent) }
+}
+
+fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
     let (phase, ended) = (session.phase.clone(), session.ended.is_some());
-    View { agent: Arc::clone(driver.agent()), phase, ended }
+    View { agent: Arc::clone(agent), phase, ended }
 }
 
 /// The session, in the hands of the one that drives it.
@@ -197,23 +304,70 @@ struct Work {
     crew: Crew,
     driver: Driver,
     shown: watch::Sender<View>,
-    beats: Beats,
+    open: Open,
+    line: Arc<tokio::sync::Mutex<Line>>,
     users: Arc<Users>,
+}
+
+/// Those who wait for their turn.
+struct Line {
+    queue: mpsc::Receiver<Job>,
+    /// Those that came just now.
+    came: Vec<Job>,
+    /// Taken from the queue, and still waiting.
+    next: VecDeque<Job>,
+}
+
+impl Line {
+    /// Waits until somebody is there; nobody means that nobody will come.
+    async fn look(&mut self) -> bool {
+        if !self.next.is_empty() {
+            return true;
+        }
+        // Giving up this wait loses nothing.
+        let came = self.queue.recv_many(&mut self.came, BATCH_MAX).await > 0;
+        self.next.extend(self.came.drain(..));
+        came
+    }
 }
 
 /// A call that has begun.
 struct Begun {
     order: Order,
     beat: Option<mpsc::Sender<()>>,
-    reply: oneshot::Sender<Envelope>,
+    reply: oneshot::Sender<Told>,
+}
+
+impl Begun {
+    fn incoming(&self) -> Incoming {
+        let Order { actor, name, args, alias, phase, user: _ } = &self.order;
+        Incoming {
+            actor: actor.clone(),
+            name: name.clone(),
+            args: args.clone(),
+            alias: alias.clone(),
+            phase: phase.clone(),
+        }
+    }
+
+    fn answer(self, told: Told) {
+        // The caller may be gone; the log has the answer.
+        let _gone = self.reply.send(told);
+    }
 }
 
 impl Work {
-    async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
-        let mut jobs = Vec::with_capacity(BATCH_MAX);
-        while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
+    async fn run(mut self) {
+        loop {
+            let mut jobs = {
+                let mut line = self.line.lock().await;
+                if !line.look().await {
+                    return;
+                }
+                std::mem::take(&mut line.next)
+            };
             let mut batch = Vec::with_capacity(jobs.len());
-            for job in jobs.drain(..) {
+            while let Some(job) = jobs.pop_front() {
                 match job {
                     Job::Call { order, turn, beat, reply } => {
                         if !turn.begin() {
@@ -245,54 +399,36 @@ impl Work {
     /// Whether the phase may be another after these calls. Whoever is bound to a phase is judged
     /// when that is known.
     fn may_move(&self, batch: &[Begun]) -> bool {
-        let toolset = &self.driver.agent().toolset;
-        let effect = |begun: &Begun| {
-            let place = toolset.find(&begun.order.name)?;
-            Some(toolset.entries().get(place)?.spec.effect)
-        };
-        batch.iter().any(|begun| effect(begun).is_some_and(|effect| effect != Effect::Read))
+        let agent = self.driver.agent();
+        batch.iter().any(|begun| !only_reads(agent, &begun.order))
     }
 
-    /// Brings calls to their end as one batch, and answers each.
+    /// Brings calls to their end as one batch. Each is answered as soon as it is in the log.
     async fn calls(&mut self, batch: Vec<Begun>) {
         if batch.is_empty() {
             return;
         }
-        let answers = self.run_batch(&batch).await;
-        self.show();
-        for (begun, answer) in batch.into_iter().zip(answers) {
-            // The caller may be gone; the log has the answer.
-            let _gone = begun.reply.send(answer);
-        }
-    }
-
-    async fn run_batch(&mut self, batch: &[Begun]) -> Vec<Envelope> {
-        let all = |say: &dyn Fn(&str) -> Envelope| {
-            batch.iter().map(|begun| say(&begun.order.name)).collect::<Vec<_>>()
-        };
+        let mut left = batch;
         // Once after a takeover, and once more is enough.
         for _ in 0..2 {
             let before = self.driver.durable_tip();
-            self.listen(batch);
-            let incoming = batch.iter().map(|Begun { order, .. }| Incoming {
-                actor: order.actor.clone(),
-                name: order.name.clone(),
-                args: order.args.clone(),
-                alias: order.alias.clone(),
-                phase: order.phase.clone(),
-            });
-            let outcome = self.driver.calls(incoming.collect()).await;
-            self.beats().clear();
+            let incoming = left.iter().map(Begun::incoming).collect();
+            *lock(&self.open) = Calls { let_in: left.into(), by_id: BTreeMap::new() };
+            let (open, line) = (Arc::clone(&self.open), Arc::clone(&self.line));
+            let (shown, users) = (self.shown.clone(), Arc::clone(&self.users));
+            let floor = Box::new(Standing { open, line, shown, users });
+            let outcome = self.driver.calls(incoming, floor).await;
             self.users.clear();
+            self.show();
+            let Calls { let_in, by_id } = std::mem::take(&mut *lock(&self.open));
+            left = by_id.into_values().chain(let_in).collect();
             let fault = match outcome {
-                Ok(envelopes) => return envelopes,
+                Ok(()) => return,
                 Err(DriveFault::Ended) => {
-                    return all(&|name| {
-                        busy(name, "The session has ended; nothing can be called.")
-                    });
+                    return self.refuse(left, "The session has ended; nothing can be called.");
                 }
                 Err(DriveFault::Supply(fault)) => {
-                    return all(&|name| busy(name, &format!("{fault}. Nothing of the call ran.")));
+                    return self.refuse(left, &format!("{fault}. Nothing of the call ran."));
                 }
                 Err(fault) => fault,
             };
@@ -301,23 +437,20 @@ impl Work {
             // Whoever took the session over wrote first, so nothing of these calls was begun.
             let outrun = untouched && matches!(fault, DriveFault::Store(StoreFault::Fenced { .. }));
             if !(resumed && outrun) {
-                return all(&|name| lost(name, &fault));
+                for begun in left {
+                    let envelope = lost(&begun.order.name, &fault);
+                    begun.answer(told(self.driver.agent(), envelope));
+                }
+                return;
             }
         }
-        all(&|name| busy(name, "Somebody else drives this session. Nothing of the call ran."))
+        self.refuse(left, "Somebody else drives this session. Nothing of the call ran.");
     }
 
-    /// Lets those who want to know hear their calls' heartbeats, and says who is behind each.
-    fn listen(&self, batch: &[Begun]) {
-        let first = self.driver.session().next_call;
-        let mut beats = self.beats();
-        for (id, begun) in (first..).zip(batch) {
-            if let Some(beat) = &begun.beat {
-                beats.insert(CallId(id), beat.clone());
-            }
-            if let Some(user) = &begun.order.user {
-                self.users.seat(CallId(id), user);
-            }
+    fn refuse(&self, left: Vec<Begun>, message: &str) {
+        for begun in left {
+            let envelope = busy(&begun.order.name, message);
+            begun.answer(told(self.driver.agent(), envelope));
         }
     }
 
@@ -334,20 +467,21 @@ impl Work {
         }
     }
 
-    fn beats(&self) -> std::sync::MutexGuard<'_, BTreeMap<CallId, mpsc::Sender<()>>> {
-        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn show(&self) {
-        self.shown.send_if_modified(|shown| {
-            let now = view_of(&self.driver);
-            let same = Arc::ptr_eq(&shown.agent, &now.agent)
-                && shown.phase == now.phase
-                && shown.ended == now.ended;
-            *shown = now;
-            !same
-        });
+        show(&self.shown, &self.driver.session(), self.driver.agent());
     }
+}
+
+fn show(shown: &watch::Sender<View>, session: &Session, agent: &Arc<Agent>) {
+    shown.send_if_modified(|shown| {
+        let same = Arc::ptr_eq(&shown.agent, agent)
+            && shown.phase == session.phase
+            && shown.ended == session.ended.is_some();
+        if !same {
+            *shown = view_of(session, agent);
+        }
+        !same
+    });
 }
 
 /// What is said of a call that the log could not follow.

@@ -146,11 +146,15 @@ pub(crate) fn parts(text: &str) -> Result<Vec<&str>, Refused> {
 
 /// An answer, around the text of its result.
 pub(crate) fn response(id: &RequestId, result: &str) -> String {
-    let mut out = String::with_capacity(result.len() + id.0.len() + 40);
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    response_with(id, |out| out.push_str(result))
+}
+
+/// The same, with the result written in place.
+pub(crate) fn response_with(id: &RequestId, result: impl FnOnce(&mut String)) -> String {
+    let mut out = String::from("{\"jsonrpc\":\"2.0\",\"id\":");
     out.push_str(&id.0);
     out.push_str(",\"result\":");
-    out.push_str(result);
+    result(&mut out);
     out.push('}');
     out
 }

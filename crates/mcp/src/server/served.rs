@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::PhaseName;
 
 use super::line::Line;
@@ -66,43 +67,57 @@ pub struct Answer {
     pub cache: Option<Cache>,
     /// Whether the client must say more before there is a result.
     pub input_required: bool,
+    /// What is said beside it: the members of its `_meta`, as JSON.
+    pub meta: String,
 }
 
 impl Answer {
     /// A result.
     pub fn new(json: String) -> Self {
-        Self { json, cache: None, input_required: false }
+        Self { json, cache: None, input_required: false, meta: String::new() }
     }
 
     /// A result that may be kept.
     pub fn kept(json: &Value, cache: Cache) -> Self {
-        Self { json: json.to_string(), cache: Some(cache), input_required: false }
+        Self { cache: Some(cache), ..Self::new(json.to_string()) }
+    }
+
+    /// The same with what is said beside it: the members of its `_meta`, as JSON.
+    pub fn beside(mut self, meta: String) -> Self {
+        self.meta = meta;
+        self
     }
 
     /// The result as a revision wants it.
-    pub(crate) fn written(&self, revision: Revision, server: &str) -> String {
-        if !revision.modern() {
-            return self.json.clone();
+    pub(crate) fn write(&self, out: &mut String, revision: Revision, server: &str) {
+        let modern = revision.modern();
+        out.reserve(self.json.len() + self.meta.len() + server.len() + 160);
+        out.push('{');
+        if modern {
+            let kind = if self.input_required { "input_required" } else { "complete" };
+            out.push_str("\"resultType\":\"");
+            out.push_str(kind);
+            out.push_str("\",\"_meta\":{\"io.modelcontextprotocol/serverInfo\":");
+            out.push_str(server);
+            out.push_str(if self.meta.is_empty() { "" } else { "," });
+        } else if !self.meta.is_empty() {
+            out.push_str("\"_meta\":{");
         }
-        let kind = if self.input_required { "input_required" } else { "complete" };
-        let mut out = String::with_capacity(self.json.len() + server.len() + 160);
-        out.push_str("{\"resultType\":\"");
-        out.push_str(kind);
-        out.push_str("\",\"_meta\":{\"io.modelcontextprotocol/serverInfo\":");
-        out.push_str(server);
-        out.push('}');
-        if let Some(Cache { ttl_ms, public }) = self.cache {
+        if modern || !self.meta.is_empty() {
+            out.push_str(&self.meta);
+            out.push_str("},");
+        }
+        if let Some(Cache { ttl_ms, public }) = self.cache.filter(|_| modern) {
             let scope = if public { "public" } else { "private" };
-            out.push_str(&format!(",\"ttlMs\":{ttl_ms},\"cacheScope\":\"{scope}\""));
+            out.push_str(&format!("\"ttlMs\":{ttl_ms},\"cacheScope\":\"{scope}\","));
         }
         match self.json.strip_prefix('{').unwrap_or("}") {
-            "}" => out.push('}'),
-            rest => {
-                out.push(',');
-                out.push_str(rest);
+            "}" => {
+                out.truncate(out.strip_suffix(',').unwrap_or(out).len());
+                out.push('}');
             }
+            rest => out.push_str(rest),
         }
-        out
     }
 }
 
@@ -174,6 +189,11 @@ pub trait Served: Send + Sync + 'static {
     /// The input schema of a tool, where some of its arguments must be repeated by headers.
     fn marked(&self, _tool: &str) -> Option<Value> {
         None
+    }
+
+    /// How much of clients is borne.
+    fn limits(&self) -> Limits {
+        Limits::default()
     }
 
     /// Whether there is a phase of this name, with an address of its own.

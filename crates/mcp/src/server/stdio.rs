@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -16,9 +17,6 @@ use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
 use super::served::{Answer, Caller, Principal, Request, Served};
 use super::visit::{OpenRequests, Visit};
-
-/// Bytes of one line.
-const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// How long the other side may take to read what is written.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
@@ -54,8 +52,9 @@ pub async fn serve(
     let (end, ended) = watch::channel(false);
     let card = server.to_string().into();
     let open = Arc::default();
+    let bytes_max = usize::try_from(served.limits().mcp_body_bytes_max).unwrap_or(usize::MAX);
     let mut pipe = Pipe { served, principal, card, visit: None, open, out, ended };
-    let mut lines = Lines { input, held: Vec::new(), skipping: false };
+    let mut lines = Lines { input, bytes_max, held: Vec::new(), skipping: false };
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     loop {
         let written = tokio::select! {
@@ -116,6 +115,7 @@ async fn write(output: &mut (impl AsyncWrite + Unpin), mut message: String) -> b
 /// Lines of bearable length. Waiting for one can be broken off and taken up again.
 struct Lines<R> {
     input: R,
+    bytes_max: usize,
     held: Vec<u8>,
     skipping: bool,
 }
@@ -126,7 +126,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             let buffer = self.input.fill_buf().await.ok().filter(|bytes| !bytes.is_empty())?;
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(buffer.len(), |end| end + 1);
-            let room = LINE_BYTES_MAX.saturating_sub(self.held.len());
+            let room = self.bytes_max.saturating_sub(self.held.len());
             if taken > room {
                 self.skipping = true;
                 self.held.clear();
@@ -139,7 +139,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 continue;
             }
             if std::mem::take(&mut self.skipping) {
-                let words = format!("A message has at most {LINE_BYTES_MAX} bytes.");
+                let words = format!("A message has at most {} bytes.", self.bytes_max);
                 return Some(Err(Refused::new(RpcCode::InvalidRequest, words)));
             }
             return match String::from_utf8(std::mem::take(&mut self.held)) {
@@ -283,9 +283,7 @@ impl Pipe {
             }
         }
         Taken::Working(Box::pin(async move {
-            for work in works {
-                answers.extend(work.await);
-            }
+            answers.extend(join_all(works).await.into_iter().flatten());
             (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
         }))
     }
@@ -298,7 +296,7 @@ fn written(
     answered: Result<Answer, Refused>,
 ) -> String {
     match answered {
-        Ok(answer) => message::response(id, &answer.written(caller.revision, card)),
+        Ok(answer) => message::response_with(id, |out| answer.write(out, caller.revision, card)),
         Err(refusal) => message::refusal(Some(id), &refusal),
     }
 }

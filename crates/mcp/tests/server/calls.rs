@@ -54,6 +54,47 @@ async fn the_oldest_revisions_get_no_structured_content() {
     }
 }
 
+/// What a tool keeps from models is kept from clients, who have models too.
+#[tokio::test]
+async fn data_that_is_kept_from_models_reaches_no_client() {
+    let stage = Stage::new().await;
+    let ask = stage.ask(&stage.token("t", None));
+    let got = ask.modern("tools/call", json!({ "name": "hide" })).send().await;
+    let (failed, envelope) = told(&got);
+    assert_eq!(
+        (failed, &envelope["message"], &envelope["data"]),
+        (false, &json!("done"), &json!(null))
+    );
+    assert!(!got.body.contains("canary"), "{}", got.body);
+}
+
+/// A call that reads is answered while another one still reads, whichever came first.
+#[tokio::test]
+async fn a_slow_call_does_not_delay_a_fast_one() {
+    let stage = Stage::new().await;
+    let token = stage.token("t", None);
+    let call = |name: &str| stage.ask(&token).modern("tools/call", json!({ "name": name }));
+    let slow = call("watch");
+    let slow = tokio::spawn(async move { slow.send().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..3 {
+        let got = tokio::time::timeout(Duration::from_secs(5), call("record").send()).await;
+        assert!(!told(&got.expect("answered while another reads")).0);
+    }
+    // One that changes something waits until nobody reads, and so does whoever comes after it.
+    let (alpha, record) = (call("alpha"), call("record"));
+    let alpha = tokio::spawn(async move { alpha.send().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let record = tokio::spawn(async move { record.send().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!slow.is_finished() && !alpha.is_finished() && !record.is_finished());
+    assert!(stage.done().is_empty());
+    stage.gate.notify_one();
+    assert!(!told(&slow.await.unwrap()).0);
+    assert!(!told(&alpha.await.unwrap()).0 && !told(&record.await.unwrap()).0);
+    assert_eq!(stage.done(), ["alpha"]);
+}
+
 #[tokio::test]
 async fn progress_is_told_to_whoever_asks_for_it() {
     let stage = Stage::new().await;

@@ -80,10 +80,10 @@ async fn both_eras_are_served_on_one_pipe() {
     let got = pipes.ask(2, "server/discover", modern(json!({}))).await;
     assert_eq!(got["result"]["supportedVersions"][0], "2026-07-28");
     let got = pipes.ask(3, "tools/list", modern(json!({}))).await;
-    assert_eq!(got["result"]["tools"].as_array().unwrap().len(), 7);
+    assert_eq!(got["result"]["tools"].as_array().unwrap().len(), 9);
     pipes.hello("2025-06-18").await;
     let got = pipes.ask(4, "tools/list", json!({})).await;
-    assert_eq!(got["result"]["tools"].as_array().unwrap().len(), 6);
+    assert_eq!(got["result"]["tools"].as_array().unwrap().len(), 8);
     pipes
         .say(&request(5, "tools/call", json!({ "name": "move_on", "arguments": { "to": "B" } })))
         .await;

@@ -58,7 +58,7 @@ pub(crate) const AGENT: &str = r#"{
     "phases": {
         "A": {
             "guide": "Begin here.", "rules": ["Be brief."],
-            "tools": { "include": ["alpha", "common", "move_on", "slow", "record", "asked"] },
+            "tools": { "include": ["alpha", "common", "move_on", "slow", "record", "asked", "watch", "hide"] },
             "transitions": ["B"]
         },
         "B": { "tools": { "include": ["beta", "common", "move_on"] }, "transitions": ["A"] }
@@ -113,7 +113,22 @@ fn pack(ledger: &Ledger, gate: &Arc<Notify>) -> Pack {
         Output::data("a record", &json!({ "n": 42 }))
     };
     tools.push(tool(draft, record).unwrap());
+    let draft = SpecDraft::new("hide", "Answers more than a model sees.");
+    let hide = |_: &mut toolgate_runtime::Transaction, _: Nothing| {
+        Ok(Output::data("done", &json!({ "secret": "canary" }))?.hidden())
+    };
+    tools.push(tool(draft, hide).unwrap());
     let (ledger, gate) = (Arc::clone(ledger), Arc::clone(gate));
+    let watched = Arc::clone(&gate);
+    let draft = SpecDraft::new("watch", "Reads until it is let go.");
+    let watch = waiting_tool(draft, move |_, _: Nothing| {
+        let gate = Arc::clone(&watched);
+        Box::pin(async move {
+            gate.notified().await;
+            Ok(Output::message("seen"))
+        })
+    });
+    tools.push(watch.unwrap());
     let draft = SpecDraft::new("slow", "Waits until it is let go.").effect(Effect::External);
     let slow = waiting_tool(draft, move |tx, _: Nothing| {
         tx.beat();

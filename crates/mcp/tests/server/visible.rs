@@ -5,18 +5,19 @@ use serde_json::{Value, json};
 use crate::stage::{Ask, Stage, told};
 
 const TOOLS: &[&str] =
-    &["alpha", "beta", "nowhere", "common", "move_on", "slow", "record", "asked"];
+    &["alpha", "beta", "nowhere", "common", "move_on", "slow", "record", "asked", "hide", "watch"];
 
 /// What each phase grants, as the configuration says it.
 fn granted(phase: &str) -> &'static [&'static str] {
     match phase {
-        "A" => &["alpha", "common", "asked", "move_on", "record", "slow"],
+        "A" => &["alpha", "common", "asked", "move_on", "record", "hide", "watch", "slow"],
         _ => &["beta", "common", "move_on"],
     }
 }
 
 /// Every tool that some phase grants, in the order they were declared.
-const EVER: &[&str] = &["alpha", "beta", "common", "asked", "move_on", "record", "slow"];
+const EVER: &[&str] =
+    &["alpha", "beta", "common", "asked", "move_on", "record", "hide", "watch", "slow"];
 
 #[derive(Clone, Copy, Debug)]
 enum Entry {
@@ -93,7 +94,7 @@ async fn exactly_the_granted_cells_reach_the_world() {
             assert_eq!(listed(&stage, *entry).await, entry.lists(now), "{entry:?} in {now}");
             for tool in TOOLS {
                 // These wait, or move the session away; they have tests of their own.
-                if matches!(*tool, "slow" | "move_on") {
+                if matches!(*tool, "slow" | "watch" | "move_on") {
                     continue;
                 }
                 let arguments = match *tool {
@@ -108,7 +109,7 @@ async fn exactly_the_granted_cells_reach_the_world() {
                 let may = here && granted(now).contains(tool);
                 let runs = may && *tool != "asked";
                 assert_eq!(!failed, runs, "{tool} by {entry:?} in {now}: {envelope}");
-                let writes = usize::from(runs && *tool != "record");
+                let writes = usize::from(runs && !matches!(*tool, "record" | "hide"));
                 assert_eq!(stage.done().len() - before, writes, "{tool} by {entry:?} in {now}");
                 if !may {
                     let code = envelope["errors"][0]["code"].as_str().unwrap();

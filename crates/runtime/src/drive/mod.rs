@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
@@ -27,6 +28,7 @@ use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tool::Effect;
 
 pub use model::Halt;
 pub use open::{OpenFault, Start};
@@ -36,7 +38,7 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
+    Append, Desk, FilesFault, Parts, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
 };
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
@@ -123,6 +125,30 @@ pub struct Incoming {
     pub phase: Option<PhaseName>,
 }
 
+/// What a caller without a model loop is told of a call.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// The envelope.
+    pub envelope: Arc<Envelope>,
+    /// Whether the data is kept from models.
+    pub message_only: bool,
+    /// The answer as it came, where it came in parts.
+    pub parts: Option<Arc<Parts>>,
+}
+
+/// Where callers without a model loop stand in line.
+pub trait Floor: Send + Sync {
+    /// The next of those who were let in is known by this id from now on.
+    fn received(&mut self, call: CallId);
+
+    /// What came of a call, as soon as it is durable, with the session and the agent of that moment.
+    fn answered(&mut self, session: &Session, agent: &Arc<Agent>, call: CallId, answered: Answered);
+
+    /// More calls that may begin while others read. It waits while there are none, and nothing is
+    /// lost when it is not waited for.
+    fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>>;
+}
+
 /// The one driver of a session.
 pub struct Driver {
     runtime: Arc<Runtime>,
@@ -139,7 +165,9 @@ pub struct Driver {
     /// Calls that were admitted by this driver and have not begun.
     ready: Vec<Admitted>,
     /// What callers without a model loop wait for.
-    results: Vec<(CallId, Arc<Envelope>)>,
+    results: Vec<(CallId, Answered)>,
+    /// Where they stand in line, while their calls are brought to an end.
+    floor: Option<Box<dyn Floor>>,
     /// The moment of the step that is being taken.
     now: Timestamp,
     /// What handlers can reach, whatever they are called with.
@@ -222,25 +250,58 @@ impl Driver {
     }
 
     /// Several calls by callers without a model loop, as one batch: judged in order, leading reads
-    /// run together. The answers come in the same order.
-    pub async fn calls(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Envelope>, DriveFault> {
+    /// run together, and others that read may join them. Nobody waits for the answer of another.
+    pub async fn calls(
+        &mut self,
+        incoming: Vec<Incoming>,
+        floor: Box<dyn Floor>,
+    ) -> Result<(), DriveFault> {
         self.enter_call().await?;
-        let mut ids = Vec::with_capacity(incoming.len());
+        self.floor = Some(floor);
+        let mut done = self.receive_all(incoming).map(drop);
+        if done.is_ok() {
+            done = self.settle_received().await;
+        }
+        self.floor = None;
+        done
+    }
+
+    fn receive_all(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<RawCall>>, DriveFault> {
+        let mut raws = Vec::with_capacity(incoming.len());
         for Incoming { actor, name, args, alias, phase } in incoming {
             let raw = self.receive(&actor, name, args, alias)?;
-            ids.push(raw.id);
+            if let Some(floor) = &mut self.floor {
+                floor.received(raw.id);
+            }
             let now = self.session.phase.as_ref();
             if let Some(own) = phase.filter(|own| Some(own) != now) {
                 self.refuse(&raw, &Refusal::out_of_phase(&own, now))?;
+            } else {
+                raws.push(raw);
             }
         }
-        self.settle_received().await?;
-        ids.into_iter().map(|id| self.taken(id)).collect()
+        Ok(raws)
+    }
+
+    /// Lets others in while calls read. Those of them that read begin at once; the rest are open.
+    async fn let_in(&mut self, incoming: Vec<Incoming>) -> Result<Vec<CallId>, DriveFault> {
+        self.look_around().await?;
+        let raws = self.receive_all(incoming)?;
+        self.judge(&raws).await?;
+        self.flush().await?;
+        let ids = raws.iter().map(|raw| raw.id);
+        Ok(ids.take_while(|id| self.effect(*id) == Some(Effect::Read)).collect())
     }
 
     /// Lets in whoever calls without a model loop, with the world as it is now.
     async fn enter_call(&mut self) -> Result<(), DriveFault> {
         self.enter_open()?;
+        // Whoever came before may have been cut off.
+        self.floor = None;
+        self.look_around().await
+    }
+
+    async fn look_around(&mut self) -> Result<(), DriveFault> {
         self.tick();
         if self.crew.agent.toolset.projections().next().is_some() {
             self.runtime.catch_up().await?;
@@ -265,8 +326,8 @@ impl Driver {
 
     fn taken(&mut self, id: CallId) -> Result<Envelope, DriveFault> {
         let at = self.results.iter().position(|(call, _)| *call == id);
-        let (_, envelope) = self.results.swap_remove(at.ok_or(DriveFault::NoResult(id))?);
-        Ok(Arc::unwrap_or_clone(envelope))
+        let (_, answered) = self.results.swap_remove(at.ok_or(DriveFault::NoResult(id))?);
+        Ok(Arc::unwrap_or_clone(answered.envelope))
     }
 
     /// Looks at the clock: once per step, so that a step happens at one moment.
@@ -330,10 +391,11 @@ impl Driver {
         };
         let row = self.tip.add(&record, &mut self.scratch)?;
         Arc::make_mut(&mut self.session).apply(&record);
-        if let Event::CallSettled(CallSettled { call, envelope, .. })
-        | Event::CallRefused(CallRefused { call, envelope, .. }) = &record.event
+        if let Event::CallSettled(CallSettled { call, envelope, message_only, .. }) = &record.event
         {
-            self.result(*call, envelope);
+            self.result(*call, envelope, *message_only);
+        } else if let Event::CallRefused(CallRefused { call, envelope, .. }) = &record.event {
+            self.result(*call, envelope, false);
         }
         self.pending.rows.push(row);
         if self.runtime.watched() {
@@ -343,11 +405,12 @@ impl Driver {
     }
 
     /// Keeps what a caller without a model loop waits for.
-    fn result(&mut self, call: CallId, envelope: &Arc<Envelope>) {
+    fn result(&mut self, call: CallId, envelope: &Arc<Envelope>, message_only: bool) {
         if self.session.turns.back().is_none_or(|turn| !turn.told.contains_key(&call)) {
             // A settlement that was taken back and written anew counts in its last form.
             self.results.retain(|(other, _)| *other != call);
-            self.results.push((call, Arc::clone(envelope)));
+            let envelope = Arc::clone(envelope);
+            self.results.push((call, Answered { envelope, message_only, parts: None }));
         }
     }
 
@@ -394,6 +457,11 @@ impl Driver {
         appended(&self.runtime);
         for record in pending.records {
             self.runtime.publish(Committed::Session(self.session.id.clone(), record));
+        }
+        if let Some(floor) = &mut self.floor {
+            for (call, answered) in self.results.drain(..) {
+                floor.answered(&self.session, &self.crew.agent, call, answered);
+            }
         }
         Ok(())
     }

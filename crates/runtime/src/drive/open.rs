@@ -187,6 +187,7 @@ impl Driver {
             pending: Pending::default(),
             ready: Vec::new(),
             results: Vec::new(),
+            floor: None,
             now,
             shared,
             cancel: Cancel::default(),

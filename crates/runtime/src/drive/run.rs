@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, FutureExt, join_all};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Event;
@@ -81,26 +82,23 @@ impl Driver {
                 crash_point!("after_effect");
                 self.tick();
                 self.settle(ran, executed).await?;
+                self.tell().await?;
             }
         }
         Ok(())
     }
 
+    /// Lets whoever waits for what is settled have it before the next call runs.
+    async fn tell(&mut self) -> Result<(), DriveFault> {
+        if self.floor.is_some() { self.flush().await } else { Ok(()) }
+    }
+
     async fn run_together(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
-        let mut begun = Vec::with_capacity(ids.len());
-        for id in ids {
-            let one = self.begin(*id).await?;
-            begun.extend(one.map(|one| (one, self.call_ms_max(*id))));
+        if self.floor.is_some() {
+            return self.run_as_they_come(ids).await;
         }
+        let begun = self.begin_all(ids).await?;
         let cancel = self.cancel.clone();
-        if let [_] = begun.as_slice() {
-            for (one, call_ms_max) in begun {
-                let (ran, executed) = perform(one, call_ms_max, &cancel).await;
-                self.tick();
-                self.settle(ran, executed).await?;
-            }
-            return Ok(());
-        }
         let running = begun.into_iter().map(|(one, ms_max)| perform(one, ms_max, &cancel));
         let ended = join_all(running).await;
         self.tick();
@@ -110,7 +108,59 @@ impl Driver {
         Ok(())
     }
 
-    fn effect(&self, id: CallId) -> Option<Effect> {
+    async fn begin_all(&mut self, ids: &[CallId]) -> Result<Vec<(Begun, u64)>, DriveFault> {
+        let mut begun = Vec::with_capacity(ids.len());
+        for id in ids {
+            let one = self.begin(*id).await?;
+            begun.extend(one.map(|one| (one, self.call_ms_max(*id))));
+        }
+        Ok(begun)
+    }
+
+    /// Reads of callers who do not wait for each other: each is settled when it ends, and others
+    /// may join meanwhile.
+    async fn run_as_they_come(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
+        let cancel = self.cancel.clone();
+        let mut running = FuturesUnordered::new();
+        for (one, ms_max) in self.begin_all(ids).await? {
+            running.push(perform(one, ms_max, &cancel));
+        }
+        let mut missing = None;
+        while !running.is_empty() {
+            let more = match self.floor.as_mut().filter(|_| missing.is_none()) {
+                None => Either::Left(std::future::pending()),
+                Some(floor) => Either::Right(floor.more()),
+            };
+            let ended = tokio::select! {
+                biased;
+                ended = running.next() => ended,
+                incoming = more => {
+                    match self.let_in(incoming).await {
+                        Ok(ids) => {
+                            for (one, ms_max) in self.begin_all(&ids).await? {
+                                running.push(perform(one, ms_max, &cancel));
+                            }
+                        }
+                        // Those who were let in before come to their end all the same.
+                        Err(DriveFault::Supply(fault)) => missing = Some(fault),
+                        Err(fault) => return Err(fault),
+                    }
+                    continue;
+                }
+            };
+            self.tick();
+            // Those that ended at the same time are written down together.
+            let mut next = ended;
+            while let Some((ran, executed)) = next {
+                self.settle(ran, executed).await?;
+                next = running.next().now_or_never().flatten();
+            }
+            self.flush().await?;
+        }
+        missing.map_or(Ok(()), |fault| Err(DriveFault::Supply(fault)))
+    }
+
+    pub(super) fn effect(&self, id: CallId) -> Option<Effect> {
         self.admitted(id).map(|admitted| admitted.effect)
     }
 

@@ -7,7 +7,8 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::event::{
-    CallAdmitted, CallSettled, Change, Event, FileChange, Kept, Outcome, ProjectEvent, StreamId,
+    Attached, CallAdmitted, CallSettled, Change, Event, FileChange, Kept, Outcome, ProjectEvent,
+    StreamId,
 };
 use toolgate_kernel::fold::Progress;
 use toolgate_kernel::json::{Room, weigh};
@@ -21,7 +22,8 @@ use toolgate_kernel::tool::Effect;
 use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
-use crate::port::{FilesFault, Output, Placed, StageTag, StoreFault};
+use crate::picture::Picture;
+use crate::port::{FilesFault, Output, Parts, Placed, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
 use crate::transaction::{Ran, Staged, StagedFile, file_key};
 use crate::versions::Lookup;
@@ -36,6 +38,7 @@ pub(super) struct Ended {
     warnings: Vec<String>,
     errors: Vec<Trouble>,
     kept: Option<(Kept, Vec<u8>)>,
+    parts: Option<Arc<Parts>>,
 }
 
 impl Ended {
@@ -49,6 +52,7 @@ impl Ended {
             warnings: Vec::new(),
             errors,
             kept: None,
+            parts: None,
         }
     }
 
@@ -74,6 +78,7 @@ impl Ended {
             warnings: output.warnings,
             errors: Vec::new(),
             kept: None,
+            parts: output.parts,
         }
     }
 }
@@ -214,6 +219,7 @@ impl Driver {
             self.pending.blobs.push((kept.hash, bytes));
             kept
         });
+        let attached = ended.parts.as_deref().map(|parts| self.attached(call, parts));
         CallSettled {
             call,
             outcome: ended.outcome,
@@ -224,7 +230,30 @@ impl Driver {
             touched: Vec::new(),
             notices: Vec::new(),
             kept,
+            attached: attached.unwrap_or_default(),
         }
+    }
+
+    /// What the log says of the parts of an answer. The bytes are kept of pictures that a model is
+    /// shown, so that the next request can be put together again; whoever else asked has them.
+    fn attached(&mut self, call: CallId, parts: &Parts) -> Vec<Attached> {
+        let limits = &self.crew.agent.limits;
+        let modelled = self.session.open.get(&call).is_some_and(|open| open.turn.is_some());
+        let mut room = if modelled { limits.pictures_max } else { 0 };
+        let mut all = Vec::new();
+        for part in &parts.list {
+            let Some(mut attached) = part.attached.clone() else { continue };
+            let bytes = part.picture.as_ref().filter(|_| room > 0);
+            let picture = bytes.and_then(|bytes| Picture::read(bytes.clone(), limits).ok());
+            if let Some((image, bytes)) = picture.map(Picture::into_parts) {
+                room -= 1;
+                attached.media_type = Some(image.media_type);
+                attached.shown = true;
+                self.pending.blobs.push((image.hash, bytes));
+            }
+            all.push(attached);
+        }
+        all
     }
 
     /// Commits in one append: settlement, session changes, project changes, phase, files.
@@ -286,6 +315,7 @@ impl Driver {
     async fn write(&mut self, ran: &Ran, ended: Ended) -> Result<(), DriveFault> {
         let call = &ran.call;
         let (id, tool) = (call.id(), call.spec().name.clone());
+        let parts = ended.parts.clone();
         let mut settled = self.settled(id, tool, call.args_hash(), ended);
         let mut project = Vec::new();
         if settled.outcome == Outcome::Done {
@@ -300,6 +330,9 @@ impl Driver {
         }
         let placing = !settled.files.is_empty();
         self.note(&Actor::System, Event::CallSettled(settled))?;
+        if let Some((_, result)) = self.results.last_mut().filter(|(last, _)| *last == id) {
+            result.parts = parts;
+        }
         if let Some((phase, reason)) = ran.staged.phase.clone() {
             let from = self.session.phase.clone().unwrap_or_else(|| phase.clone());
             self.note(call.actor(), Event::PhaseEntered { phase, from, reason, call: Some(id) })?;

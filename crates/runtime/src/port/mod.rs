@@ -14,4 +14,4 @@ pub use person::{Pause, Person, Question, Response, Word};
 pub use provider::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
 pub use supplier::{Supplier, Supply, SupplyFault};
-pub use tool::{Fault, Output, Tool};
+pub use tool::{Fault, Output, Part, Parts, Tool};

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::envelope::{Code, Trouble};
+use toolgate_kernel::event::Attached;
 use toolgate_kernel::tool::ToolSpec;
 
 use crate::transaction::Transaction;
@@ -19,6 +20,26 @@ pub trait Tool: Send + Sync {
     fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>>;
 }
 
+/// An answer in parts, as another server sent it: for callers who take parts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Parts {
+    /// The parts, in order.
+    pub list: Vec<Part>,
+    /// Whether the data came as data, and was not made of the words in the parts.
+    pub structured: bool,
+}
+
+/// One part of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The part as it came: a JSON object.
+    pub json: String,
+    /// What the log says of it, where it is no text.
+    pub attached: Option<Attached>,
+    /// The bytes, where it is a picture.
+    pub picture: Option<Vec<u8>>,
+}
+
 /// What a tool answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
@@ -30,12 +51,15 @@ pub struct Output {
     pub message_only: bool,
     /// What was ignored on the way.
     pub warnings: Vec<String>,
+    /// The answer as it came, where it came in parts.
+    pub parts: Option<Arc<Parts>>,
 }
 
 impl Output {
     /// An answer in words alone.
     pub fn message(message: impl Into<String>) -> Self {
-        Self { message: message.into(), data: Value::Null, message_only: false, warnings: vec![] }
+        let (data, warnings) = (Value::Null, Vec::new());
+        Self { message: message.into(), data, message_only: false, warnings, parts: None }
     }
 
     /// An answer with data. Data that cannot be written as JSON is a fault.

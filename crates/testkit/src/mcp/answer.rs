@@ -205,6 +205,10 @@ impl Server {
                 let bomb = "A".repeat(100 << 20);
                 fields.insert("content".to_owned(), json!([{"type": "text", "text": bomb}]));
             }
+            (Mode::Parts, Some(fields)) => {
+                fields.insert("content".to_owned(), parts());
+                fields.insert("_meta".to_owned(), json!({"their/own": "word"}));
+            }
             (Mode::InputRequired, Some(_)) if !is_answered(&at("/params")) => {
                 result = json!({"resultType": "input_required", "inputRequests": {"key": {
                     "method": "elicitation/create", "params": {"message": "your API key",
@@ -292,4 +296,17 @@ impl Server {
             self.record(&format!("{method} {}", if refused { "refused" } else { "GRANTED" }));
         }
     }
+}
+
+/// A picture of one dot, a sound, a link, a file, and parts that are none.
+fn parts() -> Value {
+    json!([
+        {"type": "text", "text": "a dot", "annotations": {"audience": ["user"]}},
+        {"type": "image", "mimeType": "image/png", "data": super::DOT},
+        {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
+        {"type": "resource_link", "uri": "file:///etc/passwd", "name": "passwd"},
+        {"type": "resource", "resource": {"uri": "x://y", "mimeType": "text/plain", "text": "inside"}},
+        {"type": "image", "mimeType": "image/png", "data": "no base64"},
+        {"type": "hologram", "data": "AAAA"},
+    ])
 }

@@ -79,6 +79,8 @@ pub enum Mode {
     WrongStructured,
     /// A result of a hundred million letters.
     ResultBomb,
+    /// A result with one part of every kind, good and bad.
+    Parts,
     /// It asks for a model, for roots and for a person's key before it answers.
     AsksBack,
     /// It wants input before it answers, as the 2026 revision has it.
@@ -108,6 +110,9 @@ pub enum Mode {
     /// It starts a program in a session of its own, whose starter ends.
     Daemon,
 }
+
+/// A picture of one dot, in base64.
+pub const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// Which revisions it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -36,6 +36,10 @@ const ALLOWED: &[(&str, &str)] = &[
          and stopping waits for them",
     ),
     (
+        "crates/cli/src/command/mcp.rs",
+        "the session is driven beside its connections; it ends with the process, which waits for it",
+    ),
+    (
         "crates/cli/src/typing.rs",
         "a person types as long as they like; one line at a time is waited for, and Ctrl-D ends it",
     ),

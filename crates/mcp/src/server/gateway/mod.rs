@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SectionName};
 use toolgate_kernel::tool::ToolSpec;
 
-use super::clerk::{Clerk, View};
+use super::clerk::{Clerk, Told, View};
 use super::line::Line;
 use super::refusal::Refused;
 use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Request, Served};
@@ -159,6 +160,10 @@ impl Served for Gateway {
         })
     }
 
+    fn limits(&self) -> Limits {
+        self.clerk.view().agent.limits.clone()
+    }
+
     fn has_phase(&self, phase: &PhaseName) -> bool {
         self.clerk.view().agent.phase(phase).is_some()
     }
@@ -221,7 +226,7 @@ impl Gateway {
         line: &Line,
         beat: Option<mpsc::Sender<()>>,
     ) -> Result<Answer, Refused> {
-        let told = |envelope| Ok(tools::answer(&self.clerk.view(), caller, &params.name, envelope));
+        let told = |told: Told| Ok(tools::answer(caller, &params.name, told));
         let may_ask = self.trusts_users && can_ask(caller);
         let modern = caller.revision.modern();
         let now = tokio::time::Instant::now();
@@ -231,9 +236,9 @@ impl Gateway {
         };
         let word = |asked: &Asked| Said::read(asked, answer_in(&params.responses()));
         let user = may_ask.then(|| User::of(&caller.principal, asked.as_ref().and_then(word)));
-        let envelope = self.clerk.call(params.order(caller, user.clone()), beat.clone()).await;
+        let first = self.clerk.call(params.order(caller, user.clone()), beat.clone()).await;
         let wanted = user.and_then(|user| user.asked()).filter(|_| asked.is_none());
-        let Some(wanted) = wanted else { return told(envelope) };
+        let Some(wanted) = wanted else { return told(first) };
         let ms = self.clerk.view().agent.limits.answer_ms_max;
         if modern {
             let now = tokio::time::Instant::now();
@@ -243,7 +248,7 @@ impl Gateway {
         let form = wanted.form(caller.revision);
         let brought = line.ask_within(ms, "elicitation/create", &form).await;
         let Some(said) = brought.ok().and_then(|brought| Said::read(&wanted, &brought)) else {
-            return told(envelope);
+            return told(first);
         };
         let user = User::of(&caller.principal, Some(said));
         told(self.clerk.call(params.order(caller, Some(user)), beat).await)

@@ -6,13 +6,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::envelope::{Code, Envelope};
-use toolgate_kernel::fold::Told;
+use toolgate_kernel::envelope::Code;
+use toolgate_kernel::fold;
 use toolgate_kernel::render::render;
 use toolgate_kernel::tool::{Effect, ToolSpec};
+use toolgate_runtime::Answered;
+use toolgate_runtime::port::Parts;
 
 use super::reach;
-use crate::server::clerk::{Order, View};
+use crate::server::clerk::{Order, Told, View};
 use crate::server::refusal::Refused;
 use crate::server::revision::Revision;
 use crate::server::served::{Answer, Caller};
@@ -103,9 +105,14 @@ impl<'a> Params<'a> {
     }
 }
 
-/// A result as a client is told. A refusal is a result too, so that a model can do better.
-pub(super) fn answer(view: &View, caller: &Caller, name: &str, mut envelope: Envelope) -> Answer {
-    let agent = &view.agent;
+/// Where the receipt of a call stands in its result.
+const RECEIPT: &str = "toolgate/receipt";
+
+/// A result as a client is told. A refusal is a result too, so that a model can do better. What
+/// another server answered in parts is passed on in those parts.
+pub(super) fn answer(caller: &Caller, name: &str, told: Told) -> Answer {
+    let Told { answered, agent } = told;
+    let Answered { mut envelope, message_only, parts } = answered;
     let place = agent.toolset.find(name);
     if envelope.code() == Some(&Code::TOOL_NOT_GRANTED)
         && caller.revision.modern()
@@ -116,27 +123,104 @@ pub(super) fn answer(view: &View, caller: &Caller, name: &str, mut envelope: Env
         let granting: Vec<&str> = granting.map(|phase| phase.name.as_str()).collect();
         if !granting.is_empty() {
             let words = format!("{name} is granted in phase {}.", granting.join(", "));
-            envelope.warnings.push(words);
+            Arc::make_mut(&mut envelope).warnings.push(words);
         }
     }
     let spec = place.and_then(|place| agent.toolset.entries().get(place)).map(|entry| &entry.spec);
-    let structured = spec.is_some_and(|spec| {
-        envelope.ok
-            && caller.revision.structured()
-            && is_record(&spec.output)
-            && envelope.data.is_object()
-    });
-    let (ok, envelope) = (envelope.ok, Arc::new(envelope));
-    let told = Told { envelope: Arc::clone(&envelope), message_only: false };
-    let text = render(&told, agent.tool_calling.result_format);
-    let mut out = String::with_capacity(text.len() + 64);
-    out.push_str("{\"content\":[{\"type\":\"text\",\"text\":");
-    out.push_str(&Value::String(text).to_string());
-    out.push_str("}]");
+    let structured = envelope.ok
+        && !message_only
+        && caller.revision.structured()
+        && envelope.data.is_object()
+        && match &parts {
+            Some(parts) => parts.structured,
+            None => spec.is_some_and(|spec| is_record(&spec.output)),
+        };
+    let mut out = String::from("{\"content\":[");
+    let mut meta = String::new();
+    match parts.filter(|_| envelope.ok && !message_only) {
+        Some(parts) => {
+            let mut texts = envelope.warnings.clone();
+            if parts.structured && parts.list.is_empty() && !structured {
+                // Whoever takes no data has it as text, where there is nothing else.
+                texts.insert(0, envelope.data.to_string());
+            }
+            write_parts(&mut out, &parts, &texts);
+            let receipt = envelope.receipt.as_ref();
+            meta = receipt.map(|it| format!("\"{RECEIPT}\":\"{it}\"")).unwrap_or_default();
+        }
+        None => {
+            let told = fold::Told { envelope: Arc::clone(&envelope), message_only };
+            write_text_part(&mut out, &render(&told, agent.tool_calling.result_format));
+        }
+    }
+    out.push(']');
     if structured {
         out.push_str(",\"structuredContent\":");
         out.push_str(&envelope.data.to_string());
     }
-    out.push_str(if ok { ",\"isError\":false}" } else { ",\"isError\":true}" });
-    Answer::new(out)
+    out.push_str(if envelope.ok { ",\"isError\":false}" } else { ",\"isError\":true}" });
+    Answer::new(out).beside(meta)
+}
+
+/// The parts as they came, and what toolgate has to say about them.
+fn write_parts(out: &mut String, parts: &Parts, texts: &[String]) {
+    let begin = out.len();
+    for part in &parts.list {
+        out.push_str(&part.json);
+        out.push(',');
+    }
+    for text in texts {
+        write_text_part(out, text);
+        out.push(',');
+    }
+    if out.len() > begin {
+        out.pop();
+    }
+}
+
+fn write_text_part(out: &mut String, text: &str) {
+    out.push_str("{\"type\":\"text\",\"text\":");
+    out.push_str(&Value::from(text).to_string());
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::served::Principal;
+    use toolgate_kernel::agent::{Agent, AgentDraft};
+    use toolgate_kernel::envelope::Envelope;
+    use toolgate_runtime::port::Part;
+
+    fn told(parts: &[&str], data: Value, structured: bool, revision: Revision) -> Value {
+        let part = |json: &&str| Part { json: (*json).to_owned(), attached: None, picture: None };
+        let list = parts.iter().map(part).collect();
+        let envelope = Envelope::answer("t", String::new(), data, vec!["a word".to_owned()]);
+        let answered = Answered {
+            envelope: envelope.into(),
+            message_only: false,
+            parts: Some(Arc::new(Parts { list, structured })),
+        };
+        let principal = Arc::new(Principal { name: "t".into(), phase: None });
+        let caller = Caller { principal, revision, capabilities: Value::Null, phase: None };
+        let agent = Arc::new(Agent::build(AgentDraft::new("a", Vec::new())).unwrap());
+        serde_json::from_str(&answer(&caller, "t", Told { answered, agent }).json).unwrap()
+    }
+
+    #[test]
+    fn whoever_takes_no_data_has_it_as_text_where_there_is_nothing_else() {
+        let (old, new) = (Revision::V2025_03_26, Revision::V2025_06_18);
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        let got = told(&[], json!({"n":1}), true, old);
+        assert_eq!(got["content"], json!([text("{\"n\":1}"), text("a word")]));
+        assert!(got.get("structuredContent").is_none());
+        let got = told(&[], json!({"n":1}), true, new);
+        assert_eq!(
+            (&got["content"], &got["structuredContent"]),
+            (&json!([text("a word")]), &json!({"n":1}))
+        );
+        let got = told(&[r#"{"type":"text","text":"x"}"#], json!({"result":"x"}), false, new);
+        assert_eq!(got["content"], json!([text("x"), text("a word")]));
+        assert!(got.get("structuredContent").is_none());
+    }
 }

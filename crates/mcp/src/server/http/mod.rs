@@ -38,12 +38,6 @@ use super::protocol::{self, Wanted};
 use super::served::Served;
 use super::visit::Visits;
 
-/// Bytes of one body.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// Connections at once. Whoever comes later waits in line with the system.
-const CONNECTIONS_MAX: usize = 512;
-
 /// How long a client may take for its headers, and be silent between two requests.
 const HEADERS_WAIT: Duration = Duration::from_secs(20);
 
@@ -61,6 +55,8 @@ pub struct Server {
     visits: Visits,
     /// Name and version, as every answer of the newest revision carries them.
     card: String,
+    /// Bytes of one body.
+    body_bytes_max: usize,
     stop: watch::Receiver<bool>,
 }
 
@@ -85,8 +81,12 @@ pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receive
     let Opening { served, keeper, door, key, now, server } = opening;
     let visits = Visits::new(key, now.0);
     let (card, mut told) = (server.to_string(), stop.clone());
-    let server = Arc::new(Server { served, keeper, door, visits, card, stop });
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let limits = served.limits();
+    let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    let body_bytes_max = count(limits.mcp_body_bytes_max);
+    let server = Arc::new(Server { served, keeper, door, visits, card, body_bytes_max, stop });
+    // Whoever comes later waits in line with the system.
+    let places = Arc::new(Semaphore::new(count(limits.mcp_connections_max)));
     let mut connections = JoinSet::new();
     loop {
         let taken = tokio::select! {
@@ -173,7 +173,7 @@ async fn answer(server: &Arc<Server>, head: Parts, body: Incoming) -> Response<R
         Err((status, _)) => return closing(plain(status, "")),
     };
     match head.method {
-        Method::POST => match read(&head.headers, body).await {
+        Method::POST => match read(&head.headers, body, server.body_bytes_max).await {
             Ok(body) => {
                 let posted = Posted { headers: &head.headers, entrance: &entrance };
                 posted.handle(server, &body).await
@@ -187,17 +187,17 @@ async fn answer(server: &Arc<Server>, head: Parts, body: Incoming) -> Response<R
     }
 }
 
-async fn read(headers: &HeaderMap, body: Incoming) -> Result<Bytes, StatusCode> {
+async fn read(headers: &HeaderMap, body: Incoming, bytes_max: usize) -> Result<Bytes, StatusCode> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
     let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if said.is_some_and(|said: usize| said > BODY_BYTES_MAX) {
+    if said.is_some_and(|said: usize| said > bytes_max) {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
-    let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+    let whole = Limited::new(body, bytes_max).collect();
     match tokio::time::timeout(BODY_WAIT, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(fault)) if fault.is::<LengthLimitError>() => Err(StatusCode::PAYLOAD_TOO_LARGE),

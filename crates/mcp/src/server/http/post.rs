@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, join_all};
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
@@ -251,10 +252,12 @@ impl Posted<'_> {
             Ok(parts) => parts,
             Err(refusal) => return refused(None, &refusal, true),
         };
-        let mut answers = Vec::new();
+        // All of them are at work at once; their answers come in order.
+        let mut answers: Vec<BoxFuture<'_, Option<String>>> = Vec::new();
+        let said = |text: String| Box::pin(std::future::ready(Some(text)));
         for part in parts {
             match Message::read(part) {
-                Err(refusal) => answers.push(message::refusal(None, &refusal)),
+                Err(refusal) => answers.push(said(message::refusal(None, &refusal))),
                 Ok(Message::Notification { method, params }) => {
                     // It was found to be this client's already.
                     drop(self.told(server, &method, params));
@@ -263,22 +266,30 @@ impl Posted<'_> {
                 Ok(Message::Request { id, method, .. }) if method == "initialize" => {
                     let words = "initialize is never part of a batch.";
                     let refusal = Refused::new(RpcCode::InvalidRequest, words);
-                    answers.push(message::refusal(Some(&id), &refusal));
+                    answers.push(said(message::refusal(Some(&id), &refusal)));
                 }
                 Ok(Message::Request { id, method, params }) => {
-                    let answered = match self.asked(server, &id, &method, params) {
-                        Err(Turned(_, refusal)) => Some(message::refusal(Some(&id), &refusal)),
-                        Ok(asked) => {
-                            let (sender, _messages) = mpsc::channel(LINE_MESSAGES_MAX);
-                            let running = visit.open.run(&id).ok();
-                            let work = work(Arc::clone(server), asked, sender, running);
-                            work.await.map(|done| done.text)
+                    let asked = self.asked(server, &id, &method, params);
+                    let running = asked.and_then(|asked| match visit.open.run(&id) {
+                        Ok(running) => Ok((asked, running)),
+                        Err(refusal) => Err(Turned(StatusCode::OK, refusal)),
+                    });
+                    answers.push(match running {
+                        Err(Turned(_, refusal)) => said(message::refusal(Some(&id), &refusal)),
+                        Ok((asked, running)) => {
+                            let (sender, messages) = mpsc::channel(LINE_MESSAGES_MAX);
+                            let work = work(Arc::clone(server), asked, sender, Some(running));
+                            Box::pin(async move {
+                                // Nobody reads what is said meanwhile.
+                                let _messages = messages;
+                                work.await.map(|done| done.text)
+                            })
                         }
-                    };
-                    answers.extend(answered);
+                    });
                 }
             }
         }
+        let answers: Vec<String> = join_all(answers).await.into_iter().flatten().collect();
         if answers.is_empty() {
             return empty(StatusCode::ACCEPTED);
         }
@@ -326,8 +337,8 @@ fn work(
         };
         Some(match answered {
             Ok(answer) => {
-                let result = answer.written(revision, &server.card);
-                Done { status: StatusCode::OK, text: message::response(&id, &result) }
+                let result = |out: &mut String| answer.write(out, revision, &server.card);
+                Done { status: StatusCode::OK, text: message::response_with(&id, result) }
             }
             Err(refusal) => Done {
                 status: refusal.status(revision.modern()),

@@ -1,0 +1,358 @@
+//! Decides what of a server's answer is taken: its parts as they came, checked and bounded. Nothing
+//! in them is followed.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::Attached;
+use toolgate_kernel::limits::Limits;
+use toolgate_runtime::port::{Fault, Output, Part, Parts};
+
+use crate::client::{Answered, shown};
+
+/// Bytes of an answer's words that are left for what stands around them.
+const AROUND_BYTES: u64 = 1_024;
+
+/// Characters of a type that a server names.
+const KIND_CHARS_MAX: usize = 100;
+
+/// A result of a tool, as it came.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Came<'a> {
+    #[serde(borrow, default)]
+    content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    structured_content: Option<&'a RawValue>,
+}
+
+/// One part of it. What else it says is passed on unread.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    mime_type: Option<String>,
+    data: Option<String>,
+    uri: Option<String>,
+    resource: Option<Resource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    mime_type: Option<String>,
+    text: Option<String>,
+    blob: Option<String>,
+}
+
+/// What is being made of an answer.
+struct Taking {
+    /// Bytes of words that there is room for, as JSON writes them.
+    room: usize,
+    words: Vec<String>,
+    parts: Vec<Part>,
+    warnings: Vec<String>,
+}
+
+/// What a server's answer says: data where it has any, else its words; and all its parts.
+pub(crate) fn output(
+    answered: &Answered,
+    declared: bool,
+    limits: &Limits,
+) -> Result<Output, Fault> {
+    let came: Came<'_> = object(&answered.text)
+        .ok_or_else(|| Fault::lost("The server's answer is no result of a tool."))?;
+    let room = limits.result_bytes_max.saturating_sub(AROUND_BYTES);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let (words, parts, warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut taking = Taking { room, words, parts, warnings };
+    let blocks = came.content.unwrap_or_default();
+    let max = usize::try_from(limits.result_parts_max).unwrap_or(usize::MAX);
+    let last = blocks.len().saturating_sub(1);
+    for (at, raw) in blocks.iter().take(max).enumerate() {
+        taking.block(raw.get(), answered.cut_at.is_some() && at == last);
+    }
+    if blocks.len() > max {
+        let more = blocks.len() - max;
+        taking.warn(format!("{more} further parts of the answer were left out: {max} are taken."));
+    }
+    if let Some(bytes) = answered.cut_at {
+        taking.say(format!("[cut off here: the answer has more than {bytes} bytes]"));
+    }
+    let words = taking.words.join("\n");
+    if answered.is_error {
+        let said = if words.trim().is_empty() { "The tool failed." } else { &words };
+        return Err(Fault::failed(said));
+    }
+    let data = came.structured_content.map(RawValue::get).filter(|data| *data != "null");
+    // Data that nobody declared may stand back for the words, where it is too long for both.
+    let data = match data {
+        Some(data) if !declared && data.len() > room => {
+            let bytes = data.len();
+            taking.warn(format!("The data of the answer was left out: it has {bytes} bytes."));
+            None
+        }
+        data => data.filter(|_| answered.cut_at.is_none()),
+    };
+    let data: Option<Value> = data.and_then(|data| serde_json::from_str(data).ok());
+    let structured = data.is_some();
+    Ok(Output {
+        message: String::new(),
+        data: data.unwrap_or_else(|| json!({ "result": words })),
+        message_only: false,
+        warnings: taking.warnings,
+        parts: Some(Arc::new(Parts { list: taking.parts, structured })),
+    })
+}
+
+/// Reads an object. A list would be read as its fields, one after the other.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok())?
+}
+
+impl Taking {
+    /// Takes one part. Of an answer that was cut off, the last one is whole only in its words.
+    fn block(&mut self, raw: &str, cut: bool) {
+        let Some(block) = object::<Block>(raw) else {
+            return self.warn("A part of the answer was left out: it is no content.".to_owned());
+        };
+        let kind = shown(&block.kind, KIND_CHARS_MAX);
+        let left_out = |why: &str| format!("A part of the answer ({kind}) was left out: {why}.");
+        match (block.kind.as_str(), block.text, block.data, block.uri, block.resource) {
+            ("text", Some(text), ..) => self.text(raw, text),
+            (_, _, _, _, resource)
+                if cut && resource.as_ref().is_none_or(|it| it.text.is_none()) =>
+            {
+                self.warn(left_out("it was cut off"));
+            }
+            ("image" | "audio", _, Some(data), ..) => match STANDARD.decode(&data) {
+                Ok(bytes) => self.bytes(raw, &kind, block.mime_type, bytes),
+                Err(_) => self.warn(left_out("its data is no base64")),
+            },
+            ("resource_link", _, _, Some(uri), _) => {
+                self.words.push(format!("[link: {}]", shown(&uri, 2_000)));
+                self.part(raw, &kind, block.mime_type, raw.as_bytes());
+            }
+            ("resource", _, _, _, Some(resource)) => match (resource.text, resource.blob) {
+                (Some(text), _) => self.resource(raw, resource.mime_type, text),
+                (None, Some(blob)) => match STANDARD.decode(&blob) {
+                    Ok(bytes) => self.bytes(raw, &kind, resource.mime_type, bytes),
+                    Err(_) => self.warn(left_out("its data is no base64")),
+                },
+                (None, None) => self.warn(left_out("it has no content")),
+            },
+            ("image" | "audio" | "text" | "resource" | "resource_link", ..) => {
+                self.warn(left_out("it has no content"));
+            }
+            _ => self.warn(left_out("nobody here knows such a part")),
+        }
+    }
+
+    fn text(&mut self, raw: &str, text: String) {
+        let bytes = text.len();
+        match self.fitting(&text) {
+            None => {
+                self.words.push(text);
+                self.parts.push(Part { json: raw.to_owned(), attached: None, picture: None });
+            }
+            Some(begin) => {
+                self.say(format!("{begin}\n[cut off here: the text has {bytes} bytes]"));
+            }
+        }
+    }
+
+    /// A file that is text: its words count like all others.
+    fn resource(&mut self, raw: &str, media_type: Option<String>, text: String) {
+        match self.fitting(&text) {
+            None => {
+                self.part(raw, "resource", media_type, text.as_bytes());
+                self.words.push(text);
+            }
+            Some(begin) => {
+                let bytes = text.len();
+                self.say(format!("{begin}\n[cut off here: the file has {bytes} bytes]"));
+            }
+        }
+    }
+
+    fn bytes(&mut self, raw: &str, kind: &str, media_type: Option<String>, bytes: Vec<u8>) {
+        let named = media_type.as_deref().map(|it| shown(it, KIND_CHARS_MAX)).unwrap_or_default();
+        self.words.push(format!("[{kind}: {named}, {} bytes]", bytes.len()));
+        self.part(raw, kind, media_type, &bytes);
+        if let Some(last) = self.parts.last_mut().filter(|_| kind == "image") {
+            last.picture = Some(bytes);
+        }
+    }
+
+    fn part(&mut self, raw: &str, kind: &str, media_type: Option<String>, bytes: &[u8]) {
+        let attached = Attached {
+            kind: kind.to_owned(),
+            media_type: media_type.map(|it| shown(&it, KIND_CHARS_MAX)),
+            hash: Digest::of(bytes),
+            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            shown: false,
+        };
+        let json = raw.to_owned();
+        self.parts.push(Part { json, attached: Some(attached), picture: None });
+    }
+
+    /// Says something in a part of its own.
+    fn say(&mut self, text: String) {
+        let json = json!({ "type": "text", "text": text }).to_string();
+        self.parts.push(Part { json, attached: None, picture: None });
+        self.words.push(text);
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// The beginning of a text for which there is no room; nothing when it fits.
+    fn fitting<'a>(&mut self, text: &'a str) -> Option<&'a str> {
+        let written = |c: char| match c {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            c if c.is_control() => 6,
+            c => c.len_utf8(),
+        };
+        for (at, c) in text.char_indices() {
+            match self.room.checked_sub(written(c)) {
+                Some(room) => self.room = room,
+                None => {
+                    self.room = 0;
+                    return text.get(..at);
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(text: &str, cut_at: Option<usize>, limits: &Limits) -> Output {
+        let answered = Answered { text: text.to_owned(), is_error: false, cut_at };
+        output(&answered, false, limits).unwrap()
+    }
+
+    fn parts(output: &Output) -> Vec<Value> {
+        let parts = output.parts.as_ref().unwrap();
+        parts.list.iter().map(|part| serde_json::from_str(&part.json).unwrap()).collect()
+    }
+
+    #[test]
+    fn parts_are_passed_on_as_they_came_and_told_in_words() {
+        let text = r#"{"content":[
+            {"type":"text","text":"a","annotations":{"priority":1}},
+            {"type":"image","mimeType":"image/png","data":"Zm9v","_meta":{"k":1}},
+            {"type":"audio","mimeType":"audio/wav","data":"Zm9vYg=="},
+            {"type":"resource_link","uri":"file:///etc/passwd","name":"x"},
+            {"type":"resource","resource":{"uri":"x://y","text":"inside"}},
+            {"type":"resource","resource":{"uri":"x://y","blob":"Zm9v","mimeType":"a/b"}}
+        ]}"#;
+        let output = taken(text, None, &Limits::default());
+        let came: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(Value::Array(parts(&output)), came["content"]);
+        let words = "a\n[image: image/png, 3 bytes]\n[audio: audio/wav, 4 bytes]\n\
+                     [link: file:///etc/passwd]\ninside\n[resource: a/b, 3 bytes]";
+        assert_eq!(output.data, json!({ "result": words }));
+        let list = &output.parts.as_ref().unwrap().list;
+        let logged: Vec<_> = list.iter().filter_map(|part| part.attached.as_ref()).collect();
+        assert_eq!(logged.len(), 5);
+        assert_eq!((logged[0].hash, logged[0].bytes), (Digest::of(b"foo"), 3));
+        assert!(list[1].picture.is_some() && list[2].picture.is_none());
+        assert!(output.warnings.is_empty() && !output.parts.unwrap().structured);
+    }
+
+    #[test]
+    fn what_is_broken_or_unknown_is_left_out_with_a_word() {
+        let output = taken(
+            r#"{"content":[
+                {"type":"image","mimeType":"image/png","data":"Zm9"},
+                {"type":"image","mimeType":"image/png","data":"<svg>"},
+                {"type":"image"},
+                {"type":"hologram","data":"Zm9v"},
+                {"type":"text","text":7},
+                "text",
+                ["text","smuggled"],
+                {"type":"text","text":"kept"}
+            ],"structuredContent":{"n":1}}"#,
+            None,
+            &Limits::default(),
+        );
+        assert_eq!(parts(&output), [json!({"type":"text","text":"kept"})]);
+        assert_eq!(
+            output.warnings,
+            [
+                "A part of the answer (image) was left out: its data is no base64.",
+                "A part of the answer (image) was left out: it has no content.",
+                "A part of the answer (hologram) was left out: nobody here knows such a part.",
+                "A part of the answer was left out: it is no content.",
+            ]
+        );
+        assert_eq!(output.data, json!({"n":1}));
+        assert!(output.parts.unwrap().structured);
+    }
+
+    /// MWR-013: what is over the limit is cut off with a marker.
+    #[test]
+    fn words_over_the_limit_are_cut_off_with_a_marker() {
+        let limits = Limits { result_bytes_max: 1_044, ..Limits::default() };
+        for (said, begin) in [("é".repeat(30), "é".repeat(10)), ("\n".repeat(30), "\n".repeat(10))]
+        {
+            let text = json!({"content":[{"type":"text","text":said},{"type":"text","text":"b"}]});
+            let output = taken(&text.to_string(), None, &limits);
+            let bytes = said.len();
+            let cut = format!(
+                "{begin}\n[cut off here: the text has {bytes} bytes]\n\n[cut off here: the text has 1 bytes]"
+            );
+            assert_eq!(output.data, json!({ "result": cut }));
+            assert!(output.data.to_string().len() < 1_044);
+        }
+        let limits = Limits { result_parts_max: 2, ..limits };
+        let text = json!({"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]});
+        let output = taken(&text.to_string(), None, &limits);
+        assert_eq!((parts(&output).len(), output.warnings.len()), (2, 1));
+    }
+
+    #[test]
+    fn of_an_answer_that_was_cut_off_the_words_are_taken() {
+        let text = r#"{"content":[{"type":"text","text":"begin"},{"type":"image","mimeType":"a/b","data":"Zm9v"}],"structuredContent":{"n":1}}"#;
+        let output = taken(text, Some(60), &Limits::default());
+        let words = "begin\n[cut off here: the answer has more than 60 bytes]";
+        assert_eq!(output.data, json!({ "result": words }));
+        assert_eq!(parts(&output).len(), 2);
+        assert_eq!(output.warnings.len(), 1);
+    }
+
+    #[test]
+    fn an_error_is_told_in_its_words_and_what_is_no_result_is_lost() {
+        let said = |text: &str| {
+            let answered = Answered { text: text.to_owned(), is_error: true, cut_at: None };
+            output(&answered, false, &Limits::default()).unwrap_err()
+        };
+        let failed = said(r#"{"content":[{"type":"text","text":"no such city"}]}"#);
+        assert_eq!((failed.errors[0].message.as_str(), failed.lost), ("no such city", false));
+        assert!(said("[]").lost);
+    }
+
+    #[test]
+    fn data_that_is_too_long_stands_back_for_words_unless_it_was_declared() {
+        let limits = Limits { result_bytes_max: 1_044, ..Limits::default() };
+        let text = json!({"content":[{"type":"text","text":"a"}],"structuredContent":{"n":"x".repeat(50)}});
+        let answered = Answered { text: text.to_string(), is_error: false, cut_at: None };
+        let undeclared = output(&answered, false, &limits).unwrap();
+        assert_eq!((undeclared.data, undeclared.warnings.len()), (json!({"result":"a"}), 1));
+        assert_eq!(output(&answered, true, &limits).unwrap().data["n"], "x".repeat(50));
+    }
+}
