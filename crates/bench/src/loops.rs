@@ -1,5 +1,6 @@
 //! Measures a whole governed run against a model server: the hook `OURS_LOOP` of `bench/`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -18,6 +19,7 @@ use toolgate_kernel::section::Section;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::port::{Output, Provider};
 use toolgate_runtime::{Crew, Driver, Halt, MemoryStore, Pack, Runtime, Toolbox, tool};
+use toolgate_store::SqliteStore;
 use toolgate_wire::BreakerRules;
 use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
@@ -31,6 +33,21 @@ struct Add {
     b: i64,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Keep the log on disk, in this folder, one for all runs, and not in memory.
+    #[arg(long)]
+    durable: Option<PathBuf>,
+}
+
+/// Where the runs are logged.
+enum Ground {
+    /// Each in a memory of its own, which goes when the run is over.
+    Own,
+    /// All on one disk.
+    Shared(Arc<Runtime>, AtomicUsize),
+}
+
 /// What the harness asks for.
 struct Asked {
     runs: usize,
@@ -42,7 +59,7 @@ fn number(name: &str, fallback: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(fallback)
 }
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let asked = Asked {
         runs: number("PERF_RUNS", 1),
         conc: number("PERF_CONC", 1),
@@ -58,7 +75,16 @@ pub(crate) fn run() -> Result<()> {
         builder.worker_threads(2);
         builder
     };
-    builder.enable_all().build()?.block_on(measure(&asked, crew))
+    let ground = match &options.durable {
+        None => Ground::Own,
+        Some(folder) => {
+            let store = Arc::new(SqliteStore::open(folder.join("log.db"))?);
+            let key = SigningKey::from_bytes(&[7; 32]);
+            let runtime = Runtime::new(store, Arc::new(SystemClock), key);
+            Ground::Shared(Arc::new(runtime), AtomicUsize::new(0))
+        }
+    };
+    builder.enable_all().build()?.block_on(measure(&asked, crew, Arc::new(ground)))
 }
 
 fn provider(url: &str, stream: bool) -> Result<Arc<dyn Provider>> {
@@ -98,25 +124,30 @@ pub(crate) async fn open(runtime: &Arc<Runtime>, crew: &Crew, number: usize) -> 
     Driver::open(runtime, crew.clone(), id, &actor, "go").await.context("open")
 }
 
-async fn one(crew: &Crew) -> Result<()> {
-    // A log of its own, which goes when the run is over.
-    let halt = open(&runtime(), crew, 1).await?.run(&|_| {}).await?;
+async fn one(crew: &Crew, ground: &Ground) -> Result<()> {
+    let mut driver = match ground {
+        Ground::Own => open(&runtime(), crew, 1).await?,
+        Ground::Shared(runtime, next) => {
+            open(runtime, crew, next.fetch_add(1, Ordering::Relaxed)).await?
+        }
+    };
+    let halt = driver.run(&|_| {}).await?;
     let done = matches!(&halt, Halt::Ended(Ending::Completed, words) if words == "Done.");
     ensure!(done, "the run came to {halt:?}");
     Ok(())
 }
 
-async fn measure(asked: &Asked, crew: Crew) -> Result<()> {
+async fn measure(asked: &Asked, crew: Crew, ground: Arc<Ground>) -> Result<()> {
     for _ in 0..asked.warm {
-        one(&crew).await?;
+        one(&crew, &ground).await?;
     }
     let (wall, before) = (Instant::now(), cpu());
     if asked.conc == 1 {
         for _ in 0..asked.runs {
-            one(&crew).await?;
+            one(&crew, &ground).await?;
         }
     } else {
-        shared(asked, &crew).await?;
+        shared(asked, &crew, &ground).await?;
     }
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), (cpu() - before).as_secs_f64());
     println!("{{\"wall\":{wall},\"cpu\":{cpu},\"runs\":{}}}", asked.runs);
@@ -124,14 +155,15 @@ async fn measure(asked: &Asked, crew: Crew) -> Result<()> {
 }
 
 /// The runs shared among tasks; each takes the next one as soon as it is free.
-async fn shared(asked: &Asked, crew: &Crew) -> Result<()> {
+async fn shared(asked: &Asked, crew: &Crew, ground: &Arc<Ground>) -> Result<()> {
     let begun = Arc::new(AtomicUsize::new(0));
     let workers: Vec<_> = (0..asked.conc)
         .map(|_| {
             let (begun, crew, runs) = (Arc::clone(&begun), crew.clone(), asked.runs);
+            let ground = Arc::clone(ground);
             tokio::spawn(async move {
                 while begun.fetch_add(1, Ordering::Relaxed) < runs {
-                    one(&crew).await?;
+                    one(&crew, &ground).await?;
                 }
                 anyhow::Ok(())
             })

@@ -29,7 +29,7 @@ enum What {
     /// One governed call: JSON text in; parsed, judged, run, chained, signed; result out.
     Dispatch(dispatch::Options),
     /// Whole runs against the model server at `PERF_URL`, as `bench/` asks for them.
-    Loop,
+    Loop(loops::Options),
     /// An MCP gateway in front of a server, as `bench/` asks for it.
     Gateway(gateway::Options),
     /// Runs that wait for their model: memory of each.
@@ -45,7 +45,7 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match Options::parse().what {
         What::Dispatch(options) => dispatch::run(&options),
-        What::Loop => loops::run(),
+        What::Loop(options) => loops::run(&options),
         What::Gateway(options) => gateway::run(&options),
         What::Park(options) => park::run(&options),
         What::Manuscript(options) => manuscript::run(&options),

@@ -73,13 +73,14 @@ impl Exchange {
     }
 }
 
-/// Everything a model adds to a plan, and no secret.
+/// Everything a model adds to a plan, and no secret. Where its server stands is no part of it,
+/// except where the provider's own wants something else than all others.
 fn face(spec: &ModelSpec) -> Value {
+    let home = spec.options.transforms.clone().at(&spec.base_url).home();
     json!({
         "name": spec.name,
         "dialect": spec.dialect.as_str(),
-        "base_url": spec.base_url,
-        "api_prefix": spec.api_prefix,
+        "home": home.as_str(),
         "options": spec.options.face(),
     })
 }
@@ -97,10 +98,13 @@ mod tests {
         let sampling = json!({"top_p": 1, "temperature": 0.5});
         spec.options.sampling = sampling.as_object().unwrap().clone();
         let plain = Digest::of_json(&face(&spec));
-        assert_eq!(plain.short(), "cc5aad4ad823");
+        assert_eq!(plain.short(), "129fca12d12a");
         let turned = json!({"temperature": 0.5, "top_p": 1});
         spec.options.sampling = turned.as_object().unwrap().clone();
         assert_eq!(Digest::of_json(&face(&spec)), plain, "the order of keys says nothing");
+        spec.base_url = "http://192.168.0.7:1234/v1".to_owned();
+        spec.options.stream = !spec.options.stream;
+        assert_eq!(Digest::of_json(&face(&spec)), plain, "nor does how it is reached");
         spec.options.preserve_cache = true;
         assert_ne!(Digest::of_json(&face(&spec)), plain);
     }

@@ -319,7 +319,11 @@ impl Seat {
             gathered?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
-            let unreadable = |_| match words::no_json(&bytes) {
+            let unreadable = |error: serde_json::Error| match words::no_json(&bytes) {
+                _ if error.to_string().starts_with("recursion limit") => {
+                    let reason = "the reply is nested deeper than can be read";
+                    Failure::new(FaultKind::MalformedCall, reason.to_owned())
+                }
                 Some(fault) => self.wire(fault, ""),
                 None => {
                     let reason = "the answer is no JSON; does base_url lead to a model server?";

@@ -19,6 +19,14 @@ const HOMES: &[(&str, Home)] = &[
 ];
 
 impl Home {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Elsewhere => "elsewhere",
+            Self::OpenAi => "openai",
+            Self::Mistral => "mistral",
+        }
+    }
+
     pub(super) fn of(base_url: &str) -> Self {
         let rest = base_url.trim().split_once("://").map_or("", |(_, rest)| rest);
         let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
