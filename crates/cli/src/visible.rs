@@ -18,6 +18,11 @@ pub(crate) fn visible_after(last: &mut Option<char>, text: &str) -> String {
             out.push(c);
             out.push_str(tags);
             rest.by_ref().take(tags.chars().count()).for_each(drop);
+        } else if c == '\t' {
+            // A terminal would jump, by as much as it likes.
+            out.push_str("    ");
+        } else if c == '\r' && next == Some('\n') {
+            // The line ends all the same.
         } else if c == '\n' || !is_unshown(c) || holds(*last, c, next) {
             out.push(c);
         } else {
@@ -30,7 +35,7 @@ pub(crate) fn visible_after(last: &mut Option<char>, text: &str) -> String {
 
 /// Whether a character says something only together with the one after it.
 pub(crate) fn is_joining(c: char) -> bool {
-    c == '\u{200d}' || c == '\u{200c}' || c == '\u{1f3f4}' || letters::is_tag(c)
+    c == '\r' || c == '\u{200d}' || c == '\u{200c}' || c == '\u{1f3f4}' || letters::is_tag(c)
 }
 
 /// What nobody sees, or what acts on a terminal.
@@ -105,6 +110,7 @@ mod tests {
     fn what_is_hidden_is_shown() {
         for (text, wanted) in [
             ("a\u{202e}b", "a<U+202E>b"),
+            ("a\tb\r\nc\rd", "a    b\nc<U+000D>d"),
             ("pay\u{200d}pal", "pay<U+200D>pal"),
             ("👩\u{200d}x", "👩<U+200D>x"),
             ("\u{200d}👩", "<U+200D>👩"),

@@ -32,8 +32,6 @@ pub(crate) struct Offer {
     pub(crate) pinned: Vec<Pinned>,
     /// What is left out, and why.
     pub(crate) notes: Vec<String>,
-    /// Whether something waits for a person.
-    pub(crate) waits: bool,
 }
 
 /// Looks at a server's list. `taken` are the names that others have.
@@ -76,7 +74,6 @@ pub(crate) fn offer(
             }
             Belief::Held(why, pinned) => {
                 offer.pinned.extend(pinned.map(|pinned| *pinned));
-                offer.waits = true;
                 offer.notes.push(format!(
                     "{name} is held: {why}. Look at it: `toolgate mcp pins diff {name}`"
                 ));

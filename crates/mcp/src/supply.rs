@@ -60,8 +60,6 @@ struct Made {
     supply: Supply,
     /// Which servers are down, and why.
     down: BTreeMap<ServerName, String>,
-    /// Whether a tool waits for a person.
-    waits: bool,
 }
 
 impl Supplies {
@@ -106,12 +104,11 @@ impl Supplies {
         Ok((!known).then(|| made.supply.clone()))
     }
 
-    /// Reads what a person decided meanwhile in another process, where something waits for that.
+    /// Reads what a person decided meanwhile in another process, once in a while.
     async fn hear(&self, state: &mut State) -> Result<(), String> {
-        let waits = state.made.as_ref().is_some_and(|made| made.waits);
         let now = tokio::time::Instant::now();
         let long = Duration::from_millis(HEAR_MS);
-        if !waits || state.heard.is_some_and(|heard| now.duration_since(heard) < long) {
+        if state.heard.is_some_and(|heard| now.duration_since(heard) < long) {
             return Ok(());
         }
         state.heard = Some(now);
@@ -134,7 +131,6 @@ impl Supplies {
     async fn make(&self, state: &State, pins: &Pins) -> Result<Made, String> {
         let (mut sections, mut tools) = (Vec::new(), self.own.clone());
         let (mut notes, mut pinned, mut down) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut waits = false;
         let mut taken: BTreeSet<String> = self.own.names().map(|name| name.to_string()).collect();
         for (server, listed) in &state.lists {
             let listed = match listed {
@@ -151,7 +147,6 @@ impl Supplies {
             let offered = offer(server, listed, &terms, pins, &taken);
             taken.extend(offered.tools.iter().map(|(spec, _)| spec.wire.to_string()));
             notes.extend(offered.notes);
-            waits |= offered.waits;
             pinned.extend(offered.pinned);
             let handlers = offered.tools.into_iter().map(|(spec, tool)| {
                 let (server, registry) = (server.clone(), Arc::clone(&self.registry));
@@ -168,7 +163,7 @@ impl Supplies {
             kept.map_err(|fault| format!("what servers offer cannot be written down: {fault}"))?;
         }
         let agent = Arc::new((self.build)(sections)?);
-        Ok(Made { supply: Supply { agent, tools, notes }, down, waits })
+        Ok(Made { supply: Supply { agent, tools, notes }, down })
     }
 
     /// Whether everything is there without which the phase must not begin.

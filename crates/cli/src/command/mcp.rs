@@ -158,7 +158,7 @@ async fn offer(
     };
     tokio::select! {
         exit = serving => exit,
-        _ = driving => Ok(Exit::Done),
+        driven = driving => driven.map(|()| Exit::Done).context("the session's driver broke down"),
         () = telling => Ok(Exit::Done),
         () = stopping => Ok(Exit::Done),
     }

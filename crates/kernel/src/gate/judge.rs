@@ -93,11 +93,20 @@ pub fn confirm(
     admitted: Admitted,
     touched: Vec<Touched>,
 ) -> Result<Admitted, Refusal> {
-    if admitted.judged_in.still_hold(agent, world) && touched == admitted.touched {
+    // Tools from outside come and go: the same tool may have another place by now, or be another.
+    let place = agent.toolset.find(admitted.call.spec.name.as_str());
+    let entry = place.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
+    let same = entry.filter(|(_, entry)| entry.spec.version == admitted.call.spec.version);
+    let Some((place, _)) = same else { return Err(changed()) };
+    if admitted.judged_in.still_hold(agent, world)
+        && touched == admitted.touched
+        && place == admitted.call.place
+    {
         return Ok(admitted);
     }
     let judged_in = Circumstances::of(agent, world);
-    let Admitted { call, approved, .. } = admitted;
+    let Admitted { mut call, approved, .. } = admitted;
+    call.place = place;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
     if !agent.grants(phase, call.place) {
         let available = resolve::available(agent, phase, &call.shown_in);
@@ -126,8 +135,7 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     }
     let call = prepare(agent, world.session, open)?;
     if call.args_hash != logged.args_hash || Tag::from(call.spec.version) != logged.version {
-        let message = "The tool changed since this call was admitted. Make the call again.";
-        return Err(Refusal::new(Stage::Judge, Trouble::new(Code::COMMIT_CONFLICT, message)));
+        return Err(changed());
     }
     // No circumstances are like these, so the call is judged again.
     let never = u64::MAX;
@@ -135,6 +143,11 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
         Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
     let (touched, approved) = (logged.touches.clone(), logged.approved);
     Ok(Some(Admitted { call, touched, approved, judged_in }))
+}
+
+fn changed() -> Refusal {
+    let message = "The tool changed since this call was admitted. Make the call again.";
+    Refusal::new(Stage::Judge, Trouble::new(Code::COMMIT_CONFLICT, message))
 }
 
 /// All policies' word: an error refuses, `Some` asks, `None` allows.

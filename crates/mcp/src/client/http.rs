@@ -247,8 +247,8 @@ impl Web {
             HttpFault::TooLarge { .. } => {
                 CallFault::TooLarge { max: self.bounds.message_bytes_max }
             }
-            HttpFault::Redirected { .. } => CallFault::NotSent(fault.into()),
-            HttpFault::NoAddress { .. }
+            HttpFault::Redirected { .. }
+            | HttpFault::NoAddress { .. }
             | HttpFault::Unreachable { .. }
             | HttpFault::Tls { .. }
             | HttpFault::NoRoots { .. }

@@ -17,6 +17,9 @@ use super::open::{Side, open};
 use super::plan::ServerPlan;
 use super::switch::Signal;
 
+/// Milliseconds for a list of tools.
+const LIST_MS_MAX: u64 = 30_000;
+
 /// A connection that lasted so long was no failure, however it ended.
 const LASTING: Duration = Duration::from_secs(30);
 
@@ -225,7 +228,9 @@ impl Seat {
         {
             return Ok(listed);
         }
-        let deadline = after(tokio::time::Instant::now(), self.plan.call_ms_max);
+        // Less than a phase waits for all of its servers, so that one is missed and not all.
+        let ms = self.plan.call_ms_max.min(LIST_MS_MAX);
+        let deadline = after(tokio::time::Instant::now(), ms);
         let listed = match listing::list(&connection, deadline).await {
             Ok(listed) => Arc::new(listed),
             Err(fault) => {

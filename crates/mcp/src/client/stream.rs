@@ -65,6 +65,7 @@ async fn step(stream: &mut Stream, web: &Web) -> Stepped {
         Stream::Opening(opening) => match opening.await {
             Ok(answer) => Stepped::Opened(Box::new(answer)),
             // A server that has no such stream says so once; one that fails may do better later.
+            Err(ServerFault::Status(408 | 425 | 429)) => Stepped::Broken,
             Err(ServerFault::Status(..500) | ServerFault::Unauthorized { .. }) => Stepped::Never,
             Err(_) => Stepped::Broken,
         },

@@ -153,6 +153,7 @@ impl Floor for Standing {
     ) {
         // Whoever is answered finds the session as the call left it.
         show(&self.shown, session, agent);
+        self.users.leave(call);
         let begun = lock(&self.open).by_id.remove(&call);
         if let Some(begun) = begun {
             begun.answer(Told { answered, agent: Arc::clone(agent) });
@@ -264,7 +265,12 @@ impl Clerk {
             // It runs, and running has a deadline of its own.
             Err(_) => answer.await,
         };
-        answered.unwrap_or_else(|_| busy("The server is stopping. Nothing of it ran."))
+        answered.unwrap_or_else(|_| {
+            if turn.cancel() {
+                return busy("The server is stopping. Nothing of it ran.");
+            }
+            told(&self.view().agent, lost(&name, &DriveFault::Stopped))
+        })
     }
 
     /// Makes ready the tools from outside that some phases have. Those that do not come are left
@@ -359,41 +365,47 @@ impl Begun {
 impl Work {
     async fn run(mut self) {
         loop {
-            let mut jobs = {
-                let mut line = self.line.lock().await;
-                if !line.look().await {
-                    return;
-                }
-                std::mem::take(&mut line.next)
-            };
-            let mut batch = Vec::with_capacity(jobs.len());
-            while let Some(job) = jobs.pop_front() {
-                match job {
-                    Job::Call { order, turn, beat, reply } => {
-                        if !turn.begin() {
-                            continue;
-                        }
-                        if order.phase.is_some() && self.may_move(&batch) {
-                            self.calls(std::mem::take(&mut batch)).await;
-                        }
-                        batch.push(Begun { order, beat, reply });
-                    }
-                    Job::Look(reply) => {
-                        self.calls(std::mem::take(&mut batch)).await;
-                        let _gone = reply.send((self.driver.session(), self.driver.project()));
-                    }
-                    Job::Ready(phases, reply) => {
-                        self.calls(std::mem::take(&mut batch)).await;
-                        if self.driver.make_ready(&phases).await.is_err() {
-                            self.resume().await;
-                        }
-                        self.show();
-                        let _gone = reply.send(());
-                    }
-                }
+            let line = Arc::clone(&self.line);
+            let mut line = line.lock().await;
+            if !line.look().await {
+                return;
             }
+            let batch = self.batch(&mut line.next);
+            // Whoever stays in line is seen there by those who would overtake them.
+            let other = if batch.is_empty() { line.next.pop_front() } else { None };
+            drop(line);
             self.calls(batch).await;
+            match other {
+                Some(Job::Look(reply)) => {
+                    let _gone = reply.send((self.driver.session(), self.driver.project()));
+                }
+                Some(Job::Ready(phases, reply)) => {
+                    match self.driver.make_ready(&phases).await {
+                        Ok(()) | Err(DriveFault::Ended) => {}
+                        Err(_) => drop(self.resume().await),
+                    }
+                    self.show();
+                    let _gone = reply.send(());
+                }
+                Some(Job::Call { .. }) | None => {}
+            }
         }
+    }
+
+    /// The calls at the head of the line that can be judged together.
+    fn batch(&self, next: &mut VecDeque<Job>) -> Vec<Begun> {
+        let mut batch = Vec::new();
+        while let Some(Job::Call { order, .. }) = next.front() {
+            if order.phase.is_some() && self.may_move(&batch) {
+                break;
+            }
+            if let Some(Job::Call { order, turn, beat, reply }) = next.pop_front()
+                && turn.begin()
+            {
+                batch.push(Begun { order, beat, reply });
+            }
+        }
+        batch
     }
 
     /// Whether the phase may be another after these calls. Whoever is bound to a phase is judged
@@ -435,7 +447,8 @@ impl Work {
             let untouched = self.driver.durable_tip() == before;
             let resumed = self.resume().await;
             // Whoever took the session over wrote first, so nothing of these calls was begun.
-            let outrun = untouched && matches!(fault, DriveFault::Store(StoreFault::Fenced { .. }));
+            let fenced = matches!(fault, DriveFault::Store(StoreFault::Fenced { .. }));
+            let outrun = untouched && (fenced || matches!(fault, DriveFault::Stopped));
             if !(resumed && outrun) {
                 for begun in left {
                     let envelope = lost(&begun.order.name, &fault);

@@ -150,6 +150,10 @@ impl Users {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(call, user.clone());
     }
 
+    pub(crate) fn leave(&self, call: CallId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
+    }
+
     pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -284,13 +284,20 @@ impl Driver {
     }
 
     /// Lets others in while calls read. Those of them that read begin at once; the rest are open.
-    async fn let_in(&mut self, incoming: Vec<Incoming>) -> Result<Vec<CallId>, DriveFault> {
-        self.look_around().await?;
+    /// Tells too whether still others may come: not when some wait, and not when there is news of
+    /// tools from outside, which nobody is kept waiting for here.
+    async fn let_in(&mut self, incoming: Vec<Incoming>) -> Result<(Vec<CallId>, bool), DriveFault> {
+        self.take_in_news().await?;
+        let current = self.resupply_at_once()?;
         let raws = self.receive_all(incoming)?;
         self.judge(&raws).await?;
         self.flush().await?;
-        let ids = raws.iter().map(|raw| raw.id);
-        Ok(ids.take_while(|id| self.effect(*id) == Some(Effect::Read)).collect())
+        let open = raws.iter().map(|raw| raw.id).filter(|id| self.session.open.get(id).is_some());
+        let open: Vec<CallId> = open.collect();
+        let reads = |id: &&CallId| self.effect(**id) == Some(Effect::Read);
+        let begin: Vec<CallId> = open.iter().take_while(reads).copied().collect();
+        let all = begin.len() == open.len();
+        Ok((begin, all && current))
     }
 
     /// Lets in whoever calls without a model loop, with the world as it is now.
@@ -302,13 +309,18 @@ impl Driver {
     }
 
     async fn look_around(&mut self) -> Result<(), DriveFault> {
+        self.take_in_news().await?;
+        self.resupply().await
+    }
+
+    async fn take_in_news(&mut self) -> Result<(), DriveFault> {
         self.tick();
         if self.crew.agent.toolset.projections().next().is_some() {
             self.runtime.catch_up().await?;
             self.take_in().await?;
             self.tick();
         }
-        self.resupply().await
+        Ok(())
     }
 
     fn receive(

@@ -74,7 +74,8 @@ impl Driver {
         self.tick();
         let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
-        self.run_together(leading).await?;
+        // Whoever waits behind the reads is not overtaken by others.
+        self.run_together(leading, rest.is_empty()).await?;
         for id in rest {
             if let Some(begun) = self.begin(*id).await? {
                 let call_ms_max = self.call_ms_max(*id);
@@ -93,9 +94,9 @@ impl Driver {
         if self.floor.is_some() { self.flush().await } else { Ok(()) }
     }
 
-    async fn run_together(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
+    async fn run_together(&mut self, ids: &[CallId], open: bool) -> Result<(), DriveFault> {
         if self.floor.is_some() {
-            return self.run_as_they_come(ids).await;
+            return self.run_as_they_come(ids, open).await;
         }
         let begun = self.begin_all(ids).await?;
         let cancel = self.cancel.clone();
@@ -118,16 +119,15 @@ impl Driver {
     }
 
     /// Reads of callers who do not wait for each other: each is settled when it ends, and others
-    /// may join meanwhile.
-    async fn run_as_they_come(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
+    /// may join meanwhile, until somebody came who must wait for all of them.
+    async fn run_as_they_come(&mut self, ids: &[CallId], mut open: bool) -> Result<(), DriveFault> {
         let cancel = self.cancel.clone();
         let mut running = FuturesUnordered::new();
         for (one, ms_max) in self.begin_all(ids).await? {
             running.push(perform(one, ms_max, &cancel));
         }
-        let mut missing = None;
         while !running.is_empty() {
-            let more = match self.floor.as_mut().filter(|_| missing.is_none()) {
+            let more = match self.floor.as_mut().filter(|_| open) {
                 None => Either::Left(std::future::pending()),
                 Some(floor) => Either::Right(floor.more()),
             };
@@ -135,15 +135,10 @@ impl Driver {
                 biased;
                 ended = running.next() => ended,
                 incoming = more => {
-                    match self.let_in(incoming).await {
-                        Ok(ids) => {
-                            for (one, ms_max) in self.begin_all(&ids).await? {
-                                running.push(perform(one, ms_max, &cancel));
-                            }
-                        }
-                        // Those who were let in before come to their end all the same.
-                        Err(DriveFault::Supply(fault)) => missing = Some(fault),
-                        Err(fault) => return Err(fault),
+                    let (ids, all) = self.let_in(incoming).await?;
+                    open = all;
+                    for (one, ms_max) in self.begin_all(&ids).await? {
+                        running.push(perform(one, ms_max, &cancel));
                     }
                     continue;
                 }
@@ -157,7 +152,7 @@ impl Driver {
             }
             self.flush().await?;
         }
-        missing.map_or(Ok(()), |fault| Err(DriveFault::Supply(fault)))
+        Ok(())
     }
 
     pub(super) fn effect(&self, id: CallId) -> Option<Effect> {

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Event;
 use toolgate_kernel::names::PhaseName;
@@ -44,7 +45,30 @@ impl Driver {
             let reason = format!("its tools from outside were not there within {supply_ms_max} ms");
             Err(SupplyFault { phase: phase.clone(), reason })
         });
-        let Some(supply) = supplied? else { return Ok(()) };
+        match supplied? {
+            Some(supply) => self.take_supply(phase, supply),
+            None => Ok(()),
+        }
+    }
+
+    /// The same without waiting: whether nothing more is to be had.
+    pub(super) fn resupply_at_once(&mut self) -> Result<bool, DriveFault> {
+        let (Some(supplier), Some(phase)) =
+            (self.crew.supplier.clone(), self.session.phase.clone())
+        else {
+            return Ok(true);
+        };
+        let agent = Arc::clone(&self.crew.agent);
+        let supplied = supplier.supply(&agent, &phase).now_or_never();
+        match supplied {
+            Some(Ok(None)) => Ok(true),
+            Some(Ok(Some(supply))) => self.take_supply(phase, supply).map(|()| true),
+            // Whoever comes next waits for it, or is told.
+            Some(Err(_)) | None => Ok(false),
+        }
+    }
+
+    fn take_supply(&mut self, phase: PhaseName, supply: Supply) -> Result<(), DriveFault> {
         let (tools, notes) = (supply.outside(), supply.notes.clone());
         self.equip(supply);
         let known = &self.session.supplied;

@@ -228,6 +228,21 @@ async fn a_renewal_that_nobody_waits_for_is_kept() {
     assert_eq!(stage.guarded.seen("POST /token").len(), 2);
 }
 
+/// Whoever logs out is not logged in again by a program that still runs.
+#[tokio::test]
+async fn a_permit_that_was_thrown_away_does_not_come_back() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    let registry = stage.registry();
+    call(&registry).await.unwrap();
+    *stage.drawer.0.lock().unwrap() = None;
+    stage.hands.0.store(541_000, Ordering::SeqCst);
+    let told = call(&registry).await.unwrap_err().to_string();
+    assert!(told.contains("toolgate mcp login fake"), "{told}");
+    assert!(stage.drawer.load().is_none());
+    assert_eq!(stage.guarded.seen("POST /token").len(), 1);
+}
+
 #[tokio::test]
 async fn a_token_goes_to_the_server_it_is_for_and_to_no_other() {
     let (stage, other) = (Stage::new(Twist::None), Stage::new(Twist::None));

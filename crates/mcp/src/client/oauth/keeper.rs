@@ -138,9 +138,12 @@ impl Keeper {
         };
         let mut permit = held(self)?;
         // Another process may have renewed it, and then ours renews no more.
-        if let Some(kept) = self.kept()
-            && kept.access != permit.access
-        {
+        let Some(kept) = self.kept() else {
+            // Somebody logged out.
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            return None;
+        };
+        if kept.access != permit.access {
             let fresh = kept.times.is_none_or(|(renew, _)| now < renew);
             permit = kept;
             if fresh {

@@ -35,13 +35,14 @@ pub(super) fn templates() -> Vec<Value> {
 
 /// What can be read now. It needs a look at the session; one that is busy shows nothing.
 pub(super) async fn list(clerk: &Clerk, caller: &Caller) -> Vec<Value> {
+    let looked = clerk.look().await;
     let view = clerk.view();
     let mut all = vec![
         entry(SESSION, "session", "Phase, calls and figures of this session.", "application/json"),
         entry(SESSIONS, "sessions", "The sessions of this project.", "application/json"),
     ];
     let Some(phase) = reading(&view, caller) else { return all };
-    let Some((session, project)) = clerk.look().await else { return all };
+    let Some((session, project)) = looked else { return all };
     for (section, shown) in view.agent.toolset.shown() {
         if open_section(&view.agent, phase, section) {
             let uri = format!("{FILE}{}", encoded(shown.path));
@@ -94,10 +95,10 @@ pub(super) async fn read(clerk: &Clerk, caller: &Caller, params: &str) -> Result
     }
     let Params { uri } =
         serde_json::from_str(params).map_err(|_| Refused::params("resources/read says a uri."))?;
-    let view = clerk.view();
     let Some((session, project)) = clerk.look().await else {
         return Err(Refused::new(RpcCode::Internal, "The session is busy; try again."));
     };
+    let view = clerk.view();
     let found = match uri.as_str() {
         SESSION => Some(("application/json", glance(&session).to_string())),
         SESSIONS => {
