@@ -1,4 +1,4 @@
-//! Decides how the program is told to stop: by Ctrl-C, or by a TERM signal.
+//! Decides how the program is told to stop: by Ctrl-C, by a TERM signal, or by a terminal that goes.
 
 use anyhow::Result;
 
@@ -10,6 +10,8 @@ pub(crate) struct Stop {
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    hang_up: tokio::signal::unix::Signal,
 }
 
 impl Stop {
@@ -22,6 +24,8 @@ impl Stop {
             interrupt: signal(SignalKind::interrupt())?,
             #[cfg(unix)]
             terminate: signal(SignalKind::terminate())?,
+            #[cfg(unix)]
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
@@ -30,6 +34,8 @@ impl Stop {
         #[cfg(unix)]
         tokio::select! {
             _ = self.terminate.recv() => return Exit::Done,
+            // The terminal is gone.
+            _ = self.hang_up.recv() => return Exit::Done,
             _ = self.interrupt.recv() => {}
         }
         #[cfg(not(unix))]

@@ -147,7 +147,9 @@ pub(crate) fn spec(
         .params_schema(definition.input.clone())
         .returns_schema(definition.output.clone().unwrap_or(Value::Bool(true)))
         .effect(effect);
-    if terms.short_names && ToolName::own(own).is_ok() && !taken.contains(own) {
+    // A name that reads like a tool of some server's is nobody's short name.
+    let free = !own.starts_with("mcp__") && !taken.contains(own);
+    if terms.short_names && ToolName::own(own).is_ok() && free {
         draft = draft.shown_as(own);
     }
     draft.build().map_err(|refusal| {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Attached;
 use toolgate_kernel::limits::Limits;
 use toolgate_runtime::port::{Fault, Output, Part, Parts};
@@ -91,6 +92,11 @@ pub(crate) fn output(
         let said = if words.trim().is_empty() { "The tool failed." } else { &words };
         return Err(Fault::failed(said));
     }
+    if declared && let Some(bytes) = answered.cut_at {
+        // What is left of it is no value of the type that was declared.
+        let message = format!("The answer has more than {bytes} bytes, and was cut off.");
+        return Err(Fault::of(Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)));
+    }
     let data = came.structured_content.map(RawValue::get).filter(|data| *data != "null");
     // Data that nobody declared may stand back for the words, where it is too long for both.
     let data = match data {
@@ -117,6 +123,17 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok())?
 }
 
+/// Whether a client can make something of a media type, such as `image/png`.
+fn is_media_type(text: Option<&str>) -> bool {
+    let Some((kind, rest)) = text.and_then(|text| text.split_once('/')) else { return false };
+    let legal = |c: char| c.is_ascii_alphanumeric() || "!#$&-^_.+".contains(c);
+    let own = rest.split(';').next().unwrap_or_default().trim_end();
+    !kind.is_empty()
+        && !own.is_empty()
+        && kind.chars().chain(own.chars()).all(legal)
+        && !rest.chars().any(char::is_control)
+}
+
 impl Taking {
     /// Takes one part. Of an answer that was cut off, the last one is whole only in its words.
     fn block(&mut self, raw: &str, cut: bool) {
@@ -131,6 +148,9 @@ impl Taking {
                 if cut && resource.as_ref().is_none_or(|it| it.text.is_none()) =>
             {
                 self.warn(left_out("it was cut off"));
+            }
+            ("image" | "audio", ..) if !is_media_type(block.mime_type.as_deref()) => {
+                self.warn(left_out("it does not say of which type it is"));
             }
             ("image" | "audio", _, Some(data), ..) => match STANDARD.decode(&data) {
                 Ok(bytes) => self.bytes(raw, &kind, block.mime_type, bytes),
@@ -280,7 +300,9 @@ mod tests {
             r#"{"content":[
                 {"type":"image","mimeType":"image/png","data":"Zm9"},
                 {"type":"image","mimeType":"image/png","data":"<svg>"},
-                {"type":"image"},
+                {"type":"image","mimeType":"image/png"},
+                {"type":"audio","data":"Zm9v"},
+                {"type":"audio","data":"Zm9v","mimeType":"text/html\r\nX: y"},
                 {"type":"hologram","data":"Zm9v"},
                 {"type":"text","text":7},
                 "text",
@@ -296,6 +318,7 @@ mod tests {
             [
                 "A part of the answer (image) was left out: its data is no base64.",
                 "A part of the answer (image) was left out: it has no content.",
+                "A part of the answer (audio) was left out: it does not say of which type it is.",
                 "A part of the answer (hologram) was left out: nobody here knows such a part.",
                 "A part of the answer was left out: it is no content.",
             ]

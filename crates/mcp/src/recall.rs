@@ -124,6 +124,7 @@ mod tests {
             "mcp:a:changed": { "live": definition("Adds.", object.clone()), "held": held },
             "mcp:a:bad": { "live": definition("Adds.", json!({ "type": "array" })) },
             "mcp:a:no": {},
+            "mcp:a:mcp__b__x": { "live": definition("Adds.", object.clone()) },
             "mcp:gone:x": { "live": definition("Adds.", object) },
         }))
         .unwrap();
@@ -149,6 +150,8 @@ mod tests {
             (Effect::Read, Effect::External)
         );
         assert_eq!(of("mcp:a:good").wire.as_str(), "good");
+        let like = of("mcp:a:mcp__b__x").wire.as_str();
+        assert_eq!(like, "mcp__a__mcp__b__x", "nobody takes the name of another server's tool");
         assert_eq!(of("mcp:a:changed").wire.as_str(), "mcp__a__changed", "its short name is taken");
         assert!(specs.iter().all(|spec| !spec.about.contains("obey")), "nothing of it is repeated");
     }

@@ -1,5 +1,6 @@
 //! `toolgate mcp`: a session offered to MCP clients, over stdin and stdout or over HTTP.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -106,6 +107,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     exit
 }
 
+/// Notes that are told; a server that always has new ones is not listened to for ever.
+const NOTES_MAX: usize = 1_000;
+
 async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
     let (mut crew, text) = place.crew_with(&Flags::default())?;
@@ -134,6 +138,7 @@ async fn offer(
     let (clerk, driving) = Clerk::begin(Arc::clone(&opened.runtime), crew, open).await?;
     // Whatever the process itself waits for is woken by a system call, and this is for each call.
     let driving = tokio::spawn(driving);
+    let noting = tell_notes(clerk.clone());
     let (mut gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
     if options.trust_client_user {
         console::hint("What a person must approve is put before the users of clients.");
@@ -160,7 +165,21 @@ async fn offer(
         exit = serving => exit,
         driven = driving => driven.map(|()| Exit::Done).context("the session's driver broke down"),
         () = telling => Ok(Exit::Done),
+        () = noting => Ok(Exit::Done),
         () = stopping => Ok(Exit::Done),
+    }
+}
+
+/// Says once what is the matter with servers and their tools, as soon as it is known.
+async fn tell_notes(clerk: Clerk) {
+    let (mut views, mut told) = (clerk.watch(), BTreeSet::new());
+    while views.changed().await.is_ok() {
+        let Some((session, _)) = clerk.look().await else { continue };
+        for note in session.supplied.notes.iter() {
+            if told.len() < NOTES_MAX && told.insert(note.clone()) {
+                console::hint(&format!("! {}", console::visible(note)));
+            }
+        }
     }
 }
 

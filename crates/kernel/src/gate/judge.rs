@@ -157,10 +157,13 @@ fn word(
     call: &Call,
     touched: &[Touched],
 ) -> Result<Option<(PolicyName, String)>, Refusal> {
-    let mut asked = None;
+    let mut asked: Option<(PolicyName, String)> = None;
     for (policy, word) in words(agent, world, call, touched)? {
-        if let Some(reason) = word? {
-            asked.get_or_insert_with(|| (policy.clone(), reason));
+        let Some(reason) = word? else { continue };
+        match &mut asked {
+            None => asked = Some((policy.clone(), reason)),
+            // One answer is for all of them, so all of them are told.
+            Some((_, reasons)) => reasons.push_str(&format!(" Also {policy}: {reason}")),
         }
     }
     Ok(asked)

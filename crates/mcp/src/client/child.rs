@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::cover::Cover;
 use super::fault::{ServerFault, shown};
 use super::strays::{self, MARK, Mark, Stray};
 use toolgate_kernel::hidden::Hidden;
@@ -35,6 +36,8 @@ pub(super) struct Words {
     kept: Arc<Mutex<VecDeque<u8>>>,
     /// Whether nothing more will come.
     over: Arc<AtomicBool>,
+    /// What must not be quoted.
+    cover: Cover,
 }
 
 /// A running program and everything it started. Dropping it ends all of it at once.
@@ -57,6 +60,8 @@ impl Program {
         let mut command = Command::new(program);
         command.args(args).current_dir(cwd).env_clear();
         let (mark, mut outer) = (Mark::new(), None);
+        let env: Vec<(String, Hidden)> = env.into_iter().collect();
+        let cover = Cover::over(env.iter().map(|(_, value)| value));
         for (name, value) in env {
             if name == MARK {
                 outer = Some(value);
@@ -75,7 +80,7 @@ impl Program {
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let words = Words::default();
+        let words = Words { cover, ..Words::default() };
         if let Some(stderr) = child.stderr.take() {
             // It ends with the pipe, which every process of the group has; they are all ended.
             tokio::spawn(words.clone().keep(stderr, stderr_bytes_max));
@@ -175,7 +180,7 @@ impl Words {
     pub(super) fn all(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        self.cover.draw(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The end of it, for a message.

@@ -3,6 +3,7 @@
 mod call;
 mod child;
 mod connection;
+mod cover;
 mod cut;
 mod fault;
 mod form;

@@ -125,7 +125,7 @@ pub fn inherited<'a>(
     // Where we are the program of another toolgate, what we start is its too.
     let allowed = |name: &str| NAMES.contains(&name) || name == MARK || name.starts_with("LC_");
     let named = ours.into_iter().filter(|(name, _)| allowed(name));
-    named.map(|(name, value)| (name.to_owned(), Hidden::new(value))).collect()
+    named.map(|(name, value)| (name.to_owned(), Hidden::open(value))).collect()
 }
 
 #[cfg(test)]

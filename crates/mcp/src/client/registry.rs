@@ -106,7 +106,7 @@ impl Registry {
             Err(_) if connection.switch.gone().is_some() => seat.tidy().await,
             Err(_) => {}
         }
-        answered
+        answered.map(|it| Answered { text: seat.cover.draw(it.text), ..it })
     }
 
     /// How a server stands.

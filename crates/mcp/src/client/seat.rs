@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use toolgate_http::{Transport, after};
 
 use super::connection::Connection;
+use super::cover::Cover;
 use super::fault::ServerFault;
 use super::form::Respondent;
 use super::guest::Guest;
@@ -26,6 +27,8 @@ const LASTING: Duration = Duration::from_secs(30);
 /// One server, as all sessions share it.
 pub(super) struct Seat {
     pub(super) plan: ServerPlan,
+    /// The secrets it was given.
+    pub(super) cover: Cover,
     side: Side,
     state: tokio::sync::Mutex<State>,
     /// Failures in a row.
@@ -66,6 +69,7 @@ impl Seat {
     pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>) -> Self {
         let guest = Guest { answerer: None, answer_ms_max: plan.call_ms_max };
         Self {
+            cover: Cover::of(&plan.reach),
             plan,
             side: Side { signal, guest },
             state: tokio::sync::Mutex::default(),

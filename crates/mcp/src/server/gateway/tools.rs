@@ -7,11 +7,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::Code;
+use toolgate_kernel::event::Attached;
 use toolgate_kernel::fold;
 use toolgate_kernel::render::render;
 use toolgate_kernel::tool::{Effect, ToolSpec};
 use toolgate_runtime::Answered;
-use toolgate_runtime::port::Parts;
+use toolgate_runtime::port::{Part, Parts};
 
 use super::reach;
 use crate::server::clerk::{Order, Told, View};
@@ -144,7 +145,7 @@ pub(super) fn answer(caller: &Caller, name: &str, told: Told) -> Answer {
                 // Whoever takes no data has it as text, where there is nothing else.
                 texts.insert(0, envelope.data.to_string());
             }
-            write_parts(&mut out, &parts, &texts);
+            write_parts(&mut out, caller.revision, &parts, &texts);
             let receipt = envelope.receipt.as_ref();
             meta = receipt.map(|it| format!("\"{RECEIPT}\":\"{it}\"")).unwrap_or_default();
         }
@@ -162,11 +163,15 @@ pub(super) fn answer(caller: &Caller, name: &str, told: Told) -> Answer {
     Answer::new(out).beside(meta)
 }
 
-/// The parts as they came, and what toolgate has to say about them.
-fn write_parts(out: &mut String, parts: &Parts, texts: &[String]) {
+/// The parts as they came, and what toolgate has to say about them. A kind of part that a revision
+/// does not know is told of in words: a strict client would throw the whole result away.
+fn write_parts(out: &mut String, revision: Revision, parts: &Parts, texts: &[String]) {
     let begin = out.len();
     for part in &parts.list {
-        out.push_str(&part.json);
+        match part.attached.as_ref().filter(|it| revision < first_with(&it.kind)) {
+            Some(it) => write_text_part(out, &in_words(part, it)),
+            None => out.push_str(&part.json),
+        }
         out.push(',');
     }
     for text in texts {
@@ -175,6 +180,26 @@ fn write_parts(out: &mut String, parts: &Parts, texts: &[String]) {
     }
     if out.len() > begin {
         out.pop();
+    }
+}
+
+fn in_words(part: &Part, attached: &Attached) -> String {
+    let link: Option<Value> = serde_json::from_str(&part.json).ok();
+    match link.as_ref().and_then(|link| link.get("uri")?.as_str()) {
+        Some(uri) => format!("[link: {uri}]"),
+        None => {
+            let named = attached.media_type.as_deref().unwrap_or("of no type");
+            format!("[{}: {named}, {} bytes]", attached.kind, attached.bytes)
+        }
+    }
+}
+
+/// The revision that brought a kind of part.
+fn first_with(kind: &str) -> Revision {
+    match kind {
+        "audio" => Revision::V2025_03_26,
+        "resource_link" => Revision::V2025_06_18,
+        _ => Revision::V2024_11_05,
     }
 }
 
@@ -190,7 +215,6 @@ mod tests {
     use crate::server::served::Principal;
     use toolgate_kernel::agent::{Agent, AgentDraft};
     use toolgate_kernel::envelope::Envelope;
-    use toolgate_runtime::port::Part;
 
     fn told(parts: &[&str], data: Value, structured: bool, revision: Revision) -> Value {
         let part = |json: &&str| Part { json: (*json).to_owned(), attached: None, picture: None };
@@ -222,5 +246,36 @@ mod tests {
         let got = told(&[r#"{"type":"text","text":"x"}"#], json!({"result":"x"}), false, new);
         assert_eq!(got["content"], json!([text("x"), text("a word")]));
         assert!(got.get("structuredContent").is_none());
+    }
+
+    #[test]
+    fn a_part_that_a_revision_does_not_know_is_told_of_in_words() {
+        let attached = |kind: &str| Attached {
+            kind: kind.to_owned(),
+            media_type: Some("audio/wav".to_owned()),
+            hash: toolgate_kernel::digest::Digest::ZERO,
+            bytes: 4,
+            shown: false,
+        };
+        let part = |json: &str, kind| Part {
+            json: json.to_owned(),
+            attached: Some(attached(kind)),
+            picture: None,
+        };
+        let link = r#"{"type":"resource_link","uri":"file:///a","name":"a"}"#;
+        let audio = r#"{"type":"audio","data":"AAAA","mimeType":"audio/wav"}"#;
+        let list = vec![part(audio, "audio"), part(link, "resource_link")];
+        let parts = Parts { list, structured: false };
+        let written = |revision| {
+            let mut out = String::from("[");
+            write_parts(&mut out, revision, &parts, &[]);
+            serde_json::from_str::<Value>(&format!("{out}]")).unwrap()
+        };
+        let old = written(Revision::V2024_11_05);
+        assert_eq!(old[0]["text"], "[audio: audio/wav, 4 bytes]");
+        assert_eq!(old[1]["text"], "[link: file:///a]");
+        let between = written(Revision::V2025_03_26);
+        assert_eq!((&between[0]["type"], &between[1]["type"]), (&json!("audio"), &json!("text")));
+        assert_eq!(written(Revision::V2025_06_18)[1]["uri"], "file:///a");
     }
 }
