@@ -447,4 +447,50 @@ mod tests {
             (&json!("llm_request_error"), &json!(400))
         );
     }
+
+    /// T1, T2, T30: what came of the calls is told, in figures, and those beyond a limit are counted.
+    #[test]
+    fn results_are_told_in_figures_and_ignored_calls_are_counted() {
+        let call = |id: &str| json!({"id": id, "name": "look", "args": "{}"});
+        let envelope = |ok: bool, code: &str| {
+            let trouble = json!([{"code": code, "message": "m"}]);
+            json!({"ok": ok, "tool": "look", "message": "m", "data": null,
+                "errors": if ok { json!([]) } else { trouble }})
+        };
+        let refused = |id: &str| {
+            json!({"kind": "call_refused", "call": id, "stage": "judge",
+                "envelope": envelope(false, "CALLS_OVER_LIMIT")})
+        };
+        let records = [
+            record(
+                1,
+                json!({"kind": "plan_sent", "turn": 1, "model": "m", "plan": Digest::ZERO,
+                "tools": ["look"]}),
+            ),
+            record(
+                2,
+                json!({"kind": "model_replied", "turn": 1, "text": "", "finish": "calls",
+                "usage": {}, "calls": [call("c1"), call("c2"), call("c3")]}),
+            ),
+            record(
+                3,
+                json!({"kind": "call_settled", "call": "c1", "tool": "look",
+                "outcome": "done", "args_hash": Digest::ZERO, "envelope": envelope(true, "")}),
+            ),
+            record(4, refused("c2")),
+            record(5, refused("c3")),
+        ];
+        let entries = trace(&records, Bodies::Left);
+        let response = entries[0].response_summary.as_ref().unwrap();
+        assert_eq!((response.tool_calls_count, response.ignored_tool_calls_count), (3, 2));
+        let results = &entries[0].tool_results;
+        let told: Vec<bool> = results.iter().map(|result| result.ok).collect();
+        assert_eq!(told, [true, false, false]);
+        assert!(results.iter().all(|result| result.output_bytes > 0 && result.result.is_none()));
+        let events = events(&records);
+        let ended = events.iter().filter(|event| event["event"] == "tool_call_end");
+        let ended: Vec<_> =
+            ended.map(|event| (&event["ok"], event["output_bytes"].is_u64())).collect();
+        assert_eq!(ended[0], (&json!(true), true));
+    }
 }

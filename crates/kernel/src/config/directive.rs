@@ -100,3 +100,21 @@ impl DirectiveText {
         Ok(kind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// T35: what the ladder writes itself cannot be written over.
+    #[test]
+    fn reserved_keys_are_refused() {
+        for key in ["response_format", "tools", "messages"] {
+            let text = serde_json::json!({"types": {"a": {}}, "request_overrides": {key: 1}});
+            let text: DirectivesText = serde_json::from_value(text).unwrap();
+            assert!(
+                matches!(text.build(), Err(DirectivesRefusal::Reserved(told)) if told == key),
+                "{key}"
+            );
+        }
+    }
+}
