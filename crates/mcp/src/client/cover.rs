@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn what_is_secret_is_covered_and_nothing_else() {
-        let secrets = [Hidden::new("s3cr3tVALUE99"), Hidden::open("/srv/books"), Hidden::new("yes")];
+        let secrets =
+            [Hidden::new("s3cr3tVALUE99"), Hidden::open("/srv/books"), Hidden::new("yes")];
         let cover = Cover::over(secrets.iter());
         let said = "token s3cr3tVALUE99 in /srv/books, yes".to_owned();
         assert_eq!(cover.draw(said), "token *** in /srv/books, yes");
