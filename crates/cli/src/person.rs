@@ -31,7 +31,7 @@ impl Ready {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(clearing));
     }
 
-    fn get(&self) {
+    fn clear(&self) {
         if let Some(clear) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             clear();
         }
@@ -49,7 +49,7 @@ impl AtTerminal {
 impl Person for AtTerminal {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         Box::pin(async move {
-            self.ready.get();
+            self.ready.clear();
             let args = serde_json::to_string_pretty(&question.args).unwrap_or_default();
             hint(&format!(
                 "\n{} wants your word ({}).",
@@ -73,7 +73,7 @@ impl Person for AtTerminal {
 
     fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
         Box::pin(async move {
-            self.ready.get();
+            self.ready.clear();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
                 hint(&format!("The model says: {}", visible(&pause.summary)));
@@ -174,11 +174,11 @@ mod tests {
     #[test]
     fn the_screen_that_is_cleared_is_the_last_one() {
         let (ready, cleared) = (Ready::default(), Arc::new(std::sync::Mutex::new(Vec::new())));
-        ready.get();
+        ready.clear();
         for screen in [1, 2] {
             let cleared = Arc::clone(&cleared);
             ready.clone().becomes(move || cleared.lock().unwrap().push(screen));
-            ready.get();
+            ready.clear();
         }
         assert_eq!(*cleared.lock().unwrap(), [1, 2]);
     }

@@ -31,7 +31,7 @@ impl Cover {
 
     /// The text without them.
     pub(super) fn draw(&self, mut text: String) -> String {
-        for secret in self.0.iter().filter(|secret| !secret.reveal().is_empty()) {
+        for secret in self.0.iter() {
             if text.contains(secret.reveal()) {
                 text = text.replace(secret.reveal(), COVERED);
             }

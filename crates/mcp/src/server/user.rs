@@ -33,12 +33,15 @@ struct Matter {
     tool: ToolName,
     args: Digest,
     policy: PolicyName,
+    /// The reasons of all policies that asked. With another one it is another question.
+    reason: String,
 }
 
 impl Matter {
     fn of(question: &Question) -> Self {
         let args = Digest::of_json(&Value::Object(question.args.clone()));
-        Self { tool: question.tool.clone(), args, policy: question.policy.clone() }
+        let (tool, policy) = (question.tool.clone(), question.policy.clone());
+        Self { tool, args, policy, reason: question.reason.clone() }
     }
 }
 
