@@ -73,8 +73,8 @@ pub enum SayFault {
     /// Too many pictures.
     #[error(transparent)]
     Pictures(#[from] PictureRefusal),
-    /// Others kept speaking first.
-    #[error("the inbox is too busy; try again")]
+    /// Others kept being first.
+    #[error("too much is happening at once; try again")]
     Busy,
 }
 
@@ -218,27 +218,44 @@ impl Runtime {
 
     /// Writes down what was decided about tools of MCP servers, outside every session.
     pub async fn pin(&self, actor: &Actor, pinned: Vec<Pinned>) -> Result<(), SayFault> {
+        let decided = pinned.into_iter().map(|one| ProjectEvent::ToolPinned(Box::new(one)));
+        let decided: Vec<ProjectEvent> = decided.collect();
+        self.decide(actor, |_| Ok::<_, SayFault>((decided.clone(), ()))).await
+    }
+
+    /// Writes down what somebody decides about the project as it is at that moment, outside every
+    /// session. When others change it first, it is decided again about what it is then.
+    ///
+    /// What only a person may decide is refused for everyone else.
+    pub async fn decide<T, E: From<SayFault>>(
+        &self,
+        actor: &Actor,
+        mut decide: impl FnMut(&Project) -> Result<(Vec<ProjectEvent>, T), E>,
+    ) -> Result<T, E> {
         let turn = self.project_turn.lock().await;
         for _ in 0..SHARED_TRIES {
-            let project = self.catch_up().await?;
+            let project = self.catch_up().await.map_err(SayFault::from)?;
+            let (decided, told) = decide(&project)?;
+            if decided.is_empty() {
+                return Ok(told);
+            }
             let opened = (project.seq == 0).then_some(ProjectEvent::ProjectOpened {});
-            let decided = pinned.iter().cloned().map(|one| ProjectEvent::ToolPinned(Box::new(one)));
-            let prepared =
-                self.project_batch(actor, opened.into_iter().chain(decided).collect())?;
+            let events = opened.into_iter().chain(decided).collect();
+            let prepared = self.project_batch(actor, events).map_err(SayFault::from)?;
             let batches = vec![prepared.batch.clone()];
             let append = self.store.append(Append { batches, blobs: Vec::new() });
             match within(SAY_MS_MAX, pin!(append)).await {
                 Some(Ok(())) => {
                     self.project_appended(prepared);
                     drop(turn);
-                    return Ok(());
+                    return Ok(told);
                 }
                 Some(Err(StoreFault::Moved { .. })) => {}
-                Some(Err(fault)) => return Err(fault.into()),
-                None => return Err(StoreFault::TimedOut(SAY_MS_MAX).into()),
+                Some(Err(fault)) => return Err(SayFault::from(fault).into()),
+                None => return Err(SayFault::from(StoreFault::TimedOut(SAY_MS_MAX)).into()),
             }
         }
-        Err(SayFault::Busy)
+        Err(SayFault::Busy.into())
     }
 
     /// The newest project head, for a session record that has not seen it.
