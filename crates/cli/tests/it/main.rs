@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod approvals;
 mod calls;
 mod configs;
 mod held;
@@ -15,6 +16,7 @@ mod runs;
 mod schemas;
 mod servers;
 mod support;
+mod terminal;
 
 /// Every file beside this one is part of the suite.
 #[test]
