@@ -86,7 +86,7 @@ impl Serialize for Signature {
 }
 
 /// Families that no file shows and no tool writes: what is in them is a person's signed word.
-pub const SIGNED_FAMILIES: &[&str] = &["fact", "lock"];
+pub const SIGNED_FAMILIES: &[&str] = &["facts", "locks"];
 
 /// An event that may need a person's own signature, once the project knows a person's key.
 pub trait Signable: Written {

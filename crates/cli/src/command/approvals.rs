@@ -245,14 +245,16 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
         )));
         say(&console::fit(&format!("      {}", card.session)));
     }
-    for (session, grant) in sessions.iter().flat_map(|s| s.grants.iter().map(move |g| (s, g))) {
+    for (session, allowance) in
+        sessions.iter().flat_map(|s| s.allowances.iter().map(move |g| (s, g)))
+    {
         if json {
-            console::json(&serde_json::json!({ "session": session.id, "grant": grant }));
+            console::json(&serde_json::json!({ "session": session.id, "allowance": allowance }));
             continue;
         }
         say(&console::fit(&format!(
             "always {:<24} {} need not ask, says {}",
-            grant.tool, grant.policy, grant.who
+            allowance.tool, allowance.policy, allowance.who
         )));
         say(&console::fit(&format!("      {}", session.id)));
     }
@@ -408,27 +410,27 @@ async fn carry_out(place: &Place, card: &Card) -> Result<Exit> {
 fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
     let sessions = block_on(sessions(place))?;
     let wanted = |id: &SessionId| session.is_none_or(|session| id.as_str() == session);
-    let grants = sessions.iter().filter(|s| wanted(&s.id)).flat_map(|s| {
-        let of_tool = s.grants.iter().filter(|grant| grant.tool.as_str() == tool);
-        of_tool.map(move |grant| (s.id.clone(), grant.as_ref().clone()))
+    let allowed = sessions.iter().filter(|s| wanted(&s.id)).flat_map(|s| {
+        let of_tool = s.allowances.iter().filter(|allowance| allowance.tool.as_str() == tool);
+        of_tool.map(move |allowance| (s.id.clone(), allowance.as_ref().clone()))
     });
-    let grants: Vec<_> = grants.collect();
-    let Some((session, _)) = grants.first() else {
+    let allowed: Vec<_> = allowed.collect();
+    let Some((session, _)) = allowed.first() else {
         bail!("{tool} is not allowed for a whole session; `toolgate approvals list` shows what is");
     };
     ensure!(
-        grants.iter().all(|(id, _)| id == session),
+        allowed.iter().all(|(id, _)| id == session),
         "several sessions allow {tool}; name one with --session"
     );
     ensure!(person::attended(), "only a person decides this, and nobody is at a terminal here");
     block_on(async {
         let person = credential::decider(&place.folder).await?;
         let opened = place.open()?;
-        for (session, grant) in &grants {
-            let (tool, policy) = (grant.tool.clone(), grant.policy.clone());
+        for (session, allowance) in &allowed {
+            let (tool, policy) = (allowance.tool.clone(), allowance.policy.clone());
             let said = Said::Withdraw { tool, policy };
             opened.runtime.say(session, person.author(), said).await?;
-            say(&format!("{} asks about {} again.", grant.policy, grant.tool));
+            say(&format!("{} asks about {} again.", allowance.policy, allowance.tool));
         }
         Ok(Exit::Done)
     })

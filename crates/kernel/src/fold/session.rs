@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::person::Given;
-pub use self::person::{Grant, Waiting, Yes, shown};
+pub use self::person::{Allowance, Waiting, Yes, shown};
 use self::reply::Words;
 use super::{Lap, OpenCall, OpenCalls, Progress, State, Tally, Told, Turn};
 use crate::actor::Actor;
@@ -140,7 +140,7 @@ pub struct Session {
     pub waiting: OrdMap<CallId, Arc<Waiting>>,
     /// Which policies need not ask about which tools any more.
     #[serde(default)]
-    pub grants: Vector<Arc<Grant>>,
+    pub allowances: Vector<Arc<Allowance>>,
 }
 
 /// What there is from outside, as the log last said.
@@ -237,7 +237,7 @@ impl Session {
             ended: None,
             supplied: Arc::default(),
             waiting: OrdMap::new(),
-            grants: Vector::new(),
+            allowances: Vector::new(),
         }
     }
 

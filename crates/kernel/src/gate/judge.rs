@@ -208,7 +208,7 @@ fn word(
     for (policy, word) in words(agent, world, call, touched)? {
         let Some(reason) = word? else { continue };
         // What a person allowed for the whole session is not asked about again.
-        if world.session.granted(&call.spec.name, policy) {
+        if world.session.allowed(&call.spec.name, policy) {
             continue;
         }
         match &mut asked {

@@ -156,11 +156,11 @@ fn another_configuration_lets_everything_lapse() {
     let call = put_off(&mut desk, r#"{"to":"work"}"#);
     let yes = Decision { always: true, ..decision(&desk, call, Answer::Approve) };
     desk.note(&human(), heard(yes));
-    assert!(desk.session.granted(&tool("send"), &policy("outside")));
+    assert!(desk.session.allowed(&tool("send"), &policy("outside")));
     let phase = desk.session.phase.clone().unwrap();
     let other = Event::ConfigBound { config: Digest::of(b"other"), program: "2".into(), phase };
     desk.note(&Actor::System, other);
-    assert!(desk.session.waiting.is_empty() && desk.session.grants.is_empty());
+    assert!(desk.session.waiting.is_empty() && desk.session.allowances.is_empty());
     assert!(open_calls(&desk.session).is_none());
 }
 

@@ -321,7 +321,7 @@ impl Driver {
         // Whoever came before may have been cut off.
         self.floor = None;
         // What a person said about calls counts before the next one.
-        if !self.session.waiting.is_empty() || !self.session.grants.is_empty() {
+        if !self.session.waiting.is_empty() || !self.session.allowances.is_empty() {
             self.tick();
             self.hear().await?;
         }

@@ -32,6 +32,7 @@ mod provider_endings;
 mod provider_faults;
 mod provider_strict;
 mod scenarios;
+mod signatures;
 mod tampering;
 
 /// Every file beside this one is part of the suite.

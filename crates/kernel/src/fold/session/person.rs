@@ -1,4 +1,4 @@
-//! Decides what a person's word leaves in a session: calls that wait for it, answers, grants.
+//! Decides what a person's word leaves in a session: calls that wait for it, answers, what is allowed.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub fn shown(frame: Option<Digest>, args_hash: Digest) -> Digest {
 
 /// A policy need not ask about a tool any more, because a person said so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Grant {
+pub struct Allowance {
     /// The tool.
     pub tool: ToolName,
     /// The policy.
@@ -122,11 +122,11 @@ impl Session {
 
     fn allow(&mut self, tool: ToolName, policy: PolicyName, who: &Actor, since: Timestamp) {
         self.withdraw(&tool, &policy);
-        self.grants.push_back(Arc::new(Grant { tool, policy, who: who.clone(), since }));
+        self.allowances.push_back(Arc::new(Allowance { tool, policy, who: who.clone(), since }));
     }
 
     pub(super) fn withdraw(&mut self, tool: &ToolName, policy: &PolicyName) {
-        self.grants.retain(|grant| grant.tool != *tool || grant.policy != *policy);
+        self.allowances.retain(|allowance| allowance.tool != *tool || allowance.policy != *policy);
     }
 
     /// The call that waited, when this is the same one again and a person has said yes to it.
@@ -139,8 +139,10 @@ impl Session {
     }
 
     /// Whether a person allowed it for the whole session.
-    pub fn granted(&self, tool: &ToolName, policy: &PolicyName) -> bool {
-        self.grants.iter().any(|grant| grant.tool == *tool && grant.policy == *policy)
+    pub fn allowed(&self, tool: &ToolName, policy: &PolicyName) -> bool {
+        self.allowances
+            .iter()
+            .any(|allowance| allowance.tool == *tool && allowance.policy == *policy)
     }
 
     /// A person's word from outside. It counts for what the person was shown, and for nothing else.
@@ -263,7 +265,7 @@ impl Session {
         for call in waiting {
             self.forget(call, "The configuration changed before a person answered");
         }
-        self.grants.clear();
+        self.allowances.clear();
     }
 }
 
