@@ -100,6 +100,9 @@ const TABLE: &[(&str, bool, &[Dialect], Comes)] = {
         ("double_finish", true, CHAT, Reply(Calls, 2, 1)),
         ("bad_args", true, CHAT, Reply(Calls, 2, 1)),
         ("huge_args", true, ALL, Reply(Calls, 2, 1)),
+        ("deep_args", true, ALL, Reply(Calls, 2, 1)),
+        ("deep_object", true, ALL, Reply(Calls, 2, 1)),
+        ("events_as_json", true, ALL, Reply(Calls, 2, 1)),
         ("usage_lie", true, ALL, Reply(Calls, 2, 1)),
     ]
 };
