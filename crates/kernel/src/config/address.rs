@@ -1,6 +1,7 @@
 //! Decides what is wrong with the address of a model before anybody is asked.
 
-use std::net::IpAddr;
+// Only the type: nothing here reaches a network.
+use core::net::IpAddr;
 
 use super::Severity;
 

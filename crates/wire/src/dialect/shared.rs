@@ -203,6 +203,15 @@ mod tests {
     use crate::dialect::sample;
 
     #[test]
+    fn arguments_too_deep_for_a_server_are_sent_back_as_a_text() {
+        let deep = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        assert_eq!(object_text(&deep(120)), deep(120));
+        for levels in [121, 200_000] {
+            assert!(object_text(&deep(levels)).starts_with("{\"unreadable\":"), "{levels}");
+        }
+    }
+
+    #[test]
     fn what_was_mended_is_shown_as_it_was_called_and_what_was_refused_as_it_was_written() {
         let fenced = "```json\n{\"path\": \"a\"}\n```";
         let call = ReplyCall { alias: None, name: "read_file".into(), args: fenced.into() };
