@@ -42,6 +42,23 @@ impl Flags {
     }
 }
 
+impl Flags {
+    /// What settings besides the file come from: the flags that are given, or else the variables.
+    pub(crate) fn whence(&self) -> String {
+        let flags = [("--model", self.model.is_some()), ("--base-url", self.base_url.is_some())];
+        let given: Vec<&str> =
+            flags.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        let variables = ["TOOLGATE_MODEL", "TOOLGATE_BASE_URL"];
+        let set = |name: &&str| matches!(text(name), Ok(Some(_)));
+        let set: Vec<&str> = variables.into_iter().filter(set).collect();
+        match (given.is_empty(), set.is_empty()) {
+            (false, _) => given.join(" with "),
+            (true, false) => set.join(" with "),
+            (true, true) => "what the environment says".to_owned(),
+        }
+    }
+}
+
 /// What the environment says. The file wins over it.
 pub(crate) fn settings() -> Result<SettingsText> {
     Ok(SettingsText {

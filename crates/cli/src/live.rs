@@ -57,6 +57,9 @@ struct State {
     streamed: bool,
     /// The column the words have come to; zero at the start of a line.
     column: usize,
+    /// Whether words of this reply were shown, and whether a blank line follows them if more come.
+    said: bool,
+    gap: bool,
     /// Whether a status line stands at the bottom.
     status: bool,
     /// How long nothing came.
@@ -191,7 +194,7 @@ impl Live {
         state.wipe();
         state.quiet = Quiet::default();
         state.whole();
-        state.newline();
+        state.end_words();
     }
 
     fn show(&self, state: &mut State, event: &Event) {
@@ -222,7 +225,7 @@ impl Live {
                 }
                 state.streamed = false;
                 state.written.clear();
-                state.newline();
+                state.end_words();
                 let remark = match finish {
                     Finish::Refused => Some("a filter stopped it, or it declined"),
                     Finish::Length => Some("it was cut off at its limit"),
@@ -401,8 +404,14 @@ impl State {
     }
 
     fn line(&mut self, line: &str) {
-        self.newline();
+        self.end_words();
         say(line);
+    }
+
+    /// The words are over: what comes next begins a line, and no blank one is owed.
+    fn end_words(&mut self) {
+        self.newline();
+        (self.said, self.gap) = (false, false);
     }
 
     /// A banner per phase, and a quiet line per further iteration in it.
@@ -479,7 +488,10 @@ impl State {
     fn flow(&mut self, text: &str) {
         let edge = columns().saturating_sub(2);
         for (at, line) in text.split('\n').enumerate() {
-            if at > 0 {
+            // A blank line among the words is kept; before and after them it says nothing.
+            if at > 0 && self.column == 0 {
+                self.gap = self.said;
+            } else if at > 0 {
                 self.newline();
             }
             for word in words(line, edge.saturating_sub(2)) {
@@ -488,8 +500,9 @@ impl State {
                     self.newline();
                 }
                 if self.column == 0 {
-                    put("  ");
+                    put(if std::mem::take(&mut self.gap) { "\n  " } else { "  " });
                     self.column = 2;
+                    self.said = true;
                 }
                 put(&if self.plain { word.clone() } else { dim(&word) });
                 self.column += width(&word);
@@ -504,7 +517,7 @@ impl State {
             shown.push('…');
         }
         self.flow(&visible_lines(&format!("  {what}: {shown}")));
-        self.newline();
+        self.end_words();
     }
 }
 

@@ -139,7 +139,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
         Ok((name.clone(), if open { Hidden::open(found) } else { Hidden::new(found) }))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
-    spec.options = options(model)?;
+    spec.options = options(text, model)?;
     spec.patience = patience(text, model);
     spec.retries = Retries::within(&text.limits);
     // A turn has room for the one request that somebody gave so long.
@@ -224,10 +224,10 @@ pub(crate) fn look_up(place: &Path, secret: &Secret) -> Result<String> {
     Ok(found?)
 }
 
-fn options(model: &ChosenModel) -> Result<Options> {
+fn options(agent: &AgentText, model: &ChosenModel) -> Result<Options> {
     let text = &model.text;
     let mut request_overrides = model.calling.request_overrides.clone();
-    // It is sent only beside tools, and only where the provider knows it.
+    // It is sent only beside tools, and only where the provider knows it or somebody wrote it.
     let parallel_tool_calls =
         request_overrides.get("parallel_tool_calls").and_then(serde_json::Value::as_bool);
     if parallel_tool_calls.is_some() {
@@ -237,7 +237,7 @@ fn options(model: &ChosenModel) -> Result<Options> {
     let mut can = model.provider.capabilities(&text.model);
     if model.provider == ProviderName::Openai && !at_home(model, known) {
         // A server nothing is known of promises no schema.
-        (can.json_schema, can.parallel_tool_calls) = (Some(false), Some(false));
+        can.json_schema = Some(false);
     }
     let can = text.capabilities.or(can);
     let yes = |flag: Option<bool>| flag.unwrap_or(false);
@@ -258,7 +258,7 @@ fn options(model: &ChosenModel) -> Result<Options> {
             images: yes(can.images),
             json_schema: yes(can.json_schema),
             json_object: yes(can.json_object),
-            parallel_tool_calls: yes(can.parallel_tool_calls),
+            parallel_tool_calls: model.sends_parallel_tool_calls(agent),
             streaming: yes(can.streaming),
         },
         transforms: Transforms::of(&model.calling)?,

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
-use toolgate_kernel::config::{AgentText, Checked, Reading, Severity, read};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use toolgate_kernel::config::{AgentText, Checked, Finding, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
@@ -161,18 +161,13 @@ impl Place {
     pub(crate) fn crew_as(
         &self,
         flags: &Flags,
-        light: impl FnOnce(&mut AgentText),
+        light: impl Fn(&mut AgentText),
     ) -> Result<(Crew, AgentText)> {
         let (name, bytes) = self.config_bytes()?;
-        let (checked, packs) = self.checked_as(read(&bytes), flags, light)?;
+        let (checked, packs) = self.checked_as(read(&bytes), Some(flags), &light)?;
         if checked.agent().is_none() {
-            let file = File { name: &name, source: checked.source() };
-            let errors = checked.findings.iter().filter(|f| f.severity == Severity::Error);
-            let colour = diagnose::colour(&std::io::stderr());
-            let shown: Vec<String> = errors.map(|error| file.text(error, colour)).collect();
-            shown.iter().for_each(|text| console::hint(&format!("{text}\n")));
-            let s = if shown.len() == 1 { "" } else { "s" };
-            bail!("{name} cannot be used: {} error{s}. Nothing of it is loaded", shown.len());
+            let (alone, _) = self.checked_as(read(&bytes), None, &light)?;
+            return Err(refused(&name, &checked, &alone, flags));
         }
         let text = checked.text.clone();
         let agent = checked.into_agent().context("the configuration makes no agent")?;
@@ -181,20 +176,24 @@ impl Place {
 
     /// Looks at a configuration by itself, beside the tools of servers that were ever seen.
     pub(crate) fn checked(&self, bytes: &[u8], pins: &Pins) -> Result<Checked> {
-        Ok(self.checked_as(read(bytes).beside(pins), &Flags::default(), |_| {})?.0)
+        let flags = Flags::default();
+        Ok(self.checked_as(read(bytes).beside(pins), Some(&flags), |_| {})?.0)
     }
 
-    /// Looks at a configuration, with the settings of the command line and the environment.
+    /// Looks at a configuration, with the settings of the command line and the environment; without
+    /// flags it is looked at alone.
     fn checked_as(
         &self,
         mut reading: Reading,
-        flags: &Flags,
-        light: impl FnOnce(&mut AgentText),
+        flags: Option<&Flags>,
+        light: impl Fn(&mut AgentText),
     ) -> Result<(Checked, Vec<Pack>)> {
         light(&mut reading.text);
-        let file = std::mem::take(&mut reading.text.settings);
-        let here = environment::settings()?.away_from(&file);
-        reading.text.settings = flags.settings().or(file).or(here);
+        if let Some(flags) = flags {
+            let file = std::mem::take(&mut reading.text.settings);
+            let here = environment::settings()?.away_from(&file);
+            reading.text.settings = flags.settings().or(file).or(here);
+        }
         if reading.refused() {
             let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
             reading = reading.among(&every);
@@ -215,6 +214,32 @@ impl Place {
                 bail!("toolgate.yml is not read; call it toolgate.yaml, or use --config")
             }
             None => Ok(("the built-in configuration".to_owned(), OWN_AGENT.into())),
+        }
+    }
+}
+
+/// Tells what is wrong with a configuration, and why nothing is done. What the file alone is free
+/// of came from a flag or a variable, and is not blamed on it.
+fn refused(name: &str, checked: &Checked, alone: &Checked, flags: &Flags) -> anyhow::Error {
+    let file = File { name, source: checked.source() };
+    let colour = diagnose::colour(&std::io::stderr());
+    let own = |finding: &&Finding| alone.findings.iter().any(|f| f.message == finding.message);
+    let errors = || checked.findings.iter().filter(|f| f.severity == Severity::Error);
+    for finding in errors() {
+        if own(&finding) {
+            console::hint(&format!("{}\n", file.text(finding, colour)));
+            continue;
+        }
+        console::hint(&format!("error: {}", console::visible(&finding.message)));
+        if let Some(help) = &finding.help {
+            console::hint(&format!("  help: {}", console::visible(help)));
+        }
+    }
+    let s = |count: usize| if count == 1 { "" } else { "s" };
+    match (errors().filter(own).count(), errors().count()) {
+        (0, count) => anyhow!("{} cannot be used: {count} error{}", flags.whence(), s(count)),
+        (_, count) => {
+            anyhow!("{name} cannot be used: {count} error{}. Nothing of it is loaded", s(count))
         }
     }
 }

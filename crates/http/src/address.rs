@@ -2,10 +2,11 @@
 //! a private network.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::Uri;
+use toolgate_kernel::config::is_private;
 
 use super::egress::Egress;
 use super::fault::{FINDING, HttpFault};
@@ -40,7 +41,10 @@ pub enum AddressRefusal {
     #[error("base_url holds a name or a password; give the key as api_key")]
     Password,
     /// It has a query.
-    #[error("base_url has a `?`; leave the query out")]
+    #[error(
+        "base_url has a `?`, and no query is sent: leave it out; Azure needs no api-version at \
+         https://NAME.openai.azure.com/openai/v1"
+    )]
     Query,
 }
 
@@ -147,27 +151,6 @@ impl fmt::Display for Origin {
 /// Whether every one of these is on this computer or on a private network.
 pub(super) fn all_private(addresses: &[SocketAddr]) -> bool {
     addresses.iter().all(|address| is_private(address.ip()))
-}
-
-fn is_private(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_private_v4(address),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(mapped) => is_private_v4(mapped),
-            None => is_private_v6(address),
-        },
-    }
-}
-
-fn is_private_v4(address: Ipv4Addr) -> bool {
-    let [first, second, ..] = address.octets();
-    // 100.64.0.0/10 is shared space of carriers and of private overlay networks.
-    let shared = first == 100 && (64..128).contains(&second);
-    address.is_loopback() || address.is_private() || address.is_link_local() || shared
-}
-
-fn is_private_v6(address: Ipv6Addr) -> bool {
-    address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
 }
 
 #[cfg(test)]

@@ -91,6 +91,9 @@ pub enum HttpFault {
     Redirected {
         /// The status.
         status: u16,
+        /// Where it points to, without a query; nothing when that cannot be shown. These are the
+        /// server's words.
+        to: Option<String>,
     },
     /// The answer is no HTTP, or is packed in a way nobody asked for.
     #[error("the answer cannot be read: {0}")]

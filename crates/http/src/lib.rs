@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use hyper::{Method, Request, Uri, Version};
 use tokio::time::Instant;
 
@@ -34,6 +34,9 @@ pub use patience::{Patience, PatienceRefusal};
 use pool::Pool;
 pub use tls::Roots;
 use tls::Tls;
+
+/// Bytes of a redirect's target that are shown.
+const TARGET_BYTES_MAX: usize = 200;
 
 /// What all requests share: TLS, and the connections to each server.
 pub struct Transport {
@@ -201,7 +204,7 @@ impl Answer {
     /// The answer with the connection it comes over, unless nothing of it may be read.
     fn on(mut self, connection: Connection) -> Result<Self, HttpFault> {
         if (300..400).contains(&self.status) {
-            return Err(HttpFault::Redirected { status: self.status });
+            return Err(HttpFault::Redirected { status: self.status, to: self.target() });
         }
         let packed = |value: &hyper::header::HeaderValue| value.as_bytes() != b"identity";
         if self.headers.get(CONTENT_ENCODING).is_some_and(packed) {
@@ -209,6 +212,16 @@ impl Answer {
         }
         self.connection = Some(connection);
         Ok(self)
+    }
+
+    /// Where a redirect points to, as far as it can be shown: queries and names may hold secrets.
+    fn target(&self) -> Option<String> {
+        let given = self.headers.get(LOCATION).and_then(|value| value.to_str().ok())?;
+        let target = given.split(['?', '#']).next().filter(|target| !target.is_empty())?;
+        let shown = target.len() <= TARGET_BYTES_MAX
+            && !target.contains('@')
+            && target.bytes().all(|byte| byte.is_ascii_graphic());
+        shown.then(|| target.to_owned())
     }
 
     /// Whether the server says that the body is of a kind, such as `json`.

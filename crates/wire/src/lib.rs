@@ -1,5 +1,6 @@
 //! Models for toolgate. Each one answers a plan with a reply and knows nothing else.
 
+pub mod answer;
 pub mod assemble;
 mod breaker;
 mod curtain;

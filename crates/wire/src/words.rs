@@ -3,6 +3,7 @@
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 use toolgate_http::HttpFault;
+use toolgate_kernel::config::pasted;
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::time::Timestamp;
 
@@ -97,7 +98,12 @@ pub(crate) fn unanswered(fault: &HttpFault) -> String {
         HttpFault::NoTls { .. } => "if so, write http:// in base_url",
         HttpFault::OnlyTls { .. } => "write it so in base_url",
         HttpFault::ClearText { .. } => "or allow it for this model with allow_plain_http",
-        HttpFault::Redirected { .. } => "put the final address into base_url",
+        HttpFault::Redirected { to: Some(to), .. } => {
+            // It points to an endpoint, and only what stands before that is written down.
+            let base = pasted(to).map_or(to.as_str(), |(base, _)| base);
+            return format!("{fault}; it points to {base}: write that as base_url if you trust it");
+        }
+        HttpFault::Redirected { to: None, .. } => "put the final address into base_url",
         HttpFault::Unreachable { .. }
         | HttpFault::Tls { .. }
         | HttpFault::NoRoots { .. }
@@ -267,7 +273,14 @@ mod tests {
             (HttpFault::NoTls { host: host(), how: "hung up" }, "http:// in base_url"),
             (HttpFault::OnlyTls { host: host() }, "base_url"),
             (HttpFault::ClearText { host: host() }, "allow_plain_http"),
-            (HttpFault::Redirected { status: 302 }, "base_url"),
+            (HttpFault::Redirected { status: 302, to: None }, "base_url"),
+            (
+                HttpFault::Redirected {
+                    status: 308,
+                    to: Some("https://b.example/v1/chat/completions".to_owned()),
+                },
+                "points to https://b.example/v1: write that as base_url",
+            ),
         ];
         for (fault, words) in table {
             let plain = fault.to_string();

@@ -8,7 +8,7 @@ use toolgate_http::sse::Reader;
 
 /// The bytes as a plain answer, and as a stream.
 pub fn check(dialect: Dialect, data: &[u8]) {
-    if let Ok(body) = serde_json::from_slice(data) {
+    if let Ok(body) = toolgate_wire::answer::read(data) {
         look(dialect, &body);
     }
     let (mut reader, mut gather) = (Reader::default(), dialect.gather());

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{CallRefused, Event, FaultKind, Stage};
+use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind, Stage};
 use toolgate_kernel::limits::Limits;
-use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::names::{PhaseName, SessionId, nearest};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
 
@@ -61,7 +61,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("/help", "what can be typed"),
     ("/phase", "the phase; with a name, move there"),
     ("/tools", "the tools of this phase"),
-    ("/why", "why the last call was refused"),
+    ("/why", "why the last call was refused, or the model failed"),
     ("/image", "a picture for your next words: /image FILE"),
     ("/retry", "ask again after a failure"),
     ("/history", "what was said so far"),
@@ -362,6 +362,16 @@ impl Talk<'_> {
 
     async fn phase(&mut self, name: &str) -> Result<()> {
         let agent = Arc::clone(&self.crew.agent);
+        let names: Vec<&str> = agent.phases().map(|phase| phase.name.as_str()).collect();
+        if !name.is_empty() && !names.contains(&name) {
+            let same = names.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
+            let near = same.or_else(|| nearest(name, names.iter().copied()));
+            let told = match near {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("there are {}", names.join(", ")),
+            };
+            bail!("there is no phase {}; {told}", visible(name));
+        }
         let first = agent.first_phase().map(|phase| phase.name.clone());
         let Some(driver) = self.driver().await? else {
             let now = first.map(|name| name.to_string()).unwrap_or_default();
@@ -404,32 +414,29 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Why the last refused call was refused, from the log.
+    /// Why the last refused call was refused, or the last reply failed after it, from the log.
     async fn why(&mut self) -> Result<()> {
         let Some(id) = self.session.clone() else {
             say("  Nothing was called yet.");
             return Ok(());
         };
         let read = reading::records(self.opened.store.as_ref(), &id).await?;
-        let refused = read.records.iter().rev().find_map(|record| {
-            if let Event::CallRefused(refused) = &record.event { Some(refused) } else { None }
-        });
-        let Some(CallRefused { call, stage, denial, envelope }) = refused else {
-            say("  No call was refused.");
-            return Ok(());
-        };
-        let policy = denial.as_ref().map(|denial| format!(" by {}", denial.policy));
-        say(&format!(
-            "  {call} {} was refused{}, when it was {}.",
-            visible(&envelope.tool),
-            policy.unwrap_or_default(),
-            stage_word(*stage)
-        ));
-        for trouble in &envelope.errors {
-            console::paragraph(&format!("{}: {}", trouble.code, trouble.message));
-            if let Some(allowed) = trouble.allowed.as_ref().filter(|allowed| !allowed.is_empty()) {
-                console::paragraph(&format!("allowed: {}", allowed.join(", ")));
+        let last = read
+            .records
+            .iter()
+            .rev()
+            .map(|record| &record.event)
+            .find(|event| matches!(event, Event::CallRefused(_) | Event::ModelFailed { .. }));
+        match last {
+            Some(Event::CallRefused(refused)) => refusal(refused),
+            Some(Event::ModelFailed { reason, fault, attempts, .. }) => {
+                say(&format!("  The model failed ({}).", fault.as_str()));
+                console::paragraph(reason);
+                for Attempt { reason, .. } in attempts {
+                    console::paragraph(&format!("before that: {reason}"));
+                }
             }
+            Some(_) | None => say("  No call was refused, and no reply failed."),
         }
         Ok(())
     }
@@ -444,5 +451,22 @@ impl Talk<'_> {
         read.records.iter().for_each(|record| live.event(record));
         live.done();
         Ok(())
+    }
+}
+
+/// Why a call was refused.
+fn refusal(CallRefused { call, stage, denial, envelope }: &CallRefused) {
+    let policy = denial.as_ref().map(|denial| format!(" by {}", denial.policy));
+    say(&format!(
+        "  {call} {} was refused{}, when it was {}.",
+        visible(&envelope.tool),
+        policy.unwrap_or_default(),
+        stage_word(*stage)
+    ));
+    for trouble in &envelope.errors {
+        console::paragraph(&format!("{}: {}", trouble.code, trouble.message));
+        if let Some(allowed) = trouble.allowed.as_ref().filter(|allowed| !allowed.is_empty()) {
+            console::paragraph(&format!("allowed: {}", allowed.join(", ")));
+        }
     }
 }

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 use toolgate_http::Patience;
-use toolgate_kernel::config::{AgentText, Chosen, ChosenModel, PROVIDERS, ProviderName};
+use toolgate_kernel::config::{
+    AgentText, Chosen, ChosenModel, PROVIDERS, ProviderName, SecretPart, pasted,
+};
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::tool::{SpecDraft, ToolSpec};
@@ -284,7 +286,7 @@ fn wrong(reply: &Reply, a: u32, b: u32) -> Option<(String, String)> {
 fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
     let known = chosen.provider.known();
     let address = chosen.text.base_url.as_deref().unwrap_or(known.base_url);
-    let key = known.key_variable.unwrap_or("its key");
+    let own = known.key_variable.unwrap_or("its key");
     Some(match fault.kind {
         FaultKind::Unreachable => {
             let start = match chosen.provider {
@@ -307,23 +309,30 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
             if chosen.text.api_key.is_none() && chosen.text.base_url.is_some() =>
         {
             let home = known.base_url;
-            format!("No key was sent: {key} goes to {home} only. Write `api_key: env:NAME`.")
+            format!("No key was sent: {own} goes to {home} only. Write `api_key: env:NAME`.")
         }
-        FaultKind::Unauthorized => format!("The key is not accepted. Look at {key}, or at `api_key`."),
+        FaultKind::Unauthorized => format!("The key is not accepted. Look at {}.", key_place(chosen)),
         FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),
-        FaultKind::NotFound => {
-            format!("The server does not know {:?}. Look at `model`, `base_url` and `api_prefix`.", chosen.text.model)
-        }
+        FaultKind::NotFound => match pasted(address) {
+            Some((base, endpoint)) => {
+                format!("`base_url` ends with {endpoint}, which toolgate adds itself. Write {base}")
+            }
+            None => format!(
+                "The server does not know {:?}. Look at `model`, `base_url` and `api_prefix`.",
+                chosen.text.model
+            ),
+        },
         FaultKind::BadRequest => "The server does not take the request. If it knows no tools, write \
                                   `capabilities: {tools: false}` for the model."
             .to_owned(),
         FaultKind::RateLimited | FaultKind::Overloaded => "Try again later.".to_owned(),
         FaultKind::TimedOut => "It may still be loading the model. Try again, or raise `reply_ms_max`.".to_owned(),
         FaultKind::Tls => "The server's certificate is not trusted. Set TOOLGATE_CA_FILE for an authority of your own.".to_owned(),
-        FaultKind::Redirected => "Write the address it sends to as `base_url`.".to_owned(),
         FaultKind::CutOff | FaultKind::Unreadable | FaultKind::UnknownFinish => {
             "This is not what the dialect says. Is `provider` right? Try `stream: false`.".to_owned()
         }
+        // What is seen says what to do.
+        FaultKind::Redirected => return None,
         FaultKind::TooLarge
         | FaultKind::Truncated
         | FaultKind::Filtered
@@ -333,6 +342,27 @@ fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
         | FaultKind::Stopped
         | FaultKind::Unusable => return None,
     })
+}
+
+/// Where the key of a model was taken from.
+fn key_place(chosen: &ChosenModel) -> String {
+    let known = chosen.provider.known();
+    let Some(secret) = &chosen.text.api_key else {
+        return known.key_variable.unwrap_or("`api_key`").to_owned();
+    };
+    let parts = secret.parts().unwrap_or_default();
+    let places: Vec<String> = parts
+        .iter()
+        .filter_map(|part| match part {
+            SecretPart::Variable(name) => Some((*name).to_owned()),
+            SecretPart::File(path) => Some(format!("the file {path}")),
+            SecretPart::Word(_) => None,
+        })
+        .collect();
+    match places.is_empty() {
+        true => "`api_key`, or at TOOLGATE_API_KEY".to_owned(),
+        false => places.join(" and "),
+    }
 }
 
 /// What is at `base_url`, when nobody said which of its models is meant.

@@ -93,7 +93,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}]";
     for (yaml, key, code, words) in [
         (adds, "sk-CANARY-01", 0, "answers, and calls tools"),
-        (adds, "sk-wrong", 1, "OPENAI_API_KEY"),
+        (adds, "sk-wrong", 1, "Look at FAKE_KEY."),
         ("replies: [{text: five}]", "sk-CANARY-01", 1, "printed_tool_calls"),
     ] {
         let (desk, beside) = (Desk::new(), Beside::playing(yaml));
@@ -231,4 +231,126 @@ fn emoji_stay_whole_and_hidden_writing_is_shown() {
     let (_, said) = asked(&desk, &["chat", "Hello."]);
     assert!(said.contains("Hi 👩\u{200d}💻, <U+202E>evil"), "{said}");
     assert!(!said.contains("waiting"), "what is for a terminal is not printed elsewhere");
+}
+
+#[test]
+fn a_call_nested_too_deep_is_told_so_and_the_run_goes_on() {
+    let twice = "replies: [{calls: [{tool: write_notes, args: {key: a, value: one}}, {tool: \
+                 write_notes, args: {key: b, value: two}}]}, {text: Done.}]";
+    for provider in ["openai", "openai_responses", "anthropic", "gemini"] {
+        for stream in [true, false] {
+            let (desk, beside) = (Desk::new(), Beside::failing(twice, &["deep_object"]));
+            let config =
+                beside.config(provider).replace("{prov", &format!("{{stream: {stream}, prov"));
+            desk.write("toolgate.yaml", &format!("packs: [notes]\n{config}"));
+            let at = format!("{provider}, streamed: {stream}");
+            let (code, said) = asked(&desk, &["run", "x", "--verbose"]);
+            assert_eq!(code, Some(0), "{at}: {said}");
+            let seen = beside.seen();
+            assert_eq!(seen.len(), 2, "{at}: nothing is asked twice: {said}");
+            assert!(seen.iter().all(|seen| seen.refusal.is_none()), "{at}");
+            let told = seen[1].body.to_string();
+            assert!(told.contains("ARGUMENTS_JSON_PARSE_ERROR"), "{at}: {told}");
+            // The other call of the same reply did what it was asked for.
+            let id = desk.ok(&["sessions", "list"]).split_whitespace().next().unwrap().to_owned();
+            let export = desk.ok(&["sessions", "export", &id]);
+            assert!(export.contains("\"two\"") && !export.contains("\"one\""), "{at}: {export}");
+            assert_eq!(desk.run(&["verify"]).code, 0, "{at}");
+        }
+    }
+}
+
+/// A conversation that is typed, all that was shown of it.
+fn typed(desk: &Desk, args: &[&str], words: &str) -> String {
+    let mut chat = desk.command();
+    chat.env("FAKE_KEY", "sk-CANARY-01").args(args).stdin(Stdio::piped());
+    let mut chat = chat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    chat.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
+    let out = chat.wait_with_output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+}
+
+#[test]
+fn paragraphs_stay_apart() {
+    let said = "replies: [{text: \"\\n\\nOne.\\n\\n\\nTwo.\\nThree.\\n\\n\"}]";
+    for stream in [true, false] {
+        let (desk, beside) = (Desk::new(), Beside::playing(said));
+        let config = beside.config("openai").replace("{prov", &format!("{{stream: {stream}, prov"));
+        desk.write("toolgate.yaml", &format!("packs: []\n{config}"));
+        let (_, shown) = asked(&desk, &["chat", "Hello."]);
+        assert!(shown.contains("  One.\n\n  Two.\n  Three.\n"), "{stream}: {shown:?}");
+        assert!(!shown.contains("Three.\n\n") && !shown.contains("\n\n  One."), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_conversation_says_why_its_model_failed_and_which_phase_is_near() {
+    let (desk, beside) =
+        (Desk::new(), Beside::failing("replies: [{text: Hello.}]", &["bad_request"]));
+    let phases = "phases: {OUTLINE: {}, DRAFT: {}}";
+    desk.write("toolgate.yaml", &format!("packs: []\n{phases}\n{}", beside.config("openai")));
+    let told = typed(&desk, &["chat"], "/phase OUTLNE\n/phase draft\n/phase NOPE\n/why\n");
+    for words in ["did you mean OUTLINE?", "did you mean DRAFT?", "there are OUTLINE, DRAFT"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert!(told.contains("Nothing was called yet."), "{told}");
+    // Words that come from no terminal end with the first failure; the log keeps why.
+    typed(&desk, &["chat"], "Hi.\n");
+    let told = typed(&desk, &["chat", "--last"], "/why\n");
+    assert!(told.contains("The model failed (bad_request)"), "{told}");
+    assert!(told.contains("staged"), "{told}");
+}
+
+#[test]
+fn the_doctor_tells_an_endpoint_and_a_redirect_apart() {
+    let faults = ["redirect", "not_found"];
+    let (desk, beside) = (Desk::new(), Beside::failing("replies: [{text: Hi.}]", &faults));
+    let config = beside.config("openai");
+    desk.write("toolgate.yaml", &config);
+    let (code, told) = asked(&desk, &["doctor", "--json"]);
+    assert!(code == Some(1) && told.contains("points to http://127.0.0.1:9/elsewhere"), "{told}");
+    let port = format!("{}'", beside.fake.port());
+    let pasted = config.replace(&port, &port.replace('\'', "/v1/chat/completions'"));
+    desk.write("toolgate.yaml", &pasted);
+    let (code, told) = asked(&desk, &["doctor", "--json"]);
+    assert!(code == Some(1) && told.contains("which toolgate adds itself"), "{told}");
+    let (code, told) = asked(&desk, &["check"]);
+    assert!(code == Some(0) && told.contains("ends with /chat/completions"), "{told}");
+}
+
+#[test]
+fn what_a_flag_says_is_not_blamed_on_the_file() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hi.}]"));
+    let model = "settings: {model: m, base_url: 'http://127.0.0.1:1'}";
+    desk.write("toolgate.yaml", &format!("packs: []\n{model}\n{}", beside.config("openai")));
+    for (args, whence) in [
+        (["chat", "Hi.", "--base-url", "nonsense"], "--base-url cannot be used: 1 error"),
+        (["chat", "Hi.", "--model", "gemini:"], "--model cannot be used: 1 error"),
+    ] {
+        let (code, told) = asked(&desk, &args);
+        assert!(code == Some(2) && told.contains(whence), "{told}");
+        assert!(!told.contains("toolgate.yaml"), "{told}");
+    }
+    desk.write("toolgate.yaml", "packs: []\nsettings: {base_url: nonsense}\n");
+    let (code, told) = asked(&desk, &["chat", "Hi."]);
+    assert!(code == Some(2) && told.contains("toolgate.yaml cannot be used"), "{told}");
+}
+
+#[test]
+fn a_switch_for_parallel_calls_is_sent_to_the_server_it_was_written_for() {
+    let reply = "replies: [{text: Done.}]";
+    for (own, sent) in [
+        ("tool_calling: {request_overrides: {parallel_tool_calls: true}}, ", Some(true)),
+        ("tool_calling: {request_overrides: {parallel_tool_calls: false}}, ", Some(false)),
+        ("capabilities: {parallel_tool_calls: false}, ", None),
+        ("", None),
+    ] {
+        let (desk, beside) = (Desk::new(), Beside::playing(reply));
+        let config = beside.config("openai").replace("{prov", &format!("{{{own}prov"));
+        desk.write("toolgate.yaml", &format!("packs: [notes]\n{config}"));
+        let (code, said) = asked(&desk, &["run", "x"]);
+        assert_eq!(code, Some(0), "{said}");
+        let found = beside.seen()[0].body.get("parallel_tool_calls").and_then(Value::as_bool);
+        assert_eq!(found, sent, "{own}");
+    }
 }

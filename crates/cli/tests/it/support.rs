@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use toolgate_testkit::fake::{Fake, Play, Seen};
+use toolgate_testkit::fake::{Fake, Fault, Play, Seen};
 use toolgate_wire::script::ScriptText;
 
 pub(crate) struct Desk {
@@ -80,9 +80,21 @@ impl Beside {
 
     /// One that takes its time before each answer.
     pub(crate) fn slowly(yaml: &str, delay_ms: u64) -> Self {
+        Self::with(Play { delay_ms, ..Self::play(yaml) })
+    }
+
+    /// One whose requests meet these faults, one after another.
+    pub(crate) fn failing(yaml: &str, faults: &[&str]) -> Self {
+        let faults = faults.iter().map(|name| Fault::named(name).unwrap()).collect();
+        Self::with(Play { faults, ..Self::play(yaml) })
+    }
+
+    fn play(yaml: &str) -> Play {
         let script: ScriptText = serde_saphyr::from_str(yaml).unwrap();
-        let key = Some("sk-CANARY-01".to_owned());
-        let play = Play { script, key, delay_ms, ..Play::default() };
+        Play { script, key: Some("sk-CANARY-01".to_owned()), ..Play::default() }
+    }
+
+    fn with(play: Play) -> Self {
         let builder = &mut tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
         let fake = runtime.block_on(Fake::start(play)).unwrap();

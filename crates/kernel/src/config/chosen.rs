@@ -1,6 +1,6 @@
 //! Decides which model a run uses, from what is written in several places.
 
-use super::provider::{PROVIDERS, ProviderName};
+use super::provider::{PROVIDERS, ProviderName, Speech};
 use super::{AgentText, ModelText, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
 
@@ -26,6 +26,26 @@ pub struct ChosenModel {
     pub provider: ProviderName,
     /// How it is asked to call tools: presets, what is said for all models, and for this one.
     pub calling: ToolCallingText,
+}
+
+impl ChosenModel {
+    /// Whether `parallel_tool_calls` goes into its requests. What its capabilities say holds, then
+    /// what somebody wrote in `request_overrides`, where the dialect has such a key.
+    pub fn sends_parallel_tool_calls(&self, text: &AgentText) -> bool {
+        let key = "parallel_tool_calls";
+        let written = [&self.text.tool_calling, &text.tool_calling].into_iter().flatten();
+        let written = written.map(|calling| &calling.request_overrides);
+        let asked = written.into_iter().any(|overrides| overrides.contains_key(key));
+        let has_key = match self.provider.known().speech {
+            Speech::Chat | Speech::Responses => true,
+            Speech::Anthropic | Speech::Gemini => false,
+        };
+        match self.text.capabilities.parallel_tool_calls {
+            Some(said) => said,
+            None if asked && has_key => true,
+            None => self.provider.capabilities(&self.text.model).parallel_tool_calls == Some(true),
+        }
+    }
 }
 
 /// A model that cannot be chosen.

@@ -1,5 +1,6 @@
 //! Decides what a person may write down of an agent, and makes an agent of it.
 
+mod address;
 mod check;
 mod chosen;
 mod directive;
@@ -25,6 +26,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use address::{AddressProblem, is_private, pasted};
 pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};

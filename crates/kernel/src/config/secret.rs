@@ -124,13 +124,19 @@ pub(super) fn is_secret(key: &str) -> bool {
 }
 
 /// Whether a text holds a secret by itself: its colon was forgotten, or it is an address with a
-/// password.
+/// password, or with a key in its query.
 pub(super) fn holds_secret(text: &str) -> bool {
     let mut words = text.split_whitespace();
     let is_key = |word: &str| !word.contains('.') && is_secret(word);
     let forgotten = words.next().is_some_and(is_key) && words.next().is_some();
     let address = text.split_once("://").and_then(|(_, rest)| rest.split('/').next());
-    forgotten || address.is_some_and(|address| address.contains('@'))
+    let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
+    let mut asked = query.into_iter().flat_map(|(_, query)| query.split('&'));
+    let names_one = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        name.eq_ignore_ascii_case("key") || is_secret(name)
+    };
+    forgotten || address.is_some_and(|address| address.contains('@')) || asked.any(names_one)
 }
 
 #[cfg(test)]
@@ -139,12 +145,24 @@ mod tests {
 
     #[test]
     fn a_text_may_hold_a_secret_by_itself() {
-        for text in ["api_key sk-CANARY", "http://ada:word@host/v1", "token abc"] {
+        for text in [
+            "api_key sk-CANARY",
+            "http://ada:word@host/v1",
+            "token abc",
+            "https://host/v1?a=1&key=x",
+            "https://host?api_key=x",
+        ] {
             assert!(holds_secret(text), "{text}");
         }
-        for text in
-            ["http://host/a@b", "Keep the secret.", "api_key", "a note on tokens", "args.key == 1"]
-        {
+        for text in [
+            "http://host/a@b",
+            "https://host/v1?api-version=1",
+            "key?",
+            "Keep the secret.",
+            "api_key",
+            "a note on tokens",
+            "args.key == 1",
+        ] {
             assert!(!holds_secret(text), "{text}");
         }
     }

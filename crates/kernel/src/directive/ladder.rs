@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::parse::SAMPLE_CHARS_MAX;
 use super::prompt::repair;
 use super::{Directives, Envelope, SHAPE_NAME, parse};
 use crate::digest::Digest;
@@ -115,19 +114,13 @@ pub struct Done {
     pub envelope: Envelope,
     /// Every step.
     pub tried: Vec<Tried>,
-    /// Milliseconds of all of them.
-    pub elapsed_ms: u64,
 }
 
-/// No directives could be read. The words are all that is left of it.
+/// No directives could be read. The words of the last reply are all that is left of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// How the last reply began.
-    pub assistant_text: String,
     /// Every step.
     pub tried: Vec<Tried>,
-    /// Milliseconds of all of them.
-    pub elapsed_ms: u64,
 }
 
 /// What follows.
@@ -151,8 +144,6 @@ pub struct Ladder {
     /// Tries of this mode so far.
     attempt: u64,
     tried: Vec<Tried>,
-    sample: String,
-    elapsed_ms: u64,
     /// The request that is under way.
     sent: Option<Digest>,
 }
@@ -160,8 +151,7 @@ pub struct Ladder {
 impl Ladder {
     /// A ladder that nobody has stepped on.
     pub fn new(directives: Arc<Directives>, means: Means) -> Self {
-        let (tried, sample) = (Vec::new(), String::new());
-        Self { directives, means, rung: 0, attempt: 0, tried, sample, elapsed_ms: 0, sent: None }
+        Self { directives, means, rung: 0, attempt: 0, tried: Vec::new(), sent: None }
     }
 
     /// The first request, or the failure when no mode is possible.
@@ -194,13 +184,11 @@ impl Ladder {
                 self.ask(None)
             }
             Outcome::Replied { text, calls, elapsed_ms } => {
-                self.sample = text.chars().take(SAMPLE_CHARS_MAX).collect();
                 match self.judge(&text, calls, objections) {
                     Ok(envelope) => {
                         self.note(mode, None, elapsed_ms);
                         let tried = std::mem::take(&mut self.tried);
-                        let elapsed_ms = self.elapsed_ms;
-                        Next::Done(Box::new(Done { mode, envelope, tried, elapsed_ms }))
+                        Next::Done(Box::new(Done { mode, envelope, tried }))
                     }
                     Err((code, problems)) => {
                         self.note(mode, Some(code), elapsed_ms);
@@ -257,7 +245,6 @@ impl Ladder {
     }
 
     fn note(&mut self, mode: Mode, code: Option<&str>, elapsed_ms: u64) {
-        self.elapsed_ms = self.elapsed_ms.saturating_add(elapsed_ms);
         self.tried.push(Tried {
             mode,
             attempt: self.attempt,
@@ -302,9 +289,7 @@ impl Ladder {
     }
 
     fn fail(&mut self) -> Failed {
-        let (tried, assistant_text) =
-            (std::mem::take(&mut self.tried), std::mem::take(&mut self.sample));
-        Failed { assistant_text, tried, elapsed_ms: self.elapsed_ms }
+        Failed { tried: std::mem::take(&mut self.tried) }
     }
 }
 

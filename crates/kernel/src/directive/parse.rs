@@ -18,7 +18,7 @@ pub struct Unreadable {
 }
 
 /// Characters of a sample.
-pub(super) const SAMPLE_CHARS_MAX: usize = 200;
+const SAMPLE_CHARS_MAX: usize = 200;
 /// Tags that models put around JSON.
 const TAGS: &[&str] = &["directives", "json"];
 

@@ -31,6 +31,7 @@ use serde_json::{Map, Value};
 
 pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
+pub use parse::mended;
 pub use refusal::Refusal;
 
 use crate::actor::Actor;

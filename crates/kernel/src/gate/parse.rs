@@ -1,6 +1,6 @@
 //! Decides whether the text of the arguments is one JSON object of bearable size.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 use crate::envelope::{Code, Trouble};
@@ -33,18 +33,35 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
     if let Some(args) = Document::read(text, limits) {
         return Ok(Parsed { args, repaired: None });
     }
-    let strict = parse_strict(text, limits);
-    let refused = match strict {
-        Ok(Value::Object(args)) => {
-            return Ok(Parsed { args: Document::from(&args), repaired: None });
+    if let Ok(Value::Object(args)) = parse_strict(text, limits) {
+        return Ok(Parsed { args: Document::from(&args), repaired: None });
+    }
+    match repair(text, limits) {
+        Ok((args, repaired)) if effect != Effect::External => {
+            Ok(Parsed { args: Document::from(&args), repaired: Some(repaired) })
         }
-        Ok(other) => repair_encoded(&other, limits).ok_or_else(|| "it is no object".to_owned()),
-        Err(refusal) => repair_fenced(text, limits).ok_or_else(|| refusal.to_string()),
-    };
-    match refused {
-        Ok(parsed) if effect != Effect::External => Ok(parsed),
         Ok(_) => Err(unreadable("send plain JSON: nothing is guessed for this tool")),
         Err(reason) => Err(unreadable(&reason)),
+    }
+}
+
+/// Arguments that are no object as they stand, as they are understood where something is guessed.
+pub fn mended(text: &str, limits: &Limits) -> Option<Map<String, Value>> {
+    repair(text, limits).ok().map(|(args, _)| args)
+}
+
+/// An object with how it was come by, or why there is none.
+fn repair(text: &str, limits: &Limits) -> Result<(Map<String, Value>, &'static str), String> {
+    match parse_strict(text, limits) {
+        Ok(other) => {
+            let inner = other.as_str().and_then(|inner| parse_strict(inner, limits).ok());
+            let args = inner.and_then(object).ok_or_else(|| "it is no object".to_owned())?;
+            Ok((args, "arguments were encoded twice"))
+        }
+        Err(refusal) => {
+            let args = fenced(text, limits).ok_or_else(|| refusal.to_string())?;
+            Ok((args, "arguments stood in a code fence"))
+        }
     }
 }
 
@@ -54,29 +71,16 @@ fn unreadable(reason: &str) -> Refusal {
     Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_JSON_PARSE_ERROR, message))
 }
 
-/// An object that was encoded twice.
-fn repair_encoded(value: &Value, limits: &Limits) -> Option<Parsed> {
-    let inner = parse_strict(value.as_str()?, limits).ok()?;
-    object(inner, "arguments were encoded twice")
-}
-
 /// An object inside one code fence with nothing around it.
-fn repair_fenced(text: &str, limits: &Limits) -> Option<Parsed> {
+fn fenced(text: &str, limits: &Limits) -> Option<Map<String, Value>> {
     let body = text.trim().strip_prefix("```")?.strip_suffix("```")?;
     let (language, body) = body.split_once('\n')?;
     if !language.trim().chars().all(|c| c.is_ascii_alphanumeric()) || body.contains("```") {
         return None;
     }
-    object(parse_strict(body.trim(), limits).ok()?, "arguments stood in a code fence")
+    object(parse_strict(body.trim(), limits).ok()?)
 }
 
-fn object(value: Value, repaired: &'static str) -> Option<Parsed> {
-    match value {
-        Value::Object(args) => {
-            Some(Parsed { args: Document::from(&args), repaired: Some(repaired) })
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            None
-        }
-    }
+fn object(value: Value) -> Option<Map<String, Value>> {
+    if let Value::Object(args) = value { Some(args) } else { None }
 }

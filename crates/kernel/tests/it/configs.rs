@@ -168,6 +168,7 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ("settings: {model: 'anthropc:claude'}", Mistake::Model, "'anthropc:claude'", "anthropic?"),
     ("settings: {model: 'gemini:'}", Mistake::Model, "'gemini:'", "no model"),
     ("models: {a: {model: x, fallback: b}}", Mistake::UnknownName, "b", "no other model"),
+    ("models: {a: {model: x, fallback: a}}", Mistake::UnknownName, "a", "stands in for itself"),
     (
         "settings: {model: a}\nmodels:\n  a: {model: x, fallback: b}\n  b: {model: y, \
          tool_calling: {tool_denylist: read_notes}}",
@@ -216,6 +217,18 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
         "in one place",
     ),
     ("settings: {base_url: localhost}", Mistake::Model, "localhost", "http://"),
+    (
+        "settings: {base_url: 'https://x.example/v1?api-version=1'}",
+        Mistake::Model,
+        "'https://x.example/v1?api-version=1'",
+        "no query",
+    ),
+    (
+        "models: {m: {model: x, base_url: 'http://8.8.8.8/v1'}}",
+        Mistake::Model,
+        "'http://8.8.8.8/v1'",
+        "would send what is secret in clear text",
+    ),
     ("settings: {api_key: '${'}", Mistake::Secret, "****", "env:NAME"),
 ];
 
@@ -270,6 +283,34 @@ const IDLE: &[(&str, &str, Severity)] = &[
     ("models: {m: {provider: anthropic, model: x, cache: preserve}}", "preserve", Severity::Note),
     ("models: {m: {provider: ollama, model: x, cache: preserve}}", "preserve", Severity::Note),
     (
+        "models: {m: {provider: gemini, model: x, tool_calling: {request_overrides: \
+         {parallel_tool_calls: true}}}}",
+        "parallel_tool_calls",
+        Severity::Note,
+    ),
+    (
+        "tool_calling: {request_overrides: {parallel_tool_calls: false}}\nmodels: {m: {provider: \
+         openai, model: x, capabilities: {parallel_tool_calls: false}}}",
+        "parallel_tool_calls",
+        Severity::Note,
+    ),
+    (
+        "models:\n  a: {model: x, fallback: b}\n  b: {model: y, fallback: c}\n  c: {model: z, \
+         fallback: b}\n",
+        "b",
+        Severity::Note,
+    ),
+    (
+        "models: {m: {model: x, base_url: 'http://api.example.com/v1'}}",
+        "'http://api.example.com/v1'",
+        Severity::Warning,
+    ),
+    (
+        "models: {m: {model: x, base_url: 'https://a.example/v1/chat/completions'}}",
+        "'https://a.example/v1/chat/completions'",
+        Severity::Warning,
+    ),
+    (
         "settings: {model: m}\nlimits: {turn_calls_max: 4}\nmodels: {m: {provider: ollama, model: x, \
          tool_calling: {request_overrides: {parallel_tool_calls: false}}}}",
         "turn_calls_max",
@@ -289,6 +330,11 @@ fn what_changes_nothing_is_told_where_it_stands() {
     for yaml in [
         "models: {m: {provider: gemini, model: x, cache: preserve}}",
         "models: {m: {provider: openai_responses, model: x, cache: preserve}}",
+        "models: {m: {provider: anthropic, model: x, tool_calling: {request_overrides: \
+         {parallel_tool_calls: false}}}}",
+        "models: {m: {provider: ollama, model: x, tool_calling: {request_overrides: \
+         {parallel_tool_calls: true}}}}",
+        "models: {m: {model: x, base_url: 'http://8.8.8.8/v1', allow_plain_http: true}}",
         "settings: {model: m}\nlimits: {turn_calls_max: 4}\nmodels: {m: {provider: ollama, model: x}}",
     ] {
         assert_eq!(checked(yaml).findings, [], "{yaml}");

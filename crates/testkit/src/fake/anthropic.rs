@@ -210,9 +210,8 @@ fn content(said: &Said) -> Vec<Value> {
     if !said.text.is_empty() {
         content.push(json!({"type": "text", "text": said.text}));
     }
-    let input = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| json!(args));
     content.extend(said.calls.iter().map(|call| {
-        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(&call.args)})
+        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.as_json()})
     }));
     content
 }
@@ -250,6 +249,9 @@ fn block_events(said: &Said, at: usize, block: &Value, events: &mut Vec<String>)
     };
     let delta = "content_block_delta";
     match text(block, "type") {
+        "tool_use" if said.calls.iter().any(|call| call.whole.as_ref() == block.get("input")) => {
+            say("content_block_start", "content_block", block.clone());
+        }
         "tool_use" => {
             let (id, name) = (text(block, "id"), text(block, "name"));
             let begun = json!({"type": "tool_use", "id": id, "name": name, "input": {}});

@@ -186,12 +186,12 @@ fn plain(said: &Said) -> Value {
         .iter()
         .map(|call| {
             json!({"id": call.id, "type": "function",
-                   "function": {"name": call.name, "arguments": call.args}})
+                   "function": {"name": call.name, "arguments": call.as_text()}})
         })
         .collect();
     if let Some(message) = message.as_object_mut() {
         if let (Some(call), true) = (said.calls.first(), said.is_bent(Bend::OldCall)) {
-            let call = json!({"name": call.name, "arguments": call.args});
+            let call = json!({"name": call.name, "arguments": call.as_text()});
             message.insert("function_call".to_owned(), call);
         } else if let (Some(call), true) = (calls.first(), said.is_bent(Bend::SingleCall)) {
             message.insert("tool_calls".to_owned(), call.clone());
@@ -247,7 +247,7 @@ fn events(said: &Said) -> Vec<String> {
         // The end once more, with every call in one piece.
         let whole = |(at, call): (usize, &super::said::SaidCall)| {
             json!({"index": at, "id": call.id, "type": "function",
-                   "function": {"name": call.name, "arguments": call.args}})
+                   "function": {"name": call.name, "arguments": call.as_text()}})
         };
         let calls: Vec<Value> = said.calls.iter().enumerate().map(whole).collect();
         events.push(chunk(said, &json!({"tool_calls": calls}), &json!(reason(said))));
@@ -266,7 +266,7 @@ fn events(said: &Said) -> Vec<String> {
 fn call_events(said: &Said, events: &mut Vec<String>) {
     if said.is_bent(Bend::OldCall) || said.is_bent(Bend::SingleCall) {
         let whole = said.calls.iter().map(|call| {
-            let function = json!({"name": call.name, "arguments": call.args});
+            let function = json!({"name": call.name, "arguments": call.as_text()});
             match said.is_bent(Bend::OldCall) {
                 true => json!({"function_call": function}),
                 false => json!({"tool_calls": {"id": call.id, "function": function}}),
@@ -295,6 +295,12 @@ fn call_events(said: &Said, events: &mut Vec<String>) {
             }
             chunk(said, &json!({"tool_calls": [call]}), &Value::Null)
         };
+        if call.whole.is_some() {
+            let function = json!({"name": call.name, "arguments": call.as_text()});
+            let whole = json!({"index": index, "id": call.id, "function": function});
+            events.push(chunk(said, &json!({"tool_calls": [whole]}), &Value::Null));
+            continue;
+        }
         let (id, name) = (Some(call.id.as_str()), call.name.as_str());
         let half = name.len() / 2;
         let split = said.is_bent(Bend::SplitName);

@@ -101,6 +101,10 @@ pub enum Bend {
     HugeArgs,
     /// Arguments are nested too deep.
     DeepArgs,
+    /// The first call's arguments come as JSON, nested deeper than JSON is read.
+    DeepObject,
+    /// A stream comes, and is called JSON.
+    EventsAsJson,
     /// The figures of usage cannot be.
     UsageLie,
     /// A call is printed in the words.
@@ -177,6 +181,8 @@ pub const FAULTS: &[(&str, &str)] = &[
     ("bad_args", "arguments are no JSON"),
     ("huge_args", "arguments of 300,000 characters"),
     ("deep_args", "arguments 120 levels deep"),
+    ("deep_object", "the first arguments as JSON, 200 levels deep"),
+    ("events_as_json", "a stream that is called JSON"),
     ("usage_lie", "figures that cannot be"),
     ("printed_call", "a call in the words"),
     ("call_in_thoughts", "a call in the thoughts"),
@@ -307,6 +313,8 @@ impl Bend {
             "bad_args" => Self::BadArgs,
             "huge_args" => Self::HugeArgs,
             "deep_args" => Self::DeepArgs,
+            "deep_object" => Self::DeepObject,
+            "events_as_json" => Self::EventsAsJson,
             "usage_lie" => Self::UsageLie,
             "printed_call" => Self::PrintedCall,
             "call_in_thoughts" => Self::CallInThoughts,

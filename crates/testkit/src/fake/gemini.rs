@@ -196,8 +196,7 @@ fn usage(said: &Said) -> Value {
 }
 
 fn call_parts(said: &Said) -> Vec<Value> {
-    let args = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| json!(args));
-    let call = |call: &super::said::SaidCall| json!({"functionCall": {"id": call.id, "name": call.name, "args": args(&call.args)}});
+    let call = |call: &super::said::SaidCall| json!({"functionCall": {"id": call.id, "name": call.name, "args": call.as_json()}});
     said.calls.iter().map(call).collect()
 }
 

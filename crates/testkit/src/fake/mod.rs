@@ -332,6 +332,10 @@ impl State {
             let word = tongue.words.iter().find(|(of, _)| *of == bend);
             said.bend(bend, word.map(|(_, word)| *word));
         }
+        if bend == Some(Bend::EventsAsJson) {
+            let events = (tongue.events)(&said).concat();
+            return line.page(200, "application/json", &[], events.as_bytes()).await;
+        }
         match check::streams(asked, body) {
             true => line.stream(&(tongue.events)(&said), self.play.token_ms).await,
             false => line.json(200, &(tongue.plain)(&said)).await,

@@ -135,7 +135,7 @@ fn output(said: &Said) -> Vec<Value> {
     }
     let calls = said.calls.iter().enumerate().map(|(at, call)| {
         json!({"type": "function_call", "id": format!("fc_{}_{at}", said.id), "call_id": call.id,
-               "name": call.name, "arguments": call.args, "status": "completed"})
+               "name": call.name, "arguments": call.as_text(), "status": "completed"})
     });
     output.extend(calls);
     output

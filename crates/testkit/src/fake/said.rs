@@ -1,5 +1,6 @@
 //! Decides what the fake says: the script's next reply, bent where a fault is staged.
 
+use serde_json::{Value, json};
 use toolgate_kernel::event::{Finish, Usage};
 use toolgate_wire::script::ScriptText;
 
@@ -30,6 +31,21 @@ pub(super) struct SaidCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) args: String,
+    /// Arguments that are sent as JSON in every dialect, and in one piece.
+    pub(super) whole: Option<Value>,
+}
+
+impl SaidCall {
+    /// The arguments where they are sent as text.
+    pub(super) fn as_text(&self) -> Value {
+        self.whole.clone().unwrap_or_else(|| json!(self.args))
+    }
+
+    /// The arguments where they are sent as JSON.
+    pub(super) fn as_json(&self) -> Value {
+        let read = || serde_json::from_str(&self.args).unwrap_or_else(|_| json!(self.args));
+        self.whole.clone().unwrap_or_else(read)
+    }
 }
 
 impl Said {
@@ -41,6 +57,7 @@ impl Said {
             id: call.id.clone().unwrap_or_else(|| format!("call_{number}_{at}")),
             name: call.tool.clone(),
             args: call.arguments(input),
+            whole: None,
         };
         let calls: Vec<SaidCall> = reply.calls.iter().enumerate().map(call).collect();
         let natural = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
@@ -97,6 +114,12 @@ impl Said {
                 let deep = format!("{{\"a\":{}{}}}", "[".repeat(120), "]".repeat(120));
                 self.calls.iter_mut().for_each(|call| call.args.clone_from(&deep));
             }
+            Bend::DeepObject => {
+                let deep = (0..200).fold(json!([]), |inner, _| json!([inner]));
+                if let Some(call) = self.calls.first_mut() {
+                    call.whole = Some(json!({ "a": deep }));
+                }
+            }
             Bend::UsageLie => self.lies = true,
             Bend::PrintedCall => {
                 let call = self.calls.pop();
@@ -136,7 +159,8 @@ impl Said {
             | Bend::IndexFromOne
             | Bend::SplitName
             | Bend::RepeatedName
-            | Bend::DoubleFinish => {}
+            | Bend::DoubleFinish
+            | Bend::EventsAsJson => {}
         }
     }
 

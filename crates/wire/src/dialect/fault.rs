@@ -103,6 +103,11 @@ impl WireFault {
         Self { kind, reason: line }
     }
 
+    /// Something in an answer is nested deeper than can be read.
+    pub(crate) fn too_deep() -> Self {
+        Self::new(FaultKind::MalformedCall, "the reply is nested deeper than can be read")
+    }
+
     /// The fault an answer tells of: under `error`, or all over. Nothing when it tells of none.
     pub fn told(body: &Value) -> Option<Self> {
         // Gemini answers a list with one error in it when it was asked to stream.

@@ -5,6 +5,7 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::Tap;
 
 use super::WireFault;
+use crate::answer::{self, Unread};
 use toolgate_http::sse::Event;
 
 /// How a dialect puts a stream together.
@@ -48,8 +49,11 @@ impl Gather {
             self.inner.closed();
             return Ok(());
         }
-        let data = serde_json::from_str(data).map_err(|_| {
-            WireFault::new(FaultKind::Unreadable, "an event of the stream is no JSON")
+        let data = answer::read(data.as_bytes()).map_err(|unread| match unread {
+            Unread::NoJson => {
+                WireFault::new(FaultKind::Unreadable, "an event of the stream is no JSON")
+            }
+            Unread::TooDeep => WireFault::too_deep(),
         })?;
         if let Some(fault) = WireFault::told(&data) {
             return Err(fault);

@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Image, RawCall};
 use toolgate_kernel::fold::{Told, Turn};
+use toolgate_kernel::gate::mended;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::render::{ResultFormat, render};
 use toolgate_runtime::port::ReplyCall;
 
 use super::Options;
+use crate::answer::is_deep;
 
 /// The id of a call on the wire: the provider's own, or ours where that one would not be taken.
 pub(super) fn wire_id(call: &RawCall, chars_max: usize) -> Cow<'_, str> {
@@ -140,9 +144,24 @@ pub(super) fn object_text(args: &str) -> Cow<'_, str> {
         return Cow::Borrowed("{}");
     }
     let object = trimmed.starts_with('{') && serde_json::from_str::<IgnoredAny>(trimmed).is_ok();
-    match object {
+    match object && !is_deep(trimmed) {
         true => Cow::Borrowed(args),
         false => Cow::Owned(json!({ "unreadable": args }).to_string()),
+    }
+}
+
+/// The arguments of a call as they were understood: what the gate mended is shown mended, because
+/// that is what was called. What it refused is shown as it was written.
+pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
+    let text = call.args.trim();
+    if text.starts_with('{') || matches!(text, "" | "null") {
+        return Cow::Borrowed(&call.args);
+    }
+    let code = turn.told.get(&call.id).and_then(|told| told.envelope.code());
+    let refused = code == Some(&Code::ARGUMENTS_JSON_PARSE_ERROR);
+    match mended(&call.args, &Limits::default()).filter(|_| !refused) {
+        Some(args) => Cow::Owned(Value::Object(args).to_string()),
+        None => Cow::Borrowed(&call.args),
     }
 }
 
@@ -177,6 +196,37 @@ pub(super) fn count(value: &Value, path: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolgate_kernel::envelope::{Envelope, Trouble};
+    use toolgate_kernel::event::{Finish, Usage};
+    use toolgate_runtime::port::Reply;
+
+    use crate::dialect::sample;
+
+    #[test]
+    fn arguments_too_deep_for_a_server_are_sent_back_as_a_text() {
+        let deep = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        assert_eq!(object_text(&deep(120)), deep(120));
+        for levels in [121, 200_000] {
+            assert!(object_text(&deep(levels)).starts_with("{\"unreadable\":"), "{levels}");
+        }
+    }
+
+    #[test]
+    fn what_was_mended_is_shown_as_it_was_called_and_what_was_refused_as_it_was_written() {
+        let fenced = "```json\n{\"path\": \"a\"}\n```";
+        let call = ReplyCall { alias: None, name: "read_file".into(), args: fenced.into() };
+        let reply = Reply::new(String::new(), vec![call], Finish::Calls, Usage::default());
+        let mut plan = sample::plan();
+        sample::answered(&mut plan, reply, &[]);
+        let mut turn = plan.turns.back().unwrap().as_ref().clone();
+        let call = Arc::clone(&turn.calls[0]);
+        assert_eq!(understood(&call, &turn), "{\"path\":\"a\"}");
+        let trouble = Trouble::new(Code::ARGUMENTS_JSON_PARSE_ERROR, "send plain JSON");
+        let envelope = Envelope::trouble("read_file", vec![trouble]);
+        let told = Told { envelope: envelope.into(), message_only: false };
+        turn.told.insert(call.id, Arc::new(told));
+        assert_eq!(understood(&call, &turn), fenced);
+    }
 
     #[test]
     fn models_that_think_are_known_by_name_also_those_to_come() {

@@ -20,6 +20,7 @@ use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
 
+use crate::answer::{self, Unread};
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
 use crate::curtain::Covered;
@@ -319,18 +320,18 @@ impl Seat {
             gathered?
         } else {
             let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
-            let unreadable = |error: serde_json::Error| match words::no_json(&bytes) {
-                _ if error.to_string().starts_with("recursion limit") => {
-                    let reason = "the reply is nested deeper than can be read";
-                    Failure::new(FaultKind::MalformedCall, reason.to_owned())
-                }
-                Some(fault) => self.wire(fault, ""),
-                None => {
+            if is_stream(&bytes) {
+                return self.decoded(self.whole_stream(&bytes)?, turning);
+            }
+            let unreadable = |unread| match (unread, words::no_json(&bytes)) {
+                (Unread::TooDeep, _) => self.wire(WireFault::too_deep(), ""),
+                (Unread::NoJson, Some(fault)) => self.wire(fault, ""),
+                (Unread::NoJson, None) => {
                     let reason = "the answer is no JSON; does base_url lead to a model server?";
                     Failure::new(FaultKind::Unreadable, reason.to_owned())
                 }
             };
-            serde_json::from_slice(&bytes).map_err(unreadable)?
+            answer::read(&bytes).map_err(unreadable)?
         };
         self.decoded(body, turning)
     }
@@ -359,6 +360,16 @@ impl Seat {
         if gather.done() {
             answer.drain(GRACE_MS).await;
         }
+        let words = gather.words().to_owned();
+        gather.finish().map_err(|fault| self.wire(fault, &words))
+    }
+
+    /// A stream that came under another name, put together once all of it is there.
+    fn whole_stream(&self, bytes: &[u8]) -> Result<Value, Failure> {
+        let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes.len());
+        let mut gather = self.dialect.gather();
+        let taken = reader.read(bytes, |event| gather.take(event, &|_| {}));
+        taken.map_err(|fault| self.wire(fault, gather.words()))?;
         let words = gather.words().to_owned();
         gather.finish().map_err(|fault| self.wire(fault, &words))
     }
@@ -403,7 +414,7 @@ impl Seat {
 
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
         let status =
-            if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
+            if let HttpFault::Redirected { status, .. } = fault { Some(*status) } else { None };
         let reason = self.endpoint.veil.cover(&words::unanswered(fault));
         let partial = self.endpoint.curtain.words(words);
         Failure { status, partial, ..Failure::new(fault.kind(), reason) }
@@ -414,6 +425,12 @@ impl Seat {
         let partial = self.endpoint.curtain.words(words);
         Failure { partial, ..Failure::new(fault.kind, reason) }
     }
+}
+
+/// Whether bytes are a stream of events, whatever their server calls them. No JSON begins so.
+fn is_stream(bytes: &[u8]) -> bool {
+    let begin = bytes.trim_ascii_start();
+    [b"data:".as_slice(), b"event:", b"id:", b"retry:", b":"].iter().any(|k| begin.starts_with(k))
 }
 
 /// A request that its provider would refuse is not sent.

@@ -1,8 +1,8 @@
 //! Decides how a stream is played to a dialect.
 
-use serde_json::Value;
 use toolgate_http::sse::Reader;
 use toolgate_runtime::port::{Reply, Streamed};
+use toolgate_wire::answer;
 use toolgate_wire::dialect::{Dialect, WireFault};
 
 /// What comes of the bytes of a stream.
@@ -23,6 +23,5 @@ pub(crate) fn tapped(
 
 /// What comes of a plain answer.
 pub(crate) fn plain(dialect: Dialect, body: &str) -> Result<Reply, WireFault> {
-    let body: Value = serde_json::from_str(body).unwrap();
-    dialect.decode(&body)
+    dialect.decode(&answer::read(body.as_bytes()).unwrap())
 }

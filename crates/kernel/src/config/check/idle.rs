@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
-use crate::config::{CacheText, Chosen, RESERVED_KEYS, Speech};
+use crate::config::{CacheText, Chosen, RESERVED_KEYS, Speech, ToolCallingText};
 use crate::directive::PATCH_TOOL;
 
 impl Desk<'_> {
@@ -25,6 +25,7 @@ impl Desk<'_> {
                 self.preserved(name, &under(&[Step::Key("cache")]), found);
             }
         }
+        self.parallel(found);
         self.one_at_a_time(found);
         self.patches(found);
     }
@@ -66,6 +67,40 @@ impl Desk<'_> {
                             cache here";
                 found.push(finding.at(self.place(path)).help(help));
             }
+        }
+    }
+
+    /// A switch that is not sent to the model it is meant for.
+    fn parallel(&self, found: &mut Vec<Finding>) {
+        let key = "parallel_tool_calls";
+        for (name, model) in &self.text().models {
+            let Ok(Chosen::Model(chosen)) = self.text().chosen_by_name(name) else { continue };
+            let overrides = [Step::Key("tool_calling"), Step::Key("request_overrides")];
+            let inside = [&overrides[..], &[Step::Key(key)]].concat();
+            let own = [Step::Key("models"), Step::Key(name.as_str())];
+            let said = |calling: &Option<ToolCallingText>| {
+                let value = calling.as_ref().and_then(|own| own.request_overrides.get(key));
+                value.and_then(Value::as_bool)
+            };
+            let (wanted, path) = match (said(&model.tool_calling), said(&self.text().tool_calling))
+            {
+                (Some(wanted), _) => (wanted, [&own[..], &inside].concat()),
+                (None, Some(wanted)) => (wanted, inside),
+                (None, None) => continue,
+            };
+            if chosen.sends_parallel_tool_calls(self.text()) {
+                continue;
+            }
+            let message = match wanted {
+                true => format!("{key} is not sent: this model has no such switch"),
+                false => format!(
+                    "{key} is not sent: this model has no such switch. One call of a turn is run \
+                     all the same"
+                ),
+            };
+            let finding = Finding::new(Severity::Note, Mistake::Model, message);
+            let help = "if it has one, write `capabilities: {parallel_tool_calls: true}`";
+            found.push(finding.at(self.key(&path)).help(help));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Decides whether what is outside can be reached as written: servers, models, secrets.
 
-use super::{Desk, Finding, Mistake, Step};
+use super::{Desk, Finding, Mistake, Severity, Step};
+use crate::config::address::{AddressProblem, problems};
 use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
@@ -20,6 +21,9 @@ impl Desk<'_> {
         self.servers(found);
         self.models(found);
         self.chosen(found);
+        if !self.doubtful("models") {
+            self.stand_ins(found);
+        }
         if let Some(text) = &self.text().tool_calling {
             self.limits_twice(text, found);
             self.retries(text, &[Step::Key("tool_calling")], found);
@@ -78,17 +82,12 @@ impl Desk<'_> {
         if let Some(secret) = &settings.api_key {
             self.secret(secret, &path("api_key"), found);
         }
-        let address = |url: &Option<String>, path: &[Step<'_>], found: &mut Vec<Finding>| {
-            if url.as_deref().is_some_and(|url| !is_address(url)) {
-                let finding = Finding::error(Mistake::Model, NO_ADDRESS);
-                found.push(finding.at(self.place(path)).help(ADDRESS_HELP));
-            }
-        };
-        address(&settings.base_url, &path("base_url"), found);
+        self.address(settings.base_url.as_deref(), false, &path("base_url"), found);
         for (name, model) in &self.text().models {
             let path = [Step::Key("models"), Step::Key(name.as_str())];
             let under = |key| [&path[..], &[Step::Key(key)]].concat();
-            address(&model.base_url, &under("base_url"), found);
+            let plain = model.allow_plain_http == Some(true);
+            self.address(model.base_url.as_deref(), plain, &under("base_url"), found);
             if let Some(secret) = &model.api_key {
                 self.secret(secret, &under("api_key"), found);
             }
@@ -117,6 +116,25 @@ impl Desk<'_> {
             if let Some(calling) = &model.tool_calling {
                 self.retries(calling, &under("tool_calling"), found);
             }
+        }
+    }
+
+    fn address(
+        &self,
+        url: Option<&str>,
+        plain_allowed: bool,
+        path: &[Step<'_>],
+        found: &mut Vec<Finding>,
+    ) {
+        let Some(url) = url.map(str::trim) else { return };
+        if !is_address(url) {
+            let finding = Finding::error(Mistake::Model, NO_ADDRESS);
+            found.push(finding.at(self.place(path)).help(ADDRESS_HELP));
+            return;
+        }
+        for AddressProblem { severity, message, help } in problems(url, plain_allowed) {
+            let finding = Finding::new(severity, Mistake::Model, message);
+            found.push(finding.at(self.place(path)).help(help));
         }
     }
 
@@ -195,13 +213,35 @@ impl Desk<'_> {
                 found.push(finding.help("look at `tool_denylist` and `tool_allowlist`"));
             }
         }
-        for (name, model) in &self.text().models {
-            let Some(fallback) = &model.fallback else { continue };
-            if !self.text().models.contains_key(fallback) || fallback == name {
+    }
+
+    /// Models that stand in: each is there, is another one, and is asked once.
+    fn stand_ins(&self, found: &mut Vec<Finding>) {
+        let models = &self.text().models;
+        for (name, model) in models {
+            let Some(fallback) = model.fallback.as_deref() else { continue };
+            let path = [Step::Key("models"), Step::Key(name.as_str()), Step::Key("fallback")];
+            let place = self.place(&path);
+            if fallback == name {
+                let message = format!("fallback: the model {} stands in for itself", quoted(name));
+                let finding = Finding::error(Mistake::UnknownName, message).at(place);
+                found.push(finding.help("name another model, or leave it out"));
+                continue;
+            }
+            if !models.contains_key(fallback) {
                 let message = format!("fallback: there is no other model {}", quoted(fallback));
-                let finding = Finding::error(Mistake::UnknownName, message);
-                let near = nearest(fallback, self.text().models.keys().map(String::as_str));
-                found.push(finding.at(place(&["models", name, "fallback"])).near(near));
+                let finding = Finding::error(Mistake::UnknownName, message).at(place);
+                found.push(finding.near(nearest(fallback, models.keys().map(String::as_str))));
+                continue;
+            }
+            let next = |name: &str| models.get(name).and_then(|model| model.fallback.as_deref());
+            let chain = std::iter::successors(Some(fallback), |name| next(name));
+            // A circle is told once, where it leads up again.
+            let up = models.get_index_of(fallback) < models.get_index_of(name);
+            if up && chain.take(models.len()).any(|other| other == name) {
+                let message =
+                    format!("fallback: this leads back to {}; each is asked once", quoted(name));
+                found.push(Finding::new(Severity::Note, Mistake::Model, message).at(place));
             }
         }
     }

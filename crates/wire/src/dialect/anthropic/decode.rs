@@ -6,7 +6,6 @@ use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::NAME;
 use crate::dialect::WireFault;
-use crate::dialect::names::object;
 use crate::dialect::shared::{arguments, count, name_calls, text};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
@@ -81,8 +80,8 @@ fn says_more(content: &[Value]) -> bool {
     })
 }
 
-/// The reply as it is sent back: unchanged and in order, without what the API refuses: blank words,
-/// thoughts that nobody signed, and arguments that are no object.
+/// The reply as it is sent back: unchanged and in order, without what the API refuses: blank words
+/// and thoughts that nobody signed.
 fn native(content: &[Value]) -> Native {
     let mut kept = Vec::new();
     for block in content {
@@ -93,23 +92,10 @@ fn native(content: &[Value]) -> Native {
             _ => true,
         };
         if taken {
-            kept.push(if kind(block) == "tool_use" { readable(block) } else { block.clone() });
+            kept.push(block.clone());
         }
     }
     Native { dialect: NAME.to_owned(), content: Value::Array(kept) }
-}
-
-/// Arguments that could not be read came as text.
-fn readable(block: &Value) -> Value {
-    let mut block = block.clone();
-    let args = block
-        .get("input")
-        .filter(|input| !input.is_object())
-        .map(|input| Value::Object(object(&arguments(Some(input)))));
-    if let (Some(call), Some(args)) = (block.as_object_mut(), args) {
-        call.insert("input".to_owned(), args);
-    }
-    block
 }
 
 /// The API counts what came from the cache, and what went into it, apart from the rest.

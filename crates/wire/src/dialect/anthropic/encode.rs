@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{object, plain};
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, results};
+use crate::dialect::shared::{Beside, results, understood};
 use crate::dialect::{Frame, Options, picture};
 
 /// The API wants a bound of every reply. This one is taken when nobody set one.
@@ -241,7 +241,7 @@ fn reply(turn: &Turn) -> Vec<Value> {
             "type": "tool_use",
             "id": wire_id(call),
             "name": plain(&call.name),
-            "input": object(&call.args),
+            "input": object(&understood(call, turn)),
         })
     }));
     blocks
@@ -259,6 +259,10 @@ fn again(kept: &[Value], turn: &Turn) -> Vec<Value> {
         if let (Some(block), Some(call)) = (block.as_object_mut(), calls.next()) {
             block.insert("id".to_owned(), json!(wire_id(call)));
             block.insert("name".to_owned(), json!(plain(&call.name)));
+            // Arguments that could not be read came as text.
+            if !block.get("input").is_some_and(Value::is_object) {
+                block.insert("input".to_owned(), Value::Object(object(&understood(call, turn))));
+            }
         }
     }
     blocks

@@ -12,7 +12,9 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, is_wire_id, object, object_text, reasons, results};
+use crate::dialect::shared::{
+    Beside, is_wire_id, object, object_text, reasons, results, understood,
+};
 use crate::dialect::{Frame, Options, picture};
 use crate::transform::{After, Home};
 
@@ -222,15 +224,24 @@ fn assistant(turn: &Turn, options: &Options) -> Value {
     if !turn.calls.is_empty() {
         let extras = kept.filter(|_| !strict).and_then(|kept| kept.get("tool_calls")?.as_array());
         let extra = |at: usize| extras.and_then(|extras| extras.get(at)?.as_object());
-        let calls = turn.calls.iter().enumerate().map(|(at, raw)| call(raw, extra(at), options));
+        let calls = turn
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(at, raw)| call(raw, &understood(raw, turn), extra(at), options));
         message.insert("tool_calls".to_owned(), calls.collect());
     }
     Value::Object(message)
 }
 
-fn call(call: &RawCall, extra: Option<&Map<String, Value>>, options: &Options) -> Value {
+fn call(
+    call: &RawCall,
+    args: &str,
+    extra: Option<&Map<String, Value>>,
+    options: &Options,
+) -> Value {
     let function =
-        object([("name", plain(&call.name).into()), ("arguments", object_text(&call.args).into())]);
+        object([("name", plain(&call.name).into()), ("arguments", object_text(args).into())]);
     let mut written = Map::new();
     written.insert("id".to_owned(), id(call, options).into());
     written.insert("type".to_owned(), "function".into());

@@ -5,7 +5,7 @@ use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::Calls;
 use super::{DETAILS, THOUGHTS};
-use crate::dialect::shared::text;
+use crate::dialect::shared::{arguments, text};
 use crate::dialect::{Gathering, WireFault};
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
@@ -172,7 +172,7 @@ impl Pieces {
             if name.is_empty() {
                 text(call, "name").unwrap_or_default().clone_into(name);
             }
-            args.push_str(text(call, "arguments").unwrap_or_default());
+            args.push_str(&arguments(call.get("arguments")));
         }
         Ok(())
     }

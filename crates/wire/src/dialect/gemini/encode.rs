@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{lettered, object};
 use crate::dialect::schema::{Surface, sent};
-use crate::dialect::shared::{Beside, MADE_UP, results};
+use crate::dialect::shared::{Beside, MADE_UP, results, understood};
 use crate::dialect::{Frame, Options, picture};
 use crate::transform::SKIP_SIGNATURE;
 
@@ -266,7 +266,7 @@ fn reply(turn: &Turn, options: &Options) -> Vec<Value> {
         let mut called = Map::new();
         put_id(&mut called, call);
         called.insert("name".to_owned(), json!(lettered(&call.name)));
-        called.insert("args".to_owned(), Value::Object(object(&call.args)));
+        called.insert("args".to_owned(), Value::Object(object(&understood(call, turn))));
         part.insert("functionCall".to_owned(), Value::Object(called));
         // The first call of a reply must be signed; this one was made elsewhere.
         if at == 0 && wants_signatures(&options.model) {
@@ -290,6 +290,10 @@ fn again(kept: &[Value], turn: &Turn) -> Vec<Value> {
         if let (Some(called), Some(call)) = (called, calls.next()) {
             put_id(called, call);
             called.insert("name".to_owned(), json!(lettered(&call.name)));
+            // Arguments that could not be read came as text.
+            if called.get("args").is_some_and(|args| !args.is_object()) {
+                called.insert("args".to_owned(), Value::Object(object(&understood(call, turn))));
+            }
         }
     }
     parts

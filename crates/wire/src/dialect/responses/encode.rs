@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, object, object_text, reasons, results, wire_id};
+use crate::dialect::shared::{Beside, object, object_text, reasons, results, understood, wire_id};
 use crate::dialect::{Frame, Options, picture};
 
 /// Longest id that is taken.
@@ -197,11 +197,11 @@ fn replay(kept: &[Value], turn: &Turn, items: &mut Vec<Value>) {
     let mut calls = turn.calls.iter();
     for item in kept {
         match item.get("type").and_then(Value::as_str) {
-            Some("function_call") => items.extend(calls.next().map(|raw| call(raw))),
+            Some("function_call") => items.extend(calls.next().map(|raw| call(raw, turn))),
             _ => items.push(item.clone()),
         }
     }
-    items.extend(calls.map(|raw| call(raw)));
+    items.extend(calls.map(|raw| call(raw, turn)));
 }
 
 /// A reply in words and calls.
@@ -212,14 +212,14 @@ fn retell(turn: &Turn, items: &mut Vec<Value>) {
             "content": [{ "type": "output_text", "text": turn.text }],
         }));
     }
-    items.extend(turn.calls.iter().map(|raw| call(raw)));
+    items.extend(turn.calls.iter().map(|raw| call(raw, turn)));
 }
 
-fn call(call: &RawCall) -> Value {
+fn call(call: &RawCall, turn: &Turn) -> Value {
     object([
         ("type", "function_call".into()),
         ("call_id", wire_id(call, ID_CHARS_MAX).into()),
         ("name", plain(&call.name).into()),
-        ("arguments", object_text(&call.args).into()),
+        ("arguments", object_text(&understood(call, turn)).into()),
     ])
 }

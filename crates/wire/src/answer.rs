@@ -1,0 +1,234 @@
+//! Decides how the bytes of an answer become JSON. Arguments nested deeper than JSON is read with
+//! stay the text they were written as; the gate refuses them, and the rest of the answer counts.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+/// Keys under which the dialects send arguments as JSON.
+const ARGUMENTS: [&[u8]; 3] = [b"args", b"arguments", b"input"];
+/// Levels of arguments that are read as JSON.
+const DEPTH_MAX: usize = 64;
+/// Levels of an answer. The reader stops at 128, and the log puts some around what it keeps of it.
+const ANSWER_DEPTH_MAX: usize = 96;
+/// Levels of arguments that are sent back: as many as any configuration lets a call have.
+const SENT_DEPTH_MAX: usize = 120;
+
+/// Why an answer could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// It is no JSON.
+    NoJson,
+    /// Something that is no argument is nested deeper than can be read.
+    TooDeep,
+}
+
+/// Reads an answer, or one event of it.
+pub fn read(bytes: &[u8]) -> Result<Value, Unread> {
+    if !may_be_deep(bytes) {
+        return serde_json::from_slice(bytes).map_err(|_| Unread::NoJson);
+    }
+    let quoted = quoted(bytes, &deep_arguments(bytes));
+    let bytes = quoted.as_deref().unwrap_or(bytes);
+    if deepest(bytes) > ANSWER_DEPTH_MAX {
+        return Err(Unread::TooDeep);
+    }
+    serde_json::from_slice(bytes).map_err(|_| Unread::NoJson)
+}
+
+/// Whether a text is nested deeper than most servers read.
+pub(crate) fn is_deep(text: &str) -> bool {
+    may_be_deep(text.as_bytes()) && deepest(text.as_bytes()) > SENT_DEPTH_MAX
+}
+
+/// A quick look that almost every answer passes: few enough brackets cannot be nested deep.
+fn may_be_deep(bytes: &[u8]) -> bool {
+    // `[` and `{` differ in one bit, and so do no others.
+    bytes.iter().filter(|byte| **byte | 0x20 == b'{').count() > DEPTH_MAX
+}
+
+/// The most levels a text is nested.
+fn deepest(bytes: &[u8]) -> usize {
+    let (mut at, mut depth, mut deepest) = (0, 0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = text_end(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+        at += 1;
+    }
+    deepest
+}
+
+/// Where arguments stand that are nested too deep. Nothing here recurses.
+fn deep_arguments(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut depth = 0_usize;
+    // The last text, and whether a colon follows it: then it is the key of what comes next.
+    let (mut text, mut is_key) = (0..0, false);
+    let mut open: Option<Arguments> = None;
+    while let Some(byte) = bytes.get(at).copied() {
+        match byte {
+            b'"' => {
+                let end = text_end(bytes, at);
+                text = at + 1..end.saturating_sub(1);
+                at = end;
+                continue;
+            }
+            b':' => is_key = true,
+            b'{' | b'[' => {
+                depth += 1;
+                let named = is_key && bytes.get(text.clone()).is_some_and(is_arguments);
+                if open.is_none() && named {
+                    open = Some(Arguments { start: at, outside: depth - 1, deepest: depth });
+                }
+                if let Some(arguments) = &mut open {
+                    arguments.deepest = arguments.deepest.max(depth);
+                }
+                is_key = false;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if let Some(arguments) = open.take_if(|arguments| arguments.outside >= depth)
+                    && arguments.deepest - arguments.outside > DEPTH_MAX
+                {
+                    found.push(arguments.start..at + 1);
+                }
+                is_key = false;
+            }
+            b' ' | b'\n' | b'\r' | b'\t' => {}
+            _ => is_key = false,
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Arguments whose end has not come yet.
+struct Arguments {
+    start: usize,
+    /// Levels around them.
+    outside: usize,
+    /// The deepest level inside.
+    deepest: usize,
+}
+
+fn is_arguments(key: &[u8]) -> bool {
+    ARGUMENTS.contains(&key)
+}
+
+/// Where a text ends that begins at a quote: after its closing quote, or with the bytes.
+fn text_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The bytes with some parts written as texts; nothing where there are none, or one is no text.
+fn quoted(bytes: &[u8], parts: &[Range<usize>]) -> Option<Vec<u8>> {
+    if parts.is_empty() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8);
+    let mut from = 0;
+    for part in parts {
+        out.extend_from_slice(bytes.get(from..part.start)?);
+        let text = std::str::from_utf8(bytes.get(part.clone())?).ok()?;
+        serde_json::to_writer(&mut out, text).ok()?;
+        from = part.end;
+    }
+    out.extend_from_slice(bytes.get(from..)?);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn nested(depth: usize) -> String {
+        format!("{}1{}", "{\"a\":[".repeat(depth / 2), "]}".repeat(depth / 2))
+    }
+
+    #[test]
+    fn what_is_not_deep_is_read_as_it_is() {
+        let many = json!({ "args": vec![json!([1, "{[\"", { "args": {} }]); 200] });
+        assert_eq!(read(many.to_string().as_bytes()), Ok(many));
+        let kept = nested(DEPTH_MAX);
+        let answer = format!("{{\"args\": {kept}}}");
+        assert!(read(answer.as_bytes()).unwrap()["args"].is_object());
+        for text in ["", "{", "<html>", "{\"a\":\"\u{1}\"}", "{} {}", "\"", "\"\\"] {
+            assert_eq!(read(text.as_bytes()), Err(Unread::NoJson), "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_too_deep_stay_what_was_written() {
+        for depth in [DEPTH_MAX + 2, 120, 126, 128, 130, 1_000, 200_000] {
+            let deep = nested(depth);
+            for key in ["args", "arguments", "input"] {
+                let answer = format!(
+                    "{{\"x\":[{{\"{key}\" : {deep}, \"b\":\"\\\"{{\"}},{{\"{key}\":{{\"c\":1}}}}]}}"
+                );
+                let wanted = json!({ "x": [
+                    { key: deep, "b": "\"{" }, { key: { "c": 1 } },
+                ] });
+                assert_eq!(read(answer.as_bytes()), Ok(wanted), "{depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_inside_arguments_are_part_of_them() {
+        let deep = format!("{{\"input\":{}}}", nested(300));
+        let answer = format!("{{\"args\":{deep}}}");
+        assert_eq!(read(answer.as_bytes()), Ok(json!({ "args": deep })));
+    }
+
+    #[test]
+    fn nothing_else_may_be_so_deep() {
+        let answer = format!("{{\"thought\":{}}}", nested(300));
+        assert_eq!(read(answer.as_bytes()), Err(Unread::TooDeep));
+        // A value that is named like arguments and is a text, and a list after it.
+        let answer = format!("[\"args\", {}]", nested(300));
+        assert_eq!(read(answer.as_bytes()), Err(Unread::TooDeep));
+    }
+
+    #[test]
+    fn what_is_broken_and_deep_is_refused() {
+        let deep = nested(300);
+        let open = "{\"args\":[".repeat(5_000);
+        let bad = [format!("{{\"args\":{deep}"), format!("{{\"args\":{deep}}}}}"), open];
+        for text in bad {
+            assert!(read(text.as_bytes()).is_err(), "{text:.40}");
+        }
+        // Brackets that do not match are found by whoever reads the text later.
+        let crossed = format!("{}{}", "[".repeat(100), "}".repeat(100));
+        let answer = format!("{{\"args\":{crossed}}}");
+        assert_eq!(read(answer.as_bytes()), Ok(json!({ "args": crossed })));
+        let mut bytes = format!("{{\"args\":{deep}}}").into_bytes();
+        bytes[20] = 0xff;
+        assert!(read(&bytes).is_err());
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_texts() {
+        assert!(!is_deep(&nested(SENT_DEPTH_MAX)));
+        assert!(is_deep(&nested(SENT_DEPTH_MAX + 2)));
+        assert!(!is_deep(&format!("{{\"a\":\"{}\"}}", "[".repeat(500))));
+        assert!(!is_deep(&"[],".repeat(500)));
+    }
+}
