@@ -4,6 +4,7 @@
 
 mod calls;
 mod configs;
+mod gateway;
 mod held;
 mod known;
 mod login;

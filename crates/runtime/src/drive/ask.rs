@@ -21,7 +21,8 @@ impl Driver {
         let Some(person) = self.crew.person.clone() else {
             return self.refuse(&open.raw, &pending);
         };
-        let call = match prepare(&self.crew.agent, &self.session, &open) {
+        let (project, _) = self.runtime.project();
+        let call = match prepare(&self.crew.agent, &self.session, &project.pins, &open) {
             Ok(call) => call,
             Err(refusal) => return self.refuse(&open.raw, &refusal),
         };
