@@ -17,6 +17,7 @@ use toolgate_kernel::gate::{Call, Judgement, Refusal, admit, prepare};
 use toolgate_kernel::json::parse_strict;
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::names::{CallId, PhaseName, SectionName, SessionId};
+use toolgate_kernel::pin::Pins;
 use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
@@ -57,7 +58,7 @@ fn gate(tool: &str, args: &str) -> Option<(Box<Call>, CallAdmitted)> {
     };
     session.apply(&record(session.seq + 1, Event::CallReceived { call: call.clone().into() }));
     let open: &OpenCall = session.open.get(&call.id).expect("the fold keeps what it received");
-    let prepared = match prepare(&AGENT, &session, open) {
+    let prepared = match prepare(&AGENT, &session, &Pins::default(), open) {
         Ok(prepared) => prepared,
         Err(refusal) => return tell(&refusal, &call),
     };

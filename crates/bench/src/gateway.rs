@@ -16,7 +16,7 @@ use toolgate_kernel::names::{ServerName, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::Effect;
 use toolgate_mcp::client::{Bounds, HttpKind, Reach, Registry, ServerPlan, inherited};
-use toolgate_mcp::server::http::{self, Denied, Door, Keeper, Opening};
+use toolgate_mcp::server::http::{self, Denied, Door, Opening, Porter};
 use toolgate_mcp::server::{Clerk, Gateway, Principal, stdio};
 use toolgate_mcp::{Supplies, Terms};
 use toolgate_runtime::port::{Clock, Store};
@@ -98,7 +98,7 @@ async fn serve(options: &Options) -> Result<()> {
         let listener = listener.with_context(|| format!("port {} is taken", options.port))?;
         let opening = Opening {
             served: Arc::new(gateway),
-            keeper: Arc::new(Everybody),
+            porter: Arc::new(Everybody),
             door: Door { hosts: Vec::new(), origins: Vec::new() },
             key,
             now: clock.now(),
@@ -131,7 +131,7 @@ fn plan(options: &Options, name: &ServerName) -> ServerPlan {
 /// A door without a lock, for measuring what is behind it.
 struct Everybody;
 
-impl Keeper for Everybody {
+impl Porter for Everybody {
     fn admit(&self, _: Option<&str>) -> Result<Arc<Principal>, Denied> {
         Ok(Arc::new(Principal { name: "bench".into(), phase: None }))
     }

@@ -37,7 +37,7 @@ pub(crate) fn matrix(known: &Known) -> Vec<String> {
         for group in agent.toolset.groups() {
             lines.push(format!("  {group}"));
             for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.spec.group == *group) {
-                let ready = known.ready(&entry.spec.name);
+                let ready = known.is_ready(&entry.spec.name);
                 waits |= !ready;
                 let mark = |phase: &Phase| match (agent.grants(&phase.name, at), ready) {
                     (true, true) => '●',

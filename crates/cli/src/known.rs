@@ -23,6 +23,8 @@ const CONNECT: &str = "toolgate tools --connect";
 /// An agent with the tools of servers that are known, to look at and never to run.
 pub(crate) struct Known {
     pub(crate) agent: Agent,
+    /// The same without the tools that cannot be called, as far as is known.
+    pub(crate) ready: Agent,
     states: BTreeMap<ToolName, Recollection>,
     /// Servers that were never asked.
     unasked: Vec<ServerName>,
@@ -42,13 +44,23 @@ impl Known {
         let taken = own.iter().flat_map(|section| &section.tools);
         let taken = taken.map(|spec| spec.name.to_string()).collect();
         let recalled = recall(&servers::all_terms(text), pins, &named, taken);
+        let states = recalled.tools;
+        let is_ready =
+            |tool: &ToolName| states.get(tool).is_none_or(|state| *state == Recollection::Ready);
+        let narrow = |section: &Section| {
+            let mut narrow = section.clone();
+            narrow.tools.retain(|spec| is_ready(&spec.name));
+            narrow
+        };
+        let narrowed = own.iter().cloned().chain(recalled.sections.iter().map(narrow)).collect();
+        let ready = text.clone().build(narrowed)?;
         let sections = own.into_iter().chain(recalled.sections).collect();
         let agent = text.clone().build(sections)?;
-        Ok(Self { agent, states: recalled.tools, unasked: recalled.unasked })
+        Ok(Self { agent, ready, states, unasked: recalled.unasked })
     }
 
     /// Whether a tool can be called as far as is known.
-    pub(crate) fn ready(&self, tool: &ToolName) -> bool {
+    pub(crate) fn is_ready(&self, tool: &ToolName) -> bool {
         self.states.get(tool).is_none_or(|state| *state == Recollection::Ready)
     }
 
@@ -59,6 +71,7 @@ impl Known {
             Recollection::Held => format!("held back; see: toolgate mcp pins diff {tool}"),
             Recollection::Rejected => "rejected by a person".to_owned(),
             Recollection::Unusable(why) => format!("left out: {why}"),
+            Recollection::Gone => "its server does not offer it any more".to_owned(),
             Recollection::Unseen if self.asked(tool) => "its server never offered it".to_owned(),
             Recollection::Unseen => format!("not seen yet; connect once: {CONNECT}"),
         })
@@ -76,6 +89,7 @@ impl Known {
             Recollection::Held => "held",
             Recollection::Rejected => "rejected",
             Recollection::Unusable(_) => "unusable",
+            Recollection::Gone => "gone",
             Recollection::Unseen => "not_seen",
         })
     }
@@ -99,7 +113,7 @@ impl Known {
             });
             if let (Some(map), Some(state)) = (tool.as_object_mut(), self.state(&spec.name)) {
                 map.insert("state".to_owned(), state.into());
-                let why = self.told(&spec.name).filter(|_| !self.ready(&spec.name));
+                let why = self.told(&spec.name).filter(|_| !self.is_ready(&spec.name));
                 map.extend(why.map(|why| ("why".to_owned(), why.into())));
             }
             tool

@@ -29,6 +29,8 @@ codes! {
     TOOL_UNKNOWN;
     /// The tool exists and this phase does not grant it.
     TOOL_NOT_GRANTED;
+    /// The tool of an MCP server waits for a person, who has to look at its definition.
+    TOOL_HELD;
     /// The arguments are not one JSON object.
     ARGUMENTS_JSON_PARSE_ERROR;
     /// The arguments are longer than allowed.

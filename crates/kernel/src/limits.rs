@@ -20,6 +20,8 @@ pub struct Limits {
     pub result_kept_bytes_max: u64,
     /// Parts of a result, such as texts and pictures of an MCP server; those beyond are left out.
     pub result_parts_max: u64,
+    /// Levels of nesting in a result.
+    pub result_depth_max: u64,
     /// Milliseconds one call may take.
     pub call_ms_max: u64,
     /// Milliseconds a model may take for one reply.
@@ -95,8 +97,20 @@ pub struct Limits {
     pub mcp_body_bytes_max: u64,
     /// Connections of MCP clients at once.
     pub mcp_connections_max: u64,
-    /// Calls of MCP clients that wait for their turn.
+    /// Messages of an MCP client in one batch.
+    pub mcp_batch_max: u64,
+    /// Calls of MCP clients that wait to be made.
     pub mcp_queue_max: u64,
+    /// Calls of one MCP client that wait to be made.
+    pub mcp_client_queue_max: u64,
+    /// Milliseconds a call of an MCP client waits to be made.
+    pub mcp_queue_ms_max: u64,
+    /// Calls of MCP clients that are judged together.
+    pub mcp_calls_together_max: u64,
+    /// Calls of MCP clients at work at once.
+    pub mcp_calls_at_once_max: u64,
+    /// Questions to the users of MCP clients that wait for an answer.
+    pub mcp_questions_max: u64,
 }
 
 impl Default for Limits {
@@ -108,6 +122,7 @@ impl Default for Limits {
             result_bytes_max: 200_000,
             result_kept_bytes_max: 16 << 20,
             result_parts_max: 100,
+            result_depth_max: 64,
             call_ms_max: 60_000,
             reply_ms_max: 120_000,
             turn_ms_max: 600_000,
@@ -145,7 +160,13 @@ impl Default for Limits {
             mcp_rest_ms_max: 60_000,
             mcp_body_bytes_max: 1 << 20,
             mcp_connections_max: 512,
+            mcp_batch_max: 50,
             mcp_queue_max: 256,
+            mcp_client_queue_max: 128,
+            mcp_queue_ms_max: 60_000,
+            mcp_calls_together_max: 32,
+            mcp_calls_at_once_max: 64,
+            mcp_questions_max: 256,
         }
     }
 }
@@ -196,7 +217,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 44] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 51] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -211,6 +232,7 @@ impl Limits {
             ("result_bytes_max", self.result_bytes_max, BYTES),
             ("result_kept_bytes_max", self.result_kept_bytes_max, BYTES),
             ("result_parts_max", self.result_parts_max, 10_000),
+            ("result_depth_max", self.result_depth_max, 120),
             ("call_ms_max", self.call_ms_max, CALL_MS_CEILING),
             ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
             ("turn_ms_max", self.turn_ms_max, HOUR_MS),
@@ -248,7 +270,13 @@ impl Limits {
             ("mcp_rest_ms_max", self.mcp_rest_ms_max, 24 * HOUR_MS),
             ("mcp_body_bytes_max", self.mcp_body_bytes_max, BYTES),
             ("mcp_connections_max", self.mcp_connections_max, 10_000),
+            ("mcp_batch_max", self.mcp_batch_max, 1_000),
             ("mcp_queue_max", self.mcp_queue_max, 10_000),
+            ("mcp_client_queue_max", self.mcp_client_queue_max, 10_000),
+            ("mcp_queue_ms_max", self.mcp_queue_ms_max, CALL_MS_CEILING),
+            ("mcp_calls_together_max", self.mcp_calls_together_max, 1_000),
+            ("mcp_calls_at_once_max", self.mcp_calls_at_once_max, 1_000),
+            ("mcp_questions_max", self.mcp_questions_max, 10_000),
         ]
     }
 }

@@ -1,6 +1,8 @@
 //! Decides which definition of a tool from an MCP server is believed: the first one that was seen,
 //! or the one that a person accepted. Every other one is held until a person has looked at it.
 
+use std::collections::BTreeSet;
+
 use imbl::OrdMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +52,10 @@ pub enum Ruling {
     Accepted,
     /// A person rejected it.
     Rejected,
+    /// The one that is believed is offered again: nothing is held any more, and it is not gone.
+    Returned,
+    /// The server does not offer the tool any more, or not so that it could be used.
+    Gone,
 }
 
 impl Ruling {
@@ -68,6 +74,9 @@ pub struct Pin {
     pub held: Option<(Definition, Vec<String>)>,
     /// The last one that a person rejected.
     pub rejected: Option<Digest>,
+    /// Whether the server did not offer it when it was asked last.
+    #[serde(default)]
+    pub gone: bool,
 }
 
 /// How a definition stands that a server offers now.
@@ -105,6 +114,19 @@ impl Pins {
         self.0.iter()
     }
 
+    /// What tools of two servers were ever called, among servers of which `counts` says so. What was
+    /// seen stays in the log, so that this only grows.
+    pub fn shared(&self, counts: impl Fn(&str) -> bool) -> BTreeSet<&str> {
+        let (mut once, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        let seen = self.0.keys().filter_map(ToolName::of_server);
+        for (_, tool) in seen.filter(|(server, _)| counts(server)) {
+            if !once.insert(tool) {
+                shared.insert(tool);
+            }
+        }
+        shared
+    }
+
     /// How a definition stands.
     pub fn standing(&self, tool: &ToolName, offered: &Definition) -> Standing {
         let Some(pin) = self.0.get(tool) else { return Standing::New };
@@ -124,11 +146,14 @@ impl Pins {
     pub(crate) fn apply(&mut self, pinned: &Pinned) {
         let mut pin = self.0.get(&pinned.tool).cloned().unwrap_or_default();
         let definition = pinned.definition.clone();
+        // A person's word does not bring a tool back; that its server offers it does.
+        pin.gone = pinned.ruling == Ruling::Gone
+            || (pin.gone && matches!(pinned.ruling, Ruling::Accepted | Ruling::Rejected));
         match pinned.ruling {
             Ruling::FirstSeen => pin.live = Some(definition),
             Ruling::Quarantined => pin.held = Some((definition, pinned.why.clone())),
             Ruling::Accepted => {
-                pin = Pin { live: Some(definition), held: None, rejected: None };
+                pin = Pin { live: Some(definition), held: None, rejected: None, gone: pin.gone };
             }
             Ruling::Rejected => {
                 pin.rejected = Some(definition.fingerprint());
@@ -137,6 +162,9 @@ impl Pins {
                     pin.live = None;
                 }
             }
+            // A definition that was withdrawn waits for nobody.
+            Ruling::Returned => pin.held = None,
+            Ruling::Gone => {}
         }
         self.0.insert(pinned.tool.clone(), pin);
     }
@@ -195,6 +223,28 @@ mod tests {
         assert_eq!(standing(&pins, "one"), Standing::Changed, "one that was good before");
         pins.apply(&pinned(Ruling::Rejected, "three"));
         assert_eq!(standing(&pins, "three"), Standing::Rejected, "a person may change their mind");
+    }
+
+    #[test]
+    fn what_came_back_waits_for_nobody_and_what_is_gone_is_known_to_be() {
+        let tool = ToolName::parse("mcp:web:search").unwrap();
+        let mut pins = Pins::default();
+        let mut ruled = |ruling, about| {
+            pins.apply(&pinned(ruling, about));
+            let pin = pins.get(&tool).unwrap();
+            (pin.live.is_some(), pin.held.is_some(), pin.gone)
+        };
+        assert_eq!(ruled(Ruling::FirstSeen, "one"), (true, false, false));
+        assert_eq!(ruled(Ruling::Quarantined, "two"), (true, true, false));
+        assert_eq!(ruled(Ruling::Gone, "two"), (true, true, true));
+        assert_eq!(ruled(Ruling::Quarantined, "two"), (true, true, false));
+        assert_eq!(ruled(Ruling::Returned, "one"), (true, false, false));
+        assert_eq!(ruled(Ruling::Gone, "one"), (true, false, true));
+        assert_eq!(
+            ruled(Ruling::Rejected, "one"),
+            (false, false, true),
+            "only its server is asked"
+        );
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Caller {
     async fn call(&mut self, tool: &str, args: &str) -> Fallible<String> {
         loop {
             let deadline = tokio::time::Instant::now() + Duration::from_millis(CALL_MS);
-            let asked = Asked { tool, args, key: None };
+            let asked = Asked { tool, args, known: None, key: None };
             match self.registry.call(&self.name, asked, deadline).await {
                 Ok(answered) => return Ok(answered.text),
                 Err(CallFault::NotSent(fault)) => self.helped(fault).await?,

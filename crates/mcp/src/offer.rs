@@ -23,24 +23,41 @@ pub struct Terms {
     pub required: bool,
 }
 
+/// Names that mean nothing new.
+pub(crate) struct Names {
+    /// Those that others have.
+    pub(crate) taken: BTreeSet<String>,
+    /// Those that tools of several servers could be shown by, and so none is.
+    pub(crate) shared: BTreeSet<String>,
+}
+
+/// Names that tools of two servers with short names were ever seen by. Whoever was seen stays in the
+/// log, so that a short name means one tool and never another, whoever is connected.
+pub(crate) fn shared_names(terms: &BTreeMap<ServerName, Terms>, pins: &Pins) -> BTreeSet<String> {
+    let short = |server: &str| {
+        terms.iter().any(|(name, terms)| name.as_str() == server && terms.short_names)
+    };
+    pins.shared(short).into_iter().map(str::to_owned).collect()
+}
+
 /// What comes of a server's list.
 #[derive(Default)]
 pub(crate) struct Offer {
-    /// The tools there are, with what the server calls them.
-    pub(crate) tools: Vec<(Arc<ToolSpec>, String)>,
+    /// The tools there are, each as its server describes it.
+    pub(crate) tools: Vec<(Arc<ToolSpec>, Found)>,
     /// What is to be written down about definitions that are new.
     pub(crate) pinned: Vec<Pinned>,
     /// What is left out, and why.
     pub(crate) notes: Vec<String>,
 }
 
-/// Looks at a server's list. `taken` are the names that others have.
+/// Looks at a server's list.
 pub(crate) fn offer(
     server: &ServerName,
     listed: &Listed,
     terms: &Terms,
     pins: &Pins,
-    taken: &BTreeSet<String>,
+    names: &Names,
 ) -> Offer {
     let mut offer = Offer::default();
     let left_out = |what: &str| format!("MCP server {server}: {what}");
@@ -49,6 +66,7 @@ pub(crate) fn offer(
     for found in &listed.tools {
         *counts.entry(&found.name).or_default() += 1;
     }
+    let mut offered = BTreeSet::new();
     for found in &listed.tools {
         let name = match ToolName::remote(server, &found.name) {
             Ok(name) => name,
@@ -64,11 +82,18 @@ pub(crate) fn offer(
             }
             continue;
         }
-        match believed(found, &name, pins, taken) {
+        let believed = believed(found, &name, pins, &names.taken);
+        if !matches!(believed, Belief::No(_)) {
+            offered.insert(name.clone());
+        }
+        match believed {
             Belief::Yes(definition, pinned) => {
                 offer.pinned.extend(pinned.map(|pinned| *pinned));
-                match spec(&name, &definition, terms, taken) {
-                    Ok(spec) => offer.tools.push((Arc::new(spec), found.name.clone())),
+                match spec(&name, &definition, terms, names) {
+                    Ok((spec, unchecked)) => {
+                        offer.notes.extend(unchecked.map(|why| unchecked_answers(&name, &why)));
+                        offer.tools.push((Arc::new(spec), found.clone()));
+                    }
                     Err(why) => offer.notes.push(format!("{name} is left out: {why}")),
                 }
             }
@@ -81,7 +106,21 @@ pub(crate) fn offer(
             Belief::No(why) => offer.notes.push(format!("{name} is left out: {why}")),
         }
     }
+    offer.pinned.extend(gone(server, pins, &offered));
     offer
+}
+
+/// The tools that a server had and does not offer any more, as far as that was not written down.
+fn gone(server: &ServerName, pins: &Pins, offered: &BTreeSet<ToolName>) -> Vec<Pinned> {
+    let own = |name: &ToolName| name.of_server().is_some_and(|(of, _)| of == server.as_str());
+    let missing =
+        pins.iter().filter(|(name, pin)| own(name) && !pin.gone && !offered.contains(*name));
+    let told = missing.filter_map(|(name, pin)| {
+        let held = pin.held.as_ref().map(|(definition, _)| definition);
+        let definition = pin.live.as_ref().or(held)?.clone();
+        Some(Pinned { tool: name.clone(), ruling: Ruling::Gone, definition, why: Vec::new() })
+    });
+    told.collect()
 }
 
 /// Whether a definition is believed.
@@ -111,8 +150,15 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
         let (told, tool, ruling) = (why.join("; "), name.clone(), Ruling::Quarantined);
         Belief::Held(told, Some(Box::new(Pinned { tool, ruling, definition, why })))
     };
+    let known = pins.get(name);
     match pins.standing(name, &definition) {
-        Standing::Live => Belief::Yes(Box::new(definition), None),
+        Standing::Live => {
+            let back = known.is_some_and(|pin| pin.gone || pin.held.is_some()).then(|| {
+                let (tool, ruling) = (name.clone(), Ruling::Returned);
+                Box::new(Pinned { tool, ruling, definition: definition.clone(), why: Vec::new() })
+            });
+            Belief::Yes(Box::new(definition), back)
+        }
         Standing::New if why.is_empty() => {
             let (tool, ruling) = (name.clone(), Ruling::FirstSeen);
             let first = Pinned { tool, ruling, definition: definition.clone(), why };
@@ -124,41 +170,62 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
             held(definition, why)
         }
         Standing::Held => {
-            let known = pins.get(name).and_then(|pin| pin.held.as_ref());
-            Belief::Held(known.map(|(_, why)| why.join("; ")).unwrap_or_default(), None)
+            let told = known.and_then(|pin| pin.held.as_ref());
+            let why = told.map(|(_, why)| why.clone()).unwrap_or_default();
+            match known.is_some_and(|pin| pin.gone) {
+                true => held(definition, why),
+                false => Belief::Held(why.join("; "), None),
+            }
         }
         Standing::Rejected => Belief::No("a person rejected it".to_owned()),
     }
 }
 
-/// A tool as its definition has it.
+fn unchecked_answers(name: &ToolName, why: &str) -> String {
+    format!("{name}: its answers are not checked against the schema it gives for them: {why}")
+}
+
+/// A tool as its definition has it, and why its answers cannot be checked where that is so. What it
+/// takes must be checked; what it gives is its own affair.
 pub(crate) fn spec(
     name: &ToolName,
     definition: &Definition,
     terms: &Terms,
-    taken: &BTreeSet<String>,
-) -> Result<ToolSpec, String> {
+    names: &Names,
+) -> Result<(ToolSpec, Option<String>), String> {
     let own = name.of_server().map_or(name.as_str(), |(_, tool)| tool);
     let title = definition.title.as_deref().filter(|title| !title.trim().is_empty());
     let about = Some(definition.about.as_str()).filter(|about| !about.trim().is_empty());
     let about = about.or(title).unwrap_or(own);
     let effect = terms.effects.get(own).copied().unwrap_or(Effect::External);
-    let mut draft = SpecDraft::of_server(name.clone(), about)
-        .params_schema(definition.input.clone())
-        .returns_schema(definition.output.clone().unwrap_or(Value::Bool(true)))
-        .effect(effect);
     // A name that reads like a tool of some server's is nobody's short name.
-    let free = !own.starts_with("mcp__") && !taken.contains(own);
-    if terms.short_names && ToolName::own(own).is_ok() && free {
-        draft = draft.shown_as(own);
+    let free = !own.starts_with("mcp__") && !names.taken.contains(own);
+    let free = free && !names.shared.contains(own) && ToolName::own(own).is_ok();
+    let build = |output: Value| {
+        let draft = SpecDraft::of_server(name.clone(), about)
+            .params_schema(definition.input.clone())
+            .returns_schema(output)
+            .effect(effect);
+        let draft = if terms.short_names && free { draft.shown_as(own) } else { draft };
+        draft.build().map_err(|refusal| chained(&refusal))
+    };
+    let Some(output) = definition.output.clone() else {
+        return Ok((build(Value::Bool(true))?, None));
+    };
+    match build(output) {
+        Ok(spec) => Ok((spec, None)),
+        // Where it is something else that cannot be used, that is told.
+        Err(why) => Ok((build(Value::Bool(true))?, Some(why))),
     }
-    draft.build().map_err(|refusal| {
-        let mut told = refusal.to_string();
-        let mut source = std::error::Error::source(&refusal);
-        while let Some(inner) = source {
-            told = format!("{told}: {inner}");
-            source = inner.source();
-        }
-        told
-    })
+}
+
+/// A refusal with all that is behind it.
+fn chained(refusal: &dyn std::error::Error) -> String {
+    let mut told = refusal.to_string();
+    let mut source = refusal.source();
+    while let Some(inner) = source {
+        told = format!("{told}: {inner}");
+        source = inner.source();
+    }
+    told
 }

@@ -107,7 +107,7 @@ pub(crate) fn output(
         }
         data => data.filter(|_| answered.cut_at.is_none()),
     };
-    let data: Option<Value> = data.and_then(|data| serde_json::from_str(data).ok());
+    let data: Option<Value> = data.map(|data| read(data, limits)).transpose()?;
     let structured = data.is_some();
     Ok(Output {
         message: String::new(),
@@ -116,6 +116,42 @@ pub(crate) fn output(
         warnings: taking.warnings,
         parts: Some(Arc::new(Parts { list: taking.parts, structured })),
     })
+}
+
+/// The data of an answer. What cannot be taken is told, and never left out silently: the call ran.
+fn read(data: &str, limits: &Limits) -> Result<Value, Fault> {
+    let max = limits.result_depth_max;
+    if u64::try_from(levels(data)).unwrap_or(u64::MAX) > max {
+        let message = format!(
+            "The tool ran, and its answer cannot be shown: its data is nested deeper than {max} \
+             levels. Ask for a smaller part."
+        );
+        return Err(Fault::of(Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)));
+    }
+    serde_json::from_str(data).map_err(|_| {
+        let message = "The tool ran, and its answer cannot be shown: its data is no JSON that can be \
+                       read, such as a number out of range.";
+        Fault::of(Trouble::new(Code::TOOL_OUTPUT_INVALID, message))
+    })
+}
+
+/// Levels of nesting of a JSON text: lists and objects in each other.
+fn levels(text: &str) -> usize {
+    let (mut open, mut most, mut quoted, mut escaped) = (0_usize, 0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                open += 1;
+                most = most.max(open);
+            }
+            b']' | b'}' if !quoted => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 /// Reads an object. A list would be read as its fields, one after the other.

@@ -10,7 +10,7 @@ use toolgate_kernel::pin::{Definition, Pin, Pins};
 use toolgate_kernel::section::Section;
 use toolgate_kernel::tool::ToolSpec;
 
-use crate::offer::{Terms, spec};
+use crate::offer::{Names, Terms, shared_names, spec};
 use crate::supply::section_name;
 
 /// How a tool stands, as far as the log knows.
@@ -24,6 +24,8 @@ pub enum Recollection {
     Rejected,
     /// Its definition is believed and cannot be used, because of this.
     Unusable(String),
+    /// Its server did not offer it when it was asked last.
+    Gone,
     /// It is named, and no server ever offered it.
     Unseen,
 }
@@ -45,22 +47,23 @@ pub fn recall(
     terms: &BTreeMap<ServerName, Terms>,
     pins: &Pins,
     named: &BTreeSet<ToolName>,
-    mut taken: BTreeSet<String>,
+    taken: BTreeSet<String>,
 ) -> Recalled {
     let mut recalled = Recalled::default();
+    let mut names = Names { taken, shared: shared_names(terms, pins) };
     for (server, terms) in terms {
         let own = |name: &ToolName| name.of_server().is_some_and(|(of, _)| of == server.as_str());
         let seen: Vec<&ToolName> = pins.iter().map(|(name, _)| name).filter(|n| own(n)).collect();
         if seen.is_empty() {
             recalled.unasked.push(server.clone());
         }
-        let names: BTreeSet<&ToolName> =
+        let of_server: BTreeSet<&ToolName> =
             seen.into_iter().chain(named.iter().filter(|name| own(name))).collect();
         let Ok(section) = SectionName::parse(&section_name(server)) else { continue };
         let mut section = Section::new(section);
-        for name in names {
-            let Some((spec, state)) = known(name, pins.get(name), terms, &taken) else { continue };
-            taken.insert(spec.wire.to_string());
+        for name in of_server {
+            let Some((spec, state)) = known(name, pins.get(name), terms, &names) else { continue };
+            names.taken.insert(spec.wire.to_string());
             section.tools.push(Arc::new(spec));
             recalled.tools.insert(name.clone(), state);
         }
@@ -74,21 +77,23 @@ fn known(
     name: &ToolName,
     pin: Option<&Pin>,
     terms: &Terms,
-    taken: &BTreeSet<String>,
+    names: &Names,
 ) -> Option<(ToolSpec, Recollection)> {
     let state = match pin {
         None => Recollection::Unseen,
+        Some(Pin { live: None, held: None, .. }) => Recollection::Rejected,
+        Some(Pin { gone: true, .. }) => Recollection::Gone,
         Some(Pin { held: Some(_), .. }) => Recollection::Held,
-        Some(Pin { live: Some(live), .. }) => match spec(name, live, terms, taken) {
-            Ok(spec) => return Some((spec, Recollection::Ready)),
+        Some(Pin { live: Some(live), .. }) => match spec(name, live, terms, names) {
+            Ok((spec, _)) => return Some((spec, Recollection::Ready)),
             Err(why) => Recollection::Unusable(why),
         },
-        Some(Pin { live: None, held: None, .. }) => Recollection::Rejected,
     };
     let about = match &state {
         Recollection::Held => "It is held until a person has looked at it.",
         Recollection::Rejected => "A person rejected it.",
         Recollection::Unusable(_) => "Its definition cannot be used.",
+        Recollection::Gone => "Its server does not offer it any more.",
         Recollection::Unseen | Recollection::Ready => "No server has offered it yet.",
     };
     let definition = Definition {
@@ -98,7 +103,7 @@ fn known(
         output: None,
         annotations: Value::Null,
     };
-    spec(name, &definition, terms, taken).ok().map(|spec| (spec, state))
+    spec(name, &definition, terms, names).ok().map(|(spec, _)| (spec, state))
 }
 
 #[cfg(test)]
@@ -124,6 +129,7 @@ mod tests {
             "mcp:a:changed": { "live": definition("Adds.", object.clone()), "held": held },
             "mcp:a:bad": { "live": definition("Adds.", json!({ "type": "array" })) },
             "mcp:a:no": {},
+            "mcp:a:left": { "live": definition("Adds.", object.clone()), "gone": true },
             "mcp:a:mcp__b__x": { "live": definition("Adds.", object.clone()) },
             "mcp:gone:x": { "live": definition("Adds.", object) },
         }))
@@ -139,6 +145,7 @@ mod tests {
         assert_eq!(state("mcp:a:changed"), Some(&Recollection::Held));
         assert!(matches!(state("mcp:a:bad"), Some(Recollection::Unusable(_))));
         assert_eq!(state("mcp:a:no"), Some(&Recollection::Rejected));
+        assert_eq!(state("mcp:a:left"), Some(&Recollection::Gone));
         assert_eq!(state("mcp:b:later"), Some(&Recollection::Unseen));
         assert_eq!(state("mcp:gone:x"), None, "its server is not configured");
         assert_eq!(recalled.unasked, [ServerName::parse("b").unwrap()]);

@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use toolgate_kernel::gate::is_held;
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::tool::{Effect, ToolSpec};
 use toolgate_runtime::Transaction;
 use toolgate_runtime::port::{Fault, Output, Tool};
 
-use crate::client::{Asked, CallFault, Registry};
+use crate::client::{Asked, CallFault, Found, Registry};
 use crate::parts::output;
 
 /// A tool of a server.
 pub(crate) struct Remote {
     pub(crate) spec: Arc<ToolSpec>,
     pub(crate) server: ServerName,
-    /// What the server calls it.
-    pub(crate) tool: String,
+    /// The tool as its server described it when it was looked at.
+    pub(crate) found: Found,
     pub(crate) registry: Arc<Registry>,
 }
 
@@ -36,7 +37,8 @@ impl Tool for Remote {
             let now = tokio::time::Instant::now();
             let deadline = now.checked_add(left).unwrap_or(now);
             let key = tx.idempotency_key();
-            let asked = Asked { tool: &self.tool, args: &args, key: Some(&key) };
+            let known = Some(&self.found);
+            let asked = Asked { tool: &self.found.name, args: &args, known, key: Some(&key) };
             let mut answered = self.registry.call(&self.server, asked, deadline).await;
             if self.spec.effect == Effect::Read && matches!(answered, Err(CallFault::Lost(_))) {
                 // Looking twice does no harm.
@@ -55,6 +57,9 @@ impl Tool for Remote {
 
 impl Remote {
     fn fault(&self, fault: &CallFault) -> Fault {
+        if *fault == CallFault::Changed {
+            return Fault::of(is_held(&self.spec.name));
+        }
         let message = format!("MCP server {}: {fault}.", self.server);
         if fault.may_have_happened() { Fault::lost(message) } else { Fault::failed(message) }
     }

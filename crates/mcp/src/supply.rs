@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::names::{PhaseName, SectionName, ServerName};
-use toolgate_kernel::pin::Pins;
+use toolgate_kernel::pin::{Pinned, Pins};
 use toolgate_kernel::section::Section;
 use toolgate_runtime::port::{Supplier, Supply, SupplyFault, Tool};
 use toolgate_runtime::{Pack, Runtime, Toolbox};
 
 use crate::client::{Listed, Registry, ServerFault};
-use crate::offer::{Terms, offer};
+use crate::offer::{Names, Terms, offer, shared_names};
 use crate::remote::Remote;
 
 /// Makes an agent of everything else and the sections of the servers.
@@ -55,6 +55,14 @@ struct State {
 
 /// Milliseconds between two looks at what people decided.
 const HEAR_MS: u64 = 1_000;
+
+/// What servers offer, before an agent is made of it.
+struct Offered {
+    sections: Vec<Section>,
+    tools: Toolbox,
+    notes: Vec<String>,
+    down: BTreeMap<ServerName, String>,
+}
 
 struct Made {
     supply: Supply,
@@ -129,9 +137,30 @@ impl Supplies {
 
     /// Makes an agent with what the servers offer, and writes down what was new.
     async fn make(&self, state: &State, pins: &Pins) -> Result<Made, String> {
+        let (made, pinned) = self.offered(state, pins)?;
+        if pinned.is_empty() {
+            return self.built(made);
+        }
+        // What is shown must be what the log says was seen.
+        let kept = self.runtime.pin(&Actor::System, pinned).await;
+        kept.map_err(|fault| format!("what servers offer cannot be written down: {fault}"))?;
+        // Only now it is known of every name whether two have it.
+        let pins = self.runtime.project().0.pins.clone();
+        self.built(self.offered(state, &pins)?.0)
+    }
+
+    fn built(&self, offered: Offered) -> Result<Made, String> {
+        let Offered { sections, tools, notes, down } = offered;
+        let agent = Arc::new((self.build)(sections)?);
+        Ok(Made { supply: Supply { agent, tools, notes }, down })
+    }
+
+    /// What the servers offer, with what is new of it.
+    fn offered(&self, state: &State, pins: &Pins) -> Result<(Offered, Vec<Pinned>), String> {
         let (mut sections, mut tools) = (Vec::new(), self.own.clone());
         let (mut notes, mut pinned, mut down) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut taken: BTreeSet<String> = self.own.names().map(|name| name.to_string()).collect();
+        let taken = self.own.names().map(|name| name.to_string()).collect();
+        let mut names = Names { taken, shared: shared_names(&self.terms, pins) };
         for (server, listed) in &state.lists {
             let listed = match listed {
                 Ok(listed) => listed,
@@ -144,26 +173,20 @@ impl Supplies {
                 }
             };
             let terms = self.terms.get(server).cloned().unwrap_or_default();
-            let offered = offer(server, listed, &terms, pins, &taken);
-            taken.extend(offered.tools.iter().map(|(spec, _)| spec.wire.to_string()));
+            let offered = offer(server, listed, &terms, pins, &names);
+            names.taken.extend(offered.tools.iter().map(|(spec, _)| spec.wire.to_string()));
             notes.extend(offered.notes);
             pinned.extend(offered.pinned);
-            let handlers = offered.tools.into_iter().map(|(spec, tool)| {
+            let handlers = offered.tools.into_iter().map(|(spec, found)| {
                 let (server, registry) = (server.clone(), Arc::clone(&self.registry));
-                Arc::new(Remote { spec, server, tool, registry }) as Arc<dyn Tool>
+                Arc::new(Remote { spec, server, found, registry }) as Arc<dyn Tool>
             });
             let name = SectionName::parse(&section_name(server)).map_err(|e| e.to_string())?;
             let pack = Pack::new(Section::new(name), handlers.collect());
             tools.add(&pack);
             sections.push(pack.section);
         }
-        if !pinned.is_empty() {
-            // What is shown must be what the log says was seen.
-            let kept = self.runtime.pin(&Actor::System, pinned).await;
-            kept.map_err(|fault| format!("what servers offer cannot be written down: {fault}"))?;
-        }
-        let agent = Arc::new((self.build)(sections)?);
-        Ok(Made { supply: Supply { agent, tools, notes }, down })
+        Ok((Offered { sections, tools, notes, down }, pinned))
     }
 
     /// Whether everything is there without which the phase must not begin.

@@ -9,7 +9,9 @@ use toolgate_kernel::names::SessionId;
 
 use super::phase;
 use crate::console;
+use crate::environment::Flags;
 use crate::exit::Exit;
+use crate::known::Known;
 use crate::project::{Place, block_on};
 use crate::reading;
 
@@ -55,7 +57,9 @@ impl Caller {
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let crew = place.crew()?;
+    let (crew, text) = place.crew_with(&Flags::default())?;
+    // What servers offer is told as far as the log has seen it; nobody is asked.
+    let known = Known::of(&crew.agent, &text, &place.pins()?)?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let looked = place.look()?;
     let explanation = block_on(async {
@@ -66,12 +70,18 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let first = crew.agent.first_phase().map(|phase| phase.name.clone());
         session.phase = phase.or(session.phase).or(first);
         let (actor, tool, args) = (options.caller.actor(), &options.tool, &options.args);
-        Ok(looked.runtime.explain(&crew.agent, &session, actor, tool, args).await?)
+        Ok(looked.runtime.explain(&known.ready, &session, actor, tool, args).await?)
     })?;
     if options.json {
         console::json(&explanation);
     } else {
         print(&explanation);
+    }
+    let named = known.agent.toolset.find(&options.tool);
+    let named = named.and_then(|at| known.agent.toolset.entries().get(at));
+    if let Some(entry) = named.filter(|entry| !known.is_ready(&entry.spec.name)) {
+        let told = known.told(&entry.spec.name).unwrap_or_default();
+        console::hint(&console::visible(&format!("{}: {told}", entry.spec.name)));
     }
     Ok(if explanation.verdict == Ruling::Refuse { Exit::Failed } else { Exit::Done })
 }

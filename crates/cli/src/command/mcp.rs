@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_mcp::server::http::{Door, Opening};
-use toolgate_mcp::server::token::TokenKeeper;
+use toolgate_mcp::server::token::TokenPorter;
 use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, stdio};
 use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
@@ -174,7 +174,7 @@ async fn offer(
 async fn tell_notes(clerk: Clerk) {
     let (mut views, mut told) = (clerk.watch(), BTreeSet::new());
     while views.changed().await.is_ok() {
-        let Some((session, _)) = clerk.look().await else { continue };
+        let (session, _) = clerk.look();
         for note in session.supplied.notes.iter() {
             if told.len() < NOTES_MAX && told.insert(note.clone()) {
                 console::hint(&format!("! {}", console::visible(note)));
@@ -232,7 +232,7 @@ async fn over_http(
     let listener = listener.with_context(|| format!("{address} cannot be listened on"))?;
     let address = listener.local_addr()?;
     let key = place.log()?.key;
-    let keeper = TokenKeeper {
+    let porter = TokenPorter {
         key: key.clone(),
         session,
         clock: Arc::new(SystemClock),
@@ -241,7 +241,7 @@ async fn over_http(
     let server = gateway.implementation();
     let opening = Opening {
         served: Arc::new(gateway),
-        keeper: Arc::new(keeper),
+        porter: Arc::new(porter),
         door: Door { hosts: options.allow_host.clone(), origins: options.allow_origin.clone() },
         key,
         now: SystemClock.now(),

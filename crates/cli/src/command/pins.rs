@@ -60,7 +60,8 @@ pub(crate) fn run(place: &Place, what: &What) -> Result<Exit> {
 #[derive(Serialize)]
 struct Row<'a> {
     tool: &'a ToolName,
-    /// `believed`, `held`, `rejected`, or `changed`: believed before, and held as it is now.
+    /// `believed`, `held`, `rejected`, `gone`: not offered any more, or `changed`: believed before, and
+    /// held as it is now.
     state: &'static str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     why: &'a [String],
@@ -68,6 +69,7 @@ struct Row<'a> {
 
 fn row<'a>(tool: &'a ToolName, pin: &'a Pin) -> Row<'a> {
     let state = match (&pin.live, &pin.held) {
+        (Some(_), _) | (_, Some(_)) if pin.gone => "gone",
         (Some(_), Some(_)) => "changed",
         (None, Some(_)) => "held",
         (Some(_), None) => "believed",
@@ -165,7 +167,11 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
     let held = pin.held.as_ref().map(|(definition, _)| definition);
     let definition = match ruling {
         Ruling::Rejected => held.or(pin.live.as_ref()),
-        Ruling::Accepted | Ruling::FirstSeen | Ruling::Quarantined => held,
+        Ruling::Accepted
+        | Ruling::FirstSeen
+        | Ruling::Quarantined
+        | Ruling::Returned
+        | Ruling::Gone => held,
     };
     let Some(definition) = definition.cloned() else {
         bail!("nothing of {name} waits for a decision");
@@ -173,9 +179,11 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
     show(&name, &pin);
     let (word, what) = match ruling {
         Ruling::Rejected => ("reject", "It is shown to no model, as long as it stays so."),
-        Ruling::Accepted | Ruling::FirstSeen | Ruling::Quarantined => {
-            ("accept", "Models are shown these very words from then on.")
-        }
+        Ruling::Accepted
+        | Ruling::FirstSeen
+        | Ruling::Quarantined
+        | Ruling::Returned
+        | Ruling::Gone => ("accept", "Models are shown these very words from then on."),
     };
     hint(&format!("\n{what} Type {word}, or anything else to leave it:"));
     block_on(async {

@@ -75,7 +75,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             if let Some(told) = known.told(&spec.name) {
                 console::hanging(&format!("      {} · {}", spec.wire, console::visible(&told)), 8);
             }
-            if known.ready(&spec.name) {
+            if known.is_ready(&spec.name) {
                 console::hanging(&format!("      {}", console::visible(&spec.about)), 6);
             }
         }

@@ -93,3 +93,68 @@ fn what_was_seen_is_listed_with_how_it_stands() {
         assert!(line.chars().count() <= 80, "{line}");
     }
 }
+
+/// What was held and came back is believed again, and what is gone is not ready.
+#[test]
+fn what_came_back_and_what_is_gone_is_told() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Wander);
+    desk.write(
+        "toolgate.yaml",
+        &format!(
+            "packs: []\nmcp_servers: {{x: {{url: '{}'}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n",
+            web.url
+        ),
+    );
+    let call = |tool: &str| desk.run(&["call", tool, r#"{"text": "a"}"#]).code;
+    assert_eq!((call("mcp:x:write"), call("mcp:x:write"), call("mcp:x:echo")), (0, 0, 1));
+    let pins = desk.ok(&["mcp", "pins", "list"]);
+    assert!(
+        pins.contains("changed   mcp:x:echo") && pins.contains("believed  mcp:x:env"),
+        "{pins}"
+    );
+    let told = desk.run(&["explain", "mcp__x__echo"]);
+    assert!(told.out.contains("is held") && told.code == 1, "{}", told.out);
+    assert_eq!((call("mcp:x:write"), call("mcp:x:write"), call("mcp:x:echo")), (0, 0, 0));
+    let pins = desk.ok(&["mcp", "pins", "list"]);
+    assert!(
+        pins.contains("believed  mcp:x:echo") && pins.contains("gone      mcp:x:env"),
+        "{pins}"
+    );
+    let tools = lines(&desk.ok(&["tools", "--json"]));
+    assert_eq!(tool(&tools, "mcp:x:echo")["state"], "ready");
+    assert_eq!(tool(&tools, "mcp:x:env")["state"], "gone");
+    desk.ok(&["verify"]);
+}
+
+/// A call of a server's tool is explained from what was seen, and such a tool may be chosen.
+#[test]
+fn tools_of_servers_are_explained_and_chosen() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Normal);
+    let yaml = |choice: &str| {
+        format!(
+            "packs: []\nmcp_servers: {{x: {{url: '{}', short_names: true}}}}\n\
+             tool_calling: {{tool_choice: '{choice}'}}\n\
+             phases: {{A: {{tools: {{mcp: [x]}}, transitions: [B]}}, B: {{tools: {{}}}}}}\n",
+            web.url
+        )
+    };
+    desk.write("toolgate.yaml", &yaml("auto"));
+    let told = desk.run(&["explain", "mcp:x:echo", r#"{"text": "a"}"#]);
+    assert!(told.code == 1 && told.out.contains("No tool is named"), "{}", told.out);
+    desk.ok(&["tools", "--connect"]);
+    let asked = std::fs::read_to_string(&web.ledger).unwrap();
+    for name in ["mcp:x:echo", "mcp__x__echo", "echo"] {
+        let told = desk.ok(&["explain", name, r#"{"text": "a"}"#]);
+        assert!(told.contains("It would run.") && told.contains("unknown"), "{told}");
+        assert_eq!(desk.run(&["explain", name, r#"{"text": 5}"#, "--phase", "B"]).code, 1);
+        desk.write("toolgate.yaml", &yaml(name));
+        desk.ok(&["check"]);
+    }
+    let told = desk.run(&["explain", "echo", r#"{"txet": "a"}"#]);
+    assert!(told.code == 1 && told.out.contains("⊘ validate"), "{}", told.out);
+    desk.write("toolgate.yaml", &yaml("mcp:y:echo"));
+    assert!(desk.run(&["check"]).out.contains("no tool is named"), "its server is not configured");
+    assert_eq!(std::fs::read_to_string(&web.ledger).unwrap(), asked, "nobody was asked");
+}

@@ -5,6 +5,7 @@
 mod approvals;
 mod calls;
 mod configs;
+mod gateway;
 mod held;
 mod known;
 mod login;

@@ -20,8 +20,17 @@ pub(crate) struct Web {
 
 impl Web {
     pub(crate) fn new(desk: &Desk, name: &str, mode: Mode) -> Self {
+        Self::serving(desk, name, mode, false)
+    }
+
+    /// One whose answers are streams, in which it says more than what was asked for.
+    pub(crate) fn streaming(desk: &Desk, name: &str, mode: Mode) -> Self {
+        Self::serving(desk, name, mode, true)
+    }
+
+    fn serving(desk: &Desk, name: &str, mode: Mode, streams: bool) -> Self {
         let ledger = desk.home().join(format!("{name}.ledger"));
-        let server = Arc::new(Server::new(mode, Era::Legacy, false, Some(ledger.clone())));
+        let server = Arc::new(Server::new(mode, Era::Legacy, streams, Some(ledger.clone())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         std::thread::spawn(move || serve_http(&server, &listener));
@@ -136,7 +145,9 @@ fn a_tool_that_changes_is_held_for_a_person() {
     assert_eq!(call("mcp:x:echo").0, 0);
     assert_eq!(call("mcp:x:echo").0, 0);
     let (exit, told, err) = call("mcp:x:echo");
-    assert_eq!((exit, code(&told)), (1, "TOOL_UNKNOWN"), "{told}");
+    assert_eq!((exit, code(&told)), (1, "TOOL_HELD"), "{told}");
+    let message = told["errors"][0]["message"].as_str().unwrap();
+    assert!(message.contains("`toolgate mcp pins diff mcp:x:echo`"), "{message}");
     assert!(err.contains("mcp:x:echo is held: it is not what it was"), "{err}");
     assert_eq!(call("mcp:x:write").0, 0, "what did not change still works");
     assert_eq!(web.calls().iter().filter(|call| call.contains("call echo")).count(), 2);

@@ -95,7 +95,8 @@ impl Explanation {
         look_up: impl FnOnce(&[(Access, Key)]) -> Result<Vec<Touched>, Refusal>,
     ) -> Result<(), (&'static str, Refusal)> {
         let at = |stage: &'static str| move |refusal| (stage, refusal);
-        let resolved = resolve::resolve(agent, world.session, open).map_err(at("resolve"))?;
+        let pins = &world.project.pins;
+        let resolved = resolve::resolve(agent, world.session, pins, open).map_err(at("resolve"))?;
         let spec = resolved.spec.clone();
         self.say("resolve", Ruling::Pass, format!("{} is granted in {}", spec.name, self.phase));
         let parsed = parse::parse(&open.raw, spec.effect, &agent.limits).map_err(at("parse"))?;

@@ -180,7 +180,7 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     if started && logged.effect == Effect::External && !seeded(Bug::BlindRetry) {
         return Ok(None);
     }
-    let call = prepare(agent, world.session, open)?;
+    let call = prepare(agent, world.session, &world.project.pins, open)?;
     if call.args_hash != logged.args_hash || Tag::from(call.spec.version) != logged.version {
         return Err(changed());
     }

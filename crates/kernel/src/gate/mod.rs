@@ -33,6 +33,7 @@ pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use parse::mended;
 pub use refusal::Refusal;
+pub use resolve::is_held;
 
 use crate::actor::Actor;
 use crate::agent::Agent;
@@ -42,6 +43,7 @@ use crate::fold::{OpenCall, Session, World};
 use crate::json::Document;
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName};
+use crate::pin::Pins;
 use crate::tool::ToolSpec;
 
 /// A call that is resolved and validated, and not yet judged.
@@ -194,9 +196,14 @@ impl Admitted {
 }
 
 /// Parses, resolves and validates a call that was received.
-pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Box<Call>, Refusal> {
+pub fn prepare(
+    agent: &Agent,
+    session: &Session,
+    pins: &Pins,
+    open: &OpenCall,
+) -> Result<Box<Call>, Refusal> {
     // A name that cannot be called is the first thing to put right, so it is reported first.
-    let resolved = resolve::resolve(agent, session, open)?;
+    let resolved = resolve::resolve(agent, session, pins, open)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
     let mut call = validate::validate(resolved, parsed, open)?;
     if open.edited {

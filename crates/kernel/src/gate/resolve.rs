@@ -7,7 +7,8 @@ use crate::agent::Agent;
 use crate::envelope::{Code, Trouble};
 use crate::event::Stage;
 use crate::fold::{OpenCall, Session};
-use crate::names::{PhaseName, nearest};
+use crate::names::{PhaseName, ToolName, nearest};
+use crate::pin::Pins;
 use crate::seeded::{Bug, seeded};
 use crate::tool::ToolSpec;
 
@@ -24,6 +25,7 @@ const AVAILABLE_MAX: usize = 64;
 pub(super) fn resolve(
     agent: &Agent,
     session: &Session,
+    pins: &Pins,
     open: &OpenCall,
 ) -> Result<Resolved, Refusal> {
     let Some(phase) = &session.phase else {
@@ -33,7 +35,11 @@ pub(super) fn resolve(
     let found = agent.toolset.find(&open.raw.name);
     let entry = found.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
     let Some((place, entry)) = entry else {
-        return Err(unknown(&open.raw.name, available(agent, phase, shown_in)));
+        let available = available(agent, phase, shown_in);
+        return Err(match held(agent, phase, pins, &open.raw.name) {
+            Some(tool) => Refusal::new(Stage::Resolve, is_held(tool).allowing(available)),
+            None => unknown(&open.raw.name, available),
+        });
     };
     let granted = agent.grants(phase, place) && agent.grants(shown_in, place);
     if !granted && !seeded(Bug::ListOnlyVisibility) {
@@ -63,6 +69,33 @@ fn unknown(name: &str, available: Vec<String>) -> Refusal {
     }
     let trouble = Trouble::new(Code::TOOL_UNKNOWN, message).allowing(available);
     Refusal::new(Stage::Resolve, trouble)
+}
+
+/// A tool of a server of this phase that waits for a person, where a name means one: in full, or by
+/// its short name where no other is meant.
+fn held<'a>(agent: &Agent, phase: &PhaseName, pins: &'a Pins, name: &str) -> Option<&'a ToolName> {
+    let granted = |tool: &ToolName| {
+        let server = tool.of_server().map(|(server, _)| server);
+        server.is_some_and(|server| agent.servers(phase).any(|own| own.as_str() == server))
+    };
+    let waits = pins.iter().filter(|(_, pin)| pin.held.is_some()).map(|(tool, _)| tool);
+    let waiting: Vec<&ToolName> = waits.filter(|tool| granted(tool)).collect();
+    let full = |tool: &&&ToolName| tool.as_str() == name || tool.on_wire().as_str() == name;
+    if let Some(tool) = waiting.iter().find(full) {
+        return Some(tool);
+    }
+    let mut short = waiting.iter().filter(|tool| tool.of_server().is_some_and(|(_, t)| t == name));
+    short.next().filter(|_| short.next().is_none()).copied()
+}
+
+/// What is told of a tool that waits for a person.
+pub fn is_held(tool: &ToolName) -> Trouble {
+    let message = format!(
+        "Tool '{tool}' is held: its definition is new or has changed, and a person must look at it \
+         first. A person sees it with `toolgate mcp pins diff {tool}`, and decides with `toolgate \
+         mcp pins accept {tool}` or `reject`. Go on without it."
+    );
+    Trouble::new(Code::TOOL_HELD, message)
 }
 
 fn none_shown(name: &str) -> Refusal {

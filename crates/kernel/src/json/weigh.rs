@@ -36,6 +36,21 @@ pub enum TooLarge {
     Text,
 }
 
+impl TooLarge {
+    /// Why, in words, for a value that had this much room.
+    pub fn told(self, room: &Room) -> String {
+        match self {
+            // The last level that is counted is that of a plain value.
+            Self::Depth => {
+                format!("it is nested deeper than {} levels", room.depth_max.saturating_sub(1))
+            }
+            Self::Nodes => format!("it has more than {} values", room.nodes_max),
+            Self::Bytes => format!("it has more than {} bytes", room.bytes_max),
+            Self::Text => format!("a text in it has more than {} bytes", room.bytes_max),
+        }
+    }
+}
+
 /// About how many bytes a value has when it is written out. It stops at the first bound, so that
 /// it costs no more than what fits.
 pub fn weigh(value: &Value, room: &Room) -> Result<usize, TooLarge> {

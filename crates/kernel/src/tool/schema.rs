@@ -78,7 +78,14 @@ const NOTES: &[&str] = &[
     "format",
 ];
 
-pub(super) fn compile(schema: &Value) -> Result<Shape, SchemaRefusal> {
+/// What becomes of fields that a schema does not name, where it says nothing of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unnamed {
+    Refused,
+    Taken,
+}
+
+pub(super) fn compile(schema: &Value, unnamed: Unnamed) -> Result<Shape, SchemaRefusal> {
     let mut names = BTreeMap::new();
     let mut sources = Vec::new();
     for root in ["$defs", "definitions"] {
@@ -88,7 +95,7 @@ pub(super) fn compile(schema: &Value) -> Result<Shape, SchemaRefusal> {
             sources.push(source);
         }
     }
-    let compiler = Compiler { names };
+    let compiler = Compiler { names, unnamed };
     let definitions = sources
         .into_iter()
         .map(|source| compiler.node(source, "$defs", 0))
@@ -130,6 +137,7 @@ fn leads_to(definitions: &[Node], from: usize, to: usize, seen: &mut Vec<usize>)
 
 struct Compiler {
     names: BTreeMap<String, usize>,
+    unnamed: Unnamed,
 }
 
 impl Compiler {
@@ -304,13 +312,20 @@ impl Compiler {
                 node: self.node(schema, &place, depth + 1)?,
             });
         }
-        if required.iter().any(|name| !fields.iter().any(|field| field.name == *name)) {
-            return Err(keys.bad("required"));
+        for name in required {
+            if fields.iter().any(|field| field.name == name) {
+                continue;
+            }
+            if self.unnamed == Unnamed::Refused {
+                return Err(keys.bad("required"));
+            }
+            let (name, aliases) = (name.to_owned(), Vec::new());
+            fields.push(Field { name, aliases, required: true, node: Node::Any });
         }
         let others = match keys.map.get("additionalProperties") {
             Some(Value::Bool(false)) => Others::Refused,
             // Fields were listed and nothing was said of others: others are mistakes.
-            None if properties.is_some() => Others::Refused,
+            None if properties.is_some() && self.unnamed == Unnamed::Refused => Others::Refused,
             None | Some(Value::Bool(true)) => Others::Each(Box::new(Node::Any)),
             Some(schema) => Others::Each(Box::new(self.node(schema, keys.place, depth + 1)?)),
         };

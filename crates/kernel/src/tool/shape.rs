@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 
 use super::misfit::{Misfit, Path, Problem};
 use super::pattern::Pattern;
-use super::schema::{SchemaRefusal, compile};
+use super::schema::{SchemaRefusal, Unnamed, compile};
 use super::union::Matching;
 use crate::names::nearest;
 
@@ -78,9 +78,16 @@ const ALLOWED_MAX: usize = 50;
 pub(super) const STEPS_MAX: u32 = 1_000_000;
 
 impl Shape {
-    /// Compiles a schema; a keyword that could not be enforced is refused, not ignored.
+    /// Compiles a schema; a keyword that could not be enforced is refused, not ignored. Where fields
+    /// are listed and nothing is said of others, others are mistakes.
     pub fn compile(schema: &Value) -> Result<Self, SchemaRefusal> {
-        compile(schema)
+        compile(schema, Unnamed::Refused)
+    }
+
+    /// The same as JSON Schema means it: fields that it does not name are taken, unless it says that
+    /// they are not.
+    pub fn compile_open(schema: &Value) -> Result<Self, SchemaRefusal> {
+        compile(schema, Unnamed::Taken)
     }
 
     /// Declares another accepted spelling of a field, by its path: `title` or `steps[].title`.

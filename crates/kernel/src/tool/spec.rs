@@ -338,7 +338,11 @@ impl SpecDraft {
             return Err(SpecRefusal::NotARecord { tool: name });
         }
         let mut input_shape = Shape::compile(&input).map_err(unusable)?;
-        let output_shape = Shape::compile(&output).map_err(unusable)?;
+        let output_shape = match &self.remote {
+            None => Shape::compile(&output),
+            Some(_) => Shape::compile_open(&output),
+        };
+        let output_shape = output_shape.map_err(unusable)?;
         for (path, alias) in &self.argument_aliases {
             input_shape.alias(path, alias).map_err(unusable)?;
         }

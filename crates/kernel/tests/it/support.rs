@@ -121,7 +121,8 @@ impl Desk {
     }
 
     pub(crate) fn prepare(&self, id: CallId) -> Result<Box<Call>, Refusal> {
-        prepare(&self.agent, &self.session, self.session.open.get(&id).unwrap())
+        let open = self.session.open.get(&id).unwrap();
+        prepare(&self.agent, &self.session, &self.project.pins, open)
     }
 
     pub(crate) fn world(&self) -> World<'_> {

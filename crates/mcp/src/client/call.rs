@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::connection::{Called, Connection};
 use super::fault::CallFault;
 use super::form::{self, Wanted};
+use super::listing::Found;
 use super::message::Reply;
 
 /// Rounds in which a server may ask before it goes on.
@@ -31,6 +32,8 @@ pub struct Asked<'a> {
     pub tool: &'a str,
     /// Its arguments: a JSON object.
     pub args: &'a str,
+    /// The tool as it was when it was looked at; it is not called once it is another one.
+    pub known: Option<&'a Found>,
     /// The same for every sending of the same call, for servers that know what to do with it.
     pub key: Option<&'a str>,
 }

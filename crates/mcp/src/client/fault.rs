@@ -91,6 +91,15 @@ pub enum ServerFault {
         /// The bound.
         max: usize,
     },
+    /// It says that its list changed, and the list cannot be read again yet.
+    #[error(
+        "it says again and again that its tools changed; its list is read once in {ms} ms, and \
+         nothing is called in between. Try again in a moment"
+    )]
+    Unsure {
+        /// Milliseconds between two readings.
+        ms: u64,
+    },
     /// Its list of tools never ends.
     #[error("its list of tools comes back to a page that was read already")]
     Loop,
@@ -113,6 +122,9 @@ pub enum CallFault {
     /// The server never saw it.
     #[error("the call was not sent: {0}")]
     NotSent(ServerFault),
+    /// The tool is not what it was when it was looked at, so the server never saw the call.
+    #[error("the call was not sent: the tool is not what it was")]
+    Changed,
     /// The server said no before it did anything.
     #[error("the server refused the call ({code}): {message}")]
     Refused {
@@ -148,7 +160,7 @@ impl CallFault {
     /// Whether the call may have had an effect.
     pub fn may_have_happened(&self) -> bool {
         match self {
-            Self::NotSent(_) | Self::Refused { .. } => false,
+            Self::NotSent(_) | Self::Changed | Self::Refused { .. } => false,
             Self::Lost(_)
             | Self::TimedOut { .. }
             | Self::TooLarge { .. }

@@ -130,7 +130,10 @@ async fn page(
             Err(ServerFault::TimedOut { what: "its list of tools", ms, words })
         }
         Err(
-            fault @ (CallFault::Refused { .. } | CallFault::WantsInput(_) | CallFault::Misfit(_)),
+            fault @ (CallFault::Refused { .. }
+            | CallFault::Changed
+            | CallFault::WantsInput(_)
+            | CallFault::Misfit(_)),
         ) => Err(broken(&fault.to_string())),
     }
 }

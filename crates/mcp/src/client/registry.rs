@@ -63,7 +63,7 @@ impl Registry {
     }
 
     /// What a server says it has. It is connected to if it is not; its list is read again only when
-    /// the server says that it changed, and then at most once in five seconds.
+    /// the server says that it changed: at once, and then at most once in five seconds.
     pub async fn tools(&self, server: &ServerName) -> Result<Arc<Listed>, ServerFault> {
         self.seat(server)?.tools(&self.http).await
     }
@@ -83,9 +83,11 @@ impl Registry {
             Err(CallFault::NotSent(ServerFault::Failed { failures, last })) => {
                 Err(CallFault::NotSent(ServerFault::Failed { failures, last }))
             }
-            // Only a person changes this.
+            // Only a person, or time, changes this.
             Err(CallFault::NotSent(
-                fault @ (ServerFault::WantsLogin { .. } | ServerFault::WantsMore { .. }),
+                fault @ (ServerFault::WantsLogin { .. }
+                | ServerFault::WantsMore { .. }
+                | ServerFault::Unsure { .. }),
             )) => Err(CallFault::NotSent(fault)),
             Err(CallFault::NotSent(_)) => Box::pin(self.attempt(seat, asked, deadline)).await,
             other => other,
@@ -100,6 +102,12 @@ impl Registry {
     ) -> Result<Answered, CallFault> {
         let connecting = seat.connection(&self.http, deadline);
         let connection = connecting.await.map_err(CallFault::NotSent)?;
+        if let Some(known) = asked.known {
+            let looking = Box::pin(seat.is_still(&connection, known, deadline));
+            if !looking.await.map_err(CallFault::NotSent)? {
+                return Err(CallFault::Changed);
+            }
+        }
         let answered = call::call(&connection, asked, deadline).await;
         match &answered {
             Ok(_) => seat.served(),

@@ -13,7 +13,7 @@ use super::cover::Cover;
 use super::fault::ServerFault;
 use super::form::Respondent;
 use super::guest::Guest;
-use super::listing::{self, Listed};
+use super::listing::{self, Found, Listed};
 use super::open::{Side, open};
 use super::plan::ServerPlan;
 use super::switch::Signal;
@@ -35,11 +35,20 @@ pub(super) struct Seat {
     failures: AtomicU32,
     /// Whether the list must be read again before it is given out.
     stale: AtomicBool,
-    list: Mutex<Option<(Arc<Listed>, Instant)>>,
+    list: Mutex<Option<Reading>>,
+    /// When the list was last read because the server said that it changed.
+    refreshed: Mutex<Option<Instant>>,
     /// When a server that failed may be tried again, so that whoever looks for news does.
     retry: Mutex<Option<Instant>>,
     /// Only one reads the list at a time.
     reading: tokio::sync::Mutex<()>,
+}
+
+/// A list, and when it was asked for.
+#[derive(Clone)]
+struct Reading {
+    listed: Arc<Listed>,
+    began: Instant,
 }
 
 #[derive(Default)]
@@ -76,6 +85,7 @@ impl Seat {
             failures: AtomicU32::new(0),
             stale: AtomicBool::new(true),
             list: Mutex::default(),
+            refreshed: Mutex::default(),
             retry: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         }
@@ -203,19 +213,24 @@ impl Seat {
         self.is_changed(now) || retry
     }
 
-    /// Whether the list must be read again; at most once in a while.
+    /// Whether the list must be read again now: the server says that it changed, and the last reading
+    /// for that reason is long enough ago. The first change is never made to wait.
     fn is_changed(&self, now: Instant) -> bool {
-        if !self.side.signal.changed.load(Ordering::Acquire) {
+        let changed = self.side.signal.changed.load(Ordering::Acquire);
+        if !changed || self.due().is_some_and(|due| now < due) {
             return false;
         }
-        let read = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let ms = self.plan.bounds.refresh_ms_min;
-        let due = read.as_ref().is_none_or(|(_, at)| now >= after(*at, ms));
-        if due {
-            self.side.signal.changed.store(false, Ordering::Release);
-            self.stale.store(true, Ordering::Release);
-        }
-        due
+        // In this order: whoever sees no change any more sees that the list is stale.
+        self.stale.store(true, Ordering::Release);
+        self.side.signal.changed.store(false, Ordering::Release);
+        *self.refreshed.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        true
+    }
+
+    /// From when on the list may be read because of a change; at once where it never was.
+    fn due(&self) -> Option<Instant> {
+        let last = *self.refreshed.lock().unwrap_or_else(PoisonError::into_inner);
+        last.map(|last| after(last, self.plan.bounds.refresh_ms_min))
     }
 
     /// What the server says it has: what is known, unless something is new.
@@ -224,29 +239,73 @@ impl Seat {
         let deadline = after(tokio::time::Instant::now(), ms);
         let connection = self.connection(http, deadline).await?;
         let late = |_| self.late();
-        let one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
+        let _one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
         self.is_changed(tokio::time::Instant::now());
-        let known = || self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !self.stale.load(Ordering::Acquire)
-            && let Some((listed, _)) = known()
-        {
-            return Ok(listed);
+        match self.known().filter(|_| !self.stale.load(Ordering::Acquire)) {
+            Some(known) => Ok(known.listed),
+            None => self.read(&connection).await,
         }
+    }
+
+    fn known(&self) -> Option<Reading> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the list. Only one does so at a time.
+    async fn read(&self, connection: &Connection) -> Result<Arc<Listed>, ServerFault> {
         // Less than a phase waits for all of its servers, so that one is missed and not all.
         let ms = self.plan.call_ms_max.min(LIST_MS_MAX);
-        let deadline = after(tokio::time::Instant::now(), ms);
-        let listed = match listing::list(&connection, deadline).await {
+        let began = tokio::time::Instant::now();
+        let listed = match listing::list(connection, after(began, ms)).await {
             Ok(listed) => Arc::new(listed),
             Err(fault) => {
                 self.tidy().await;
                 return Err(fault);
             }
         };
-        let read = (Arc::clone(&listed), tokio::time::Instant::now());
-        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        let reading = Reading { listed: Arc::clone(&listed), began };
+        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
         self.stale.store(false, Ordering::Release);
-        drop(one);
         Ok(listed)
+    }
+
+    /// Whether a tool is still what it was when it was looked at. Where the server said since that
+    /// its list changed, the list is read first. That happens once in a while and no more often, so
+    /// that a call may have to wait for it: it is not sent on the strength of an old list.
+    pub(super) async fn is_still(
+        &self,
+        connection: &Connection,
+        tool: &Found,
+        deadline: Instant,
+    ) -> Result<bool, ServerFault> {
+        let is_old = || {
+            self.side.signal.changed.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire)
+        };
+        if !is_old() {
+            return Ok(true);
+        }
+        let came = tokio::time::Instant::now();
+        let unsure = |_| ServerFault::Unsure { ms: self.plan.bounds.refresh_ms_min };
+        if let Some(due) = self.due().filter(|_| !self.stale.load(Ordering::Acquire)) {
+            let waiting = tokio::time::sleep_until(due);
+            tokio::time::timeout_at(deadline, waiting).await.map_err(unsure)?;
+        }
+        let one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(unsure)?;
+        // Whoever waited for another's reading has what it found, whatever was said meanwhile.
+        let fresh = self.known().filter(|known| known.began >= came || !is_old());
+        let listed = match fresh {
+            Some(fresh) => fresh.listed,
+            None => {
+                self.is_changed(tokio::time::Instant::now());
+                let listed = self.read(connection).await?;
+                // Whoever keeps tools must look at them again.
+                self.side.signal.version.fetch_add(1, Ordering::AcqRel);
+                listed
+            }
+        };
+        drop(one);
+        let mut same = listed.tools.iter().filter(|found| found.name == tool.name);
+        Ok(same.next() == Some(tool) && same.next().is_none())
     }
 
     /// How the server stands.

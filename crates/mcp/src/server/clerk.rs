@@ -1,6 +1,7 @@
-//! Decides how many callers share one session: their calls queue, and what waited is a batch.
+//! Decides how many callers share one session: their calls queue, and what waited is a batch. Whoever
+//! only looks waits for no call.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,19 +14,11 @@ use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::tool::Effect;
-use toolgate_runtime::port::{Person, StoreFault};
+use toolgate_runtime::port::{Person, StoreFault, Supplier};
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Floor, Incoming, Runtime};
 
+use super::queue::{Full, Pick, Queue, QueueIn, QueueOut};
 use super::user::{User, Users};
-
-/// Calls of one batch.
-const BATCH_MAX: usize = 32;
-
-/// Calls at work at once; servers behind them need not bear more.
-const AT_ONCE_MAX: usize = 64;
-
-/// How long a call may wait for its turn.
-const QUEUE_WAIT: Duration = Duration::from_secs(60);
 
 /// A call on its way to the session.
 pub struct Order {
@@ -58,11 +51,11 @@ const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
 const CANCELLED: u8 = 2;
 
-/// Whether a call may still be taken back.
+/// A call's place in the queue, and whether it may still be taken back.
 #[derive(Clone, Default)]
-struct Turn(Arc<AtomicU8>);
+struct Ticket(Arc<AtomicU8>);
 
-impl Turn {
+impl Ticket {
     fn begin(&self) -> bool {
         self.0.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -73,7 +66,7 @@ impl Turn {
 }
 
 /// A call that nobody waits for any more is taken back if it has not begun.
-struct Waiting(Turn);
+struct Waiting(Ticket);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -81,28 +74,39 @@ impl Drop for Waiting {
     }
 }
 
-/// What a caller is told.
-pub struct Told {
-    /// What came of the call.
+/// What came of an order.
+pub struct Delivery {
+    /// What the caller is answered.
     pub answered: Answered,
-    /// The agent that it was made with.
+    /// The agent that the call was made with.
     pub agent: Arc<Agent>,
 }
 
 enum Job {
-    Call { order: Order, turn: Turn, beat: Option<mpsc::Sender<()>>, reply: oneshot::Sender<Told> },
-    Look(oneshot::Sender<(Arc<Session>, Arc<Project>)>),
-    Ready(Vec<PhaseName>, oneshot::Sender<()>),
+    Call {
+        order: Order,
+        ticket: Ticket,
+        beat: Option<mpsc::Sender<()>>,
+        reply: oneshot::Sender<Delivery>,
+    },
+    /// Tools from outside that were asked for, for the driver to take when it comes to it.
+    Ready(Vec<PhaseName>),
 }
 
 /// The way to a session for many callers. It is driven by [`Clerk::begin`]'s future.
 #[derive(Clone)]
 pub struct Clerk {
-    jobs: mpsc::Sender<Job>,
+    queue: Arc<QueueIn<Job>>,
     view: watch::Receiver<View>,
-    /// Whether tools come from outside, so that they must be made ready before they are listed.
-    supplied: bool,
+    /// The session as whoever was answered last found it. Looking at it waits for nobody.
+    latest: Latest,
+    runtime: Arc<Runtime>,
+    /// Who brings tools from outside, which must be there before they are listed.
+    supplier: Option<Arc<dyn Supplier>>,
 }
+
+/// The session as it stands in the log.
+type Latest = Arc<Mutex<Arc<Session>>>;
 
 /// The calls at work that have not been answered.
 #[derive(Default)]
@@ -118,22 +122,26 @@ fn lock(open: &Open) -> std::sync::MutexGuard<'_, Calls> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a call changes nothing that others could see: it reads, or is refused.
-fn only_reads(agent: &Agent, order: &Order) -> bool {
-    let place = agent.toolset.find(&order.name);
-    let entry = place.and_then(|place| agent.toolset.entries().get(place));
-    entry.is_none_or(|entry| entry.spec.effect == Effect::Read)
+/// What the tool of a call does, where there is one.
+fn effect(agent: &Agent, order: &Order) -> Option<Effect> {
+    let entry = agent.toolset.entries().get(agent.toolset.find(&order.name)?)?;
+    Some(entry.spec.effect)
 }
 
-/// Where callers stand while a batch is at work.
-struct Standing {
+/// Whether a call changes nothing that others could see: it reads, or is refused.
+fn only_reads(agent: &Agent, order: &Order) -> bool {
+    effect(agent, order).is_none_or(|effect| effect == Effect::Read)
+}
+
+/// Who is answered, and who may come in, while a batch is at work.
+struct ClerkFloor {
     open: Open,
-    line: Arc<tokio::sync::Mutex<Line>>,
-    shown: watch::Sender<View>,
+    queue: Arc<Queue<Job>>,
+    shown: Shown,
     users: Arc<Users>,
 }
 
-impl Floor for Standing {
+impl Floor for ClerkFloor {
     fn received(&mut self, call: CallId) {
         let mut open = lock(&self.open);
         if let Some(begun) = open.let_in.pop_front() {
@@ -146,29 +154,28 @@ impl Floor for Standing {
 
     fn answered(
         &mut self,
-        session: &Session,
+        session: &Arc<Session>,
         agent: &Arc<Agent>,
         call: CallId,
         answered: Answered,
     ) {
         // Whoever is answered finds the session as the call left it.
-        show(&self.shown, session, agent);
+        self.shown.show(session, agent);
         self.users.leave(call);
         let begun = lock(&self.open).by_id.remove(&call);
         if let Some(begun) = begun {
-            begun.answer(Told { answered, agent: Arc::clone(agent) });
+            begun.answer(Delivery { answered, agent: Arc::clone(agent) });
         }
     }
 
     fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>> {
         Box::pin(async {
-            let mut line = self.line.lock().await;
-            while line.look().await {
-                let incoming = self.let_in(&mut line.next);
+            while self.queue.look().await {
+                let (incoming, others) = self.let_in();
                 if !incoming.is_empty() {
                     return incoming;
                 }
-                if !line.next.is_empty() {
+                if others {
                     break;
                 }
             }
@@ -178,25 +185,37 @@ impl Floor for Standing {
     }
 }
 
-impl Standing {
-    /// Calls that read go ahead; with the first that does not, everybody waits.
-    fn let_in(&self, next: &mut VecDeque<Job>) -> Vec<Incoming> {
-        let agent = Arc::clone(&self.shown.borrow().agent);
+impl ClerkFloor {
+    /// Calls that read go ahead; with the first that does not, everybody waits. Tells too whether
+    /// somebody does.
+    fn let_in(&self) -> (Vec<Incoming>, bool) {
+        let agent = Arc::clone(&self.shown.view.borrow().agent);
+        let most = count(agent.limits.mcp_calls_at_once_max);
         let (mut incoming, mut open) = (Vec::new(), lock(&self.open));
-        while let Some(Job::Call { order, .. }) = next.front()
-            && only_reads(&agent, order)
-            && open.by_id.len() + open.let_in.len() < AT_ONCE_MAX
-        {
-            if let Some(Job::Call { order, turn, beat, reply }) = next.pop_front()
-                && turn.begin()
-            {
-                let begun = Begun { order, beat, reply };
+        let (mut others, mut free) =
+            (false, most.saturating_sub(open.by_id.len() + open.let_in.len()));
+        let takes = |_: &Arc<str>, job: &Job| match job {
+            Job::Call { order, .. } if only_reads(&agent, order) && free > 0 => {
+                free -= 1;
+                Pick::Take
+            }
+            Job::Call { .. } | Job::Ready(_) => {
+                others = true;
+                Pick::Stop
+            }
+        };
+        self.queue.take(takes, |job| {
+            if let Some(begun) = job.begin() {
                 incoming.push(begun.incoming());
                 open.let_in.push_back(begun);
             }
-        }
-        incoming
+        });
+        (incoming, others)
     }
+}
+
+fn count(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 impl Clerk {
@@ -222,18 +241,20 @@ impl Clerk {
         // Nobody is behind a call whose order names no user.
         crew.person.get_or_insert(Arc::clone(&users) as Arc<dyn Person>);
         let driver = open(Arc::clone(&runtime), crew.clone()).await?;
-        // Whoever comes when it is full is told to try again.
-        let waiting = usize::try_from(crew.agent.limits.mcp_queue_max).unwrap_or(usize::MAX);
-        let (jobs, queue) = mpsc::channel(waiting);
-        let line = Arc::new(tokio::sync::Mutex::new(Line {
-            queue,
-            came: Vec::new(),
-            next: VecDeque::new(),
-        }));
-        let (shown, view) = watch::channel(view_of(&driver.session(), driver.agent()));
-        let supplied = crew.supplier.is_some();
-        let work = Work { runtime, crew, driver, shown, open: open_calls, line, users };
-        Ok((Self { jobs, view, supplied }, Box::pin(work.run())))
+        let queue = Arc::new(Queue::new(&crew.agent.limits));
+        let (view, watched) = watch::channel(view_of(&driver.session(), driver.agent()));
+        let latest = Arc::new(Mutex::new(driver.session()));
+        let shown = Shown { view, latest: Arc::clone(&latest) };
+        let clerk = Self {
+            queue: Arc::new(QueueIn(Arc::clone(&queue))),
+            view: watched,
+            latest,
+            runtime: Arc::clone(&runtime),
+            supplier: crew.supplier.clone(),
+        };
+        let queue = QueueOut(queue);
+        let work = Work { runtime, crew, driver, shown, open: open_calls, queue, users };
+        Ok((clerk, Box::pin(work.run())))
     }
 
     /// How the session looks now.
@@ -247,46 +268,83 @@ impl Clerk {
     }
 
     /// Makes a call through the whole gate. Dropping this takes back a call that has not begun.
-    pub async fn call(&self, order: Order, beat: Option<mpsc::Sender<()>>) -> Told {
+    pub async fn call(&self, order: Order, beat: Option<mpsc::Sender<()>>) -> Delivery {
         let (reply, answer) = oneshot::channel();
-        let (turn, name) = (Turn::default(), order.name.clone());
-        let _waiting = Waiting(turn.clone());
-        let job = Job::Call { order, turn: turn.clone(), beat, reply };
-        let busy = |message: &str| told(&self.view().agent, busy(&name, message));
-        if self.jobs.try_send(job).is_err() {
-            return busy("Too many calls are waiting. Try again in a moment.");
+        let (ticket, name, client) = (Ticket::default(), order.name.clone(), order.client());
+        let _waiting = Waiting(ticket.clone());
+        let job = Job::Call { order, ticket: ticket.clone(), beat, reply };
+        let agent = || self.view.borrow().agent.clone();
+        let busy = |message: &str| delivery(&agent(), busy(&name, message));
+        match self.queue.0.put(&client, job) {
+            Ok(()) => {}
+            Err(Full::All) => return busy("Too many calls are waiting. Try again in a moment."),
+            Err(Full::Client) => {
+                return busy("Too many of your calls are waiting. Try again in a moment.");
+            }
+            Err(Full::Ended) => return busy("The server is stopping. Nothing of it ran."),
         }
         let mut answer = std::pin::pin!(answer);
-        let answered = match tokio::time::timeout(QUEUE_WAIT, answer.as_mut()).await {
+        let wait = Duration::from_millis(agent().limits.mcp_queue_ms_max);
+        let answered = match tokio::time::timeout(wait, answer.as_mut()).await {
             Ok(answered) => answered,
-            Err(_) if turn.cancel() => {
+            Err(_) if ticket.cancel() => {
                 return busy("The call did not get its turn in time. Nothing of it ran.");
             }
             // It runs, and running has a deadline of its own.
             Err(_) => answer.await,
         };
         answered.unwrap_or_else(|_| {
-            if turn.cancel() {
+            if ticket.cancel() {
                 return busy("The server is stopping. Nothing of it ran.");
             }
-            told(&self.view().agent, lost(&name, &DriveFault::Stopped))
+            delivery(&agent(), lost(&name, &DriveFault::Stopped))
         })
     }
 
-    /// Makes ready the tools from outside that some phases have. Those that do not come are left
-    /// out.
-    pub async fn make_ready(&self, phases: Vec<PhaseName>) {
-        let (reply, answer) = oneshot::channel();
-        if self.supplied && self.jobs.try_send(Job::Ready(phases, reply)).is_ok() {
-            drop(tokio::time::timeout(QUEUE_WAIT, answer).await);
+    /// How the session looks with the tools from outside that some phases have. Those that do not
+    /// come are left out. It waits for those who bring them, and for no call.
+    pub async fn view_with(&self, phases: Vec<PhaseName>) -> View {
+        let mut view = self.view();
+        let Some(supplier) = &self.supplier else { return view };
+        let before = Arc::clone(&view.agent);
+        let wait = Duration::from_millis(before.limits.supply_ms_max);
+        for phase in &phases {
+            let agent = Arc::clone(&view.agent);
+            let supplied = tokio::time::timeout(wait, supplier.supply(&agent, phase)).await;
+            if let Ok(Ok(Some(supply))) = supplied {
+                view.agent = supply.agent;
+            }
         }
+        if !Arc::ptr_eq(&before, &view.agent) {
+            // The session goes on with them when it comes to it; a full queue has calls that do so.
+            self.queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
+        }
+        view
     }
 
     /// The session and the project as they are now.
-    pub async fn look(&self) -> Option<(Arc<Session>, Arc<Project>)> {
-        let (reply, answer) = oneshot::channel();
-        self.jobs.try_send(Job::Look(reply)).ok()?;
-        tokio::time::timeout(QUEUE_WAIT, answer).await.ok()?.ok()
+    pub fn look(&self) -> (Arc<Session>, Arc<Project>) {
+        let session = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (session, self.runtime.project().0)
+    }
+}
+
+impl Order {
+    /// Whose turn it takes.
+    fn client(&self) -> Arc<str> {
+        self.actor.to_string().into()
+    }
+}
+
+impl Job {
+    /// A call that begins, unless it was taken back.
+    fn begin(self) -> Option<Begun> {
+        match self {
+            Self::Call { order, ticket, beat, reply } => {
+                ticket.begin().then_some(Begun { order, beat, reply })
+            }
+            Self::Ready(_) => None,
+        }
     }
 }
 
@@ -294,9 +352,9 @@ fn busy(tool: &str, message: &str) -> Envelope {
     Envelope::trouble(tool, vec![Trouble::new(Code::CALL_CANCELLED, message)])
 }
 
-fn told(agent: &Arc<Agent>, envelope: Envelope) -> Told {
+fn delivery(agent: &Arc<Agent>, envelope: Envelope) -> Delivery {
     let answered = Answered { envelope: envelope.into(), message_only: false, parts: None };
-    Told { answered, agent: Arc::clone(agent) }
+    Delivery { answered, agent: Arc::clone(agent) }
 }
 
 fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
@@ -304,44 +362,49 @@ fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
     View { agent: Arc::clone(agent), phase, ended }
 }
 
+/// What everybody may see.
+#[derive(Clone)]
+struct Shown {
+    view: watch::Sender<View>,
+    latest: Latest,
+}
+
+impl Shown {
+    fn show(&self, session: &Arc<Session>, agent: &Arc<Agent>) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those who are answered together are shown the same.
+        if !Arc::ptr_eq(&latest, session) {
+            *latest = Arc::clone(session);
+        }
+        drop(latest);
+        self.view.send_if_modified(|view| {
+            let same = Arc::ptr_eq(&view.agent, agent)
+                && view.phase == session.phase
+                && view.ended == session.ended.is_some();
+            if !same {
+                *view = view_of(session, agent);
+            }
+            !same
+        });
+    }
+}
+
 /// The session, in the hands of the one that drives it.
 struct Work {
     runtime: Arc<Runtime>,
     crew: Crew,
     driver: Driver,
-    shown: watch::Sender<View>,
+    shown: Shown,
     open: Open,
-    line: Arc<tokio::sync::Mutex<Line>>,
+    queue: QueueOut<Job>,
     users: Arc<Users>,
-}
-
-/// Those who wait for their turn.
-struct Line {
-    queue: mpsc::Receiver<Job>,
-    /// Those that came just now.
-    came: Vec<Job>,
-    /// Taken from the queue, and still waiting.
-    next: VecDeque<Job>,
-}
-
-impl Line {
-    /// Waits until somebody is there; nobody means that nobody will come.
-    async fn look(&mut self) -> bool {
-        if !self.next.is_empty() {
-            return true;
-        }
-        // Giving up this wait loses nothing.
-        let came = self.queue.recv_many(&mut self.came, BATCH_MAX).await > 0;
-        self.next.extend(self.came.drain(..));
-        came
-    }
 }
 
 /// A call that has begun.
 struct Begun {
     order: Order,
     beat: Option<mpsc::Sender<()>>,
-    reply: oneshot::Sender<Told>,
+    reply: oneshot::Sender<Delivery>,
 }
 
 impl Begun {
@@ -356,63 +419,61 @@ impl Begun {
         }
     }
 
-    fn answer(self, told: Told) {
+    fn answer(self, delivery: Delivery) {
         // The caller may be gone; the log has the answer.
-        let _gone = self.reply.send(told);
+        let _gone = self.reply.send(delivery);
     }
 }
 
 impl Work {
     async fn run(mut self) {
-        loop {
-            let line = Arc::clone(&self.line);
-            let mut line = line.lock().await;
-            if !line.look().await {
-                return;
-            }
-            let batch = self.batch(&mut line.next);
-            // Whoever stays in line is seen there by those who would overtake them.
-            let other = if batch.is_empty() { line.next.pop_front() } else { None };
-            drop(line);
+        while self.queue.0.look().await {
+            let (batch, ready) = self.next();
             self.calls(batch).await;
-            match other {
-                Some(Job::Look(reply)) => {
-                    let _gone = reply.send((self.driver.session(), self.driver.project()));
+            if let Some(phases) = ready {
+                match self.driver.make_ready(&phases).await {
+                    Ok(()) | Err(DriveFault::Ended) => {}
+                    Err(_) => drop(self.resume().await),
                 }
-                Some(Job::Ready(phases, reply)) => {
-                    match self.driver.make_ready(&phases).await {
-                        Ok(()) | Err(DriveFault::Ended) => {}
-                        Err(_) => drop(self.resume().await),
-                    }
-                    self.show();
-                    let _gone = reply.send(());
-                }
-                Some(Job::Call { .. }) | None => {}
+                self.show();
             }
         }
     }
 
-    /// The calls at the head of the line that can be judged together.
-    fn batch(&self, next: &mut VecDeque<Job>) -> Vec<Begun> {
-        let mut batch = Vec::new();
-        while let Some(Job::Call { order, .. }) = next.front() {
-            if order.phase.is_some() && self.may_move(&batch) {
-                break;
-            }
-            if let Some(Job::Call { order, turn, beat, reply }) = next.pop_front()
-                && turn.begin()
-            {
-                batch.push(Begun { order, beat, reply });
-            }
-        }
-        batch
-    }
-
-    /// Whether the phase may be another after these calls. Whoever is bound to a phase is judged
-    /// when that is known.
-    fn may_move(&self, batch: &[Begun]) -> bool {
+    /// The calls that are next and can be judged together, or phases whose tools are asked for.
+    ///
+    /// Of calls that reach the world each client has one at a time: they may take long, and others
+    /// would wait for all of them.
+    fn next(&self) -> (Vec<Begun>, Option<Vec<PhaseName>>) {
         let agent = self.driver.agent();
-        batch.iter().any(|begun| !only_reads(agent, &begun.order))
+        let most = count(agent.limits.mcp_calls_together_max);
+        let (mut batch, mut ready) = (Vec::new(), None);
+        let (mut taken, mut moves, mut reached) = (0_usize, false, BTreeSet::new());
+        let takes = |client: &Arc<str>, job: &Job| match job {
+            Job::Ready(_) if taken == 0 => {
+                taken = most;
+                Pick::Take
+            }
+            Job::Ready(_) => Pick::Stop,
+            Job::Call { .. } if taken >= most => Pick::Stop,
+            // Whoever is bound to a phase is judged when it is known which one it is.
+            Job::Call { order, .. } if order.phase.is_some() && moves => Pick::Stop,
+            Job::Call { order, .. } => {
+                let effect = effect(agent, order);
+                let reaches = effect.is_some_and(Effect::needs_intent);
+                if reaches && !reached.insert(Arc::clone(client)) {
+                    return Pick::Pass;
+                }
+                taken += 1;
+                moves |= effect.is_some_and(|effect| effect != Effect::Read);
+                Pick::Take
+            }
+        };
+        self.queue.0.take(takes, |job| match job {
+            Job::Ready(phases) => ready = Some(phases),
+            Job::Call { .. } => batch.extend(job.begin()),
+        });
+        (batch, ready)
     }
 
     /// Brings calls to their end as one batch. Each is answered as soon as it is in the log.
@@ -426,9 +487,9 @@ impl Work {
             let before = self.driver.durable_tip();
             let incoming = left.iter().map(Begun::incoming).collect();
             *lock(&self.open) = Calls { let_in: left.into(), by_id: BTreeMap::new() };
-            let (open, line) = (Arc::clone(&self.open), Arc::clone(&self.line));
+            let (open, queue) = (Arc::clone(&self.open), Arc::clone(&self.queue.0));
             let (shown, users) = (self.shown.clone(), Arc::clone(&self.users));
-            let floor = Box::new(Standing { open, line, shown, users });
+            let floor = Box::new(ClerkFloor { open, queue, shown, users });
             let outcome = self.driver.calls(incoming, floor).await;
             self.users.clear();
             self.show();
@@ -452,7 +513,7 @@ impl Work {
             if !(resumed && outrun) {
                 for begun in left {
                     let envelope = lost(&begun.order.name, &fault);
-                    begun.answer(told(self.driver.agent(), envelope));
+                    begun.answer(delivery(self.driver.agent(), envelope));
                 }
                 return;
             }
@@ -463,7 +524,7 @@ impl Work {
     fn refuse(&self, left: Vec<Begun>, message: &str) {
         for begun in left {
             let envelope = busy(&begun.order.name, message);
-            begun.answer(told(self.driver.agent(), envelope));
+            begun.answer(delivery(self.driver.agent(), envelope));
         }
     }
 
@@ -481,20 +542,8 @@ impl Work {
     }
 
     fn show(&self) {
-        show(&self.shown, &self.driver.session(), self.driver.agent());
+        self.shown.show(&self.driver.session(), self.driver.agent());
     }
-}
-
-fn show(shown: &watch::Sender<View>, session: &Session, agent: &Arc<Agent>) {
-    shown.send_if_modified(|shown| {
-        let same = Arc::ptr_eq(&shown.agent, agent)
-            && shown.phase == session.phase
-            && shown.ended == session.ended.is_some();
-        if !same {
-            *shown = view_of(session, agent);
-        }
-        !same
-    });
 }
 
 /// What is said of a call that the log could not follow.

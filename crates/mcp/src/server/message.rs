@@ -13,9 +13,6 @@ use super::refusal::{Refused, RpcCode};
 /// Bytes of an id. Longer ones are nobody's.
 const ID_BYTES_MAX: usize = 256;
 
-/// Messages of one batch, where a revision has batches.
-pub(crate) const BATCH_MAX: usize = 50;
-
 /// The id of a request, as the JSON text that it was written in.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId(Arc<str>);
@@ -133,12 +130,24 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The id of a message that is not taken, where it can be read: whoever sent it waits for that.
+pub(crate) fn id_of(text: &str) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct Numbered<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+    }
+    let told: Numbered<'_> =
+        text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok())??;
+    RequestId::read(told.id?.get())
+}
+
 /// The parts of a batch.
-pub(crate) fn parts(text: &str) -> Result<Vec<&str>, Refused> {
+pub(crate) fn parts(text: &str, max: u64) -> Result<Vec<&str>, Refused> {
     let parts: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|_| Refused::new(RpcCode::Parse, "This is no JSON array."))?;
-    if parts.is_empty() || parts.len() > BATCH_MAX {
-        let message = format!("A batch has between 1 and {BATCH_MAX} messages.");
+    if parts.is_empty() || u64::try_from(parts.len()).is_ok_and(|count| count > max) {
+        let message = format!("A batch has between 1 and {max} messages.");
         return Err(Refused::new(RpcCode::InvalidRequest, message));
     }
     Ok(parts.into_iter().map(RawValue::get).collect())
@@ -202,8 +211,21 @@ mod tests {
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1}"#), -32600);
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#), -32600);
         assert_eq!(code("[]"), -32600);
-        assert!(parts("[]").is_err());
-        assert_eq!(parts("[{},{}]").unwrap().len(), 2);
+        assert!(parts("[]", 2).is_err());
+        assert_eq!(parts("[{},{}]", 2).unwrap().len(), 2);
+        assert!(parts("[{},{}]", 1).is_err());
+    }
+
+    #[test]
+    fn the_id_of_what_is_not_taken_is_read_where_it_can_be() {
+        let id = |text| id_of(text).map(|id| id.as_json().to_owned());
+        assert_eq!(id(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#).as_deref(), Some("7"));
+        assert_eq!(id(r#"{"id":"a","method":5,"params":[]}"#).as_deref(), Some("\"a\""));
+        for text in
+            ["{", "[]", r#"{"id":null}"#, r#"{"id":1,"id":2}"#, r#"{"id":[1]}"#, "{}", "[1]"]
+        {
+            assert_eq!(id(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod http;
 mod line;
 mod message;
 mod protocol;
+mod queue;
 mod refusal;
 mod revision;
 mod served;

@@ -164,7 +164,7 @@ impl Pipe {
             return self.batch(line);
         }
         match Message::read(line) {
-            Err(refusal) => Taken::Said(message::refusal(None, &refusal)),
+            Err(refusal) => Taken::Said(message::refusal(message::id_of(line).as_ref(), &refusal)),
             Ok(Message::Notification { method, params }) => {
                 if method == "notifications/cancelled" {
                     self.open.cancel(params);
@@ -227,6 +227,10 @@ impl Pipe {
     }
 
     fn initialize(&mut self, id: &RequestId, params: &str) -> Result<Taken, Refused> {
+        if self.visit.is_some() {
+            let words = "initialize was made already, and holds for the whole connection.";
+            return Err(Refused::new(RpcCode::InvalidRequest, words));
+        }
         let phase = self.principal.phase.clone();
         let visit = Arc::new(Visit::begin(params, Arc::clone(&self.principal), phase)?);
         let answer = self.served.card(&visit.caller).initialized(visit.caller.revision);
@@ -270,13 +274,18 @@ impl Pipe {
             let words = "Batches are not taken in this revision; send one message at a time.";
             return invalid(Refused::new(RpcCode::InvalidRequest, words));
         }
-        let parts = match parts(line) {
+        let parts = match parts(line, self.served.limits().mcp_batch_max) {
             Ok(parts) => parts,
             Err(refusal) => return invalid(refusal),
         };
         let (mut answers, mut works) = (Vec::new(), Vec::new());
         for part in parts {
-            match self.take(part) {
+            // Whoever can send one has made initialize already, so that it is refused in here.
+            let taken = match part.trim_start().starts_with('[') {
+                true => invalid(Refused::new(RpcCode::InvalidRequest, "A batch has no batches.")),
+                false => self.take(part),
+            };
+            match taken {
                 Taken::Said(answer) => answers.push(answer),
                 Taken::Working(work) => works.push(work),
                 Taken::Heard => {}

@@ -9,7 +9,7 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::port::Clock;
 
-use super::http::{Denied, Keeper};
+use super::http::{Denied, Porter};
 use super::served::Principal;
 
 /// What every token begins with, so that one that was lost can be recognised.
@@ -98,7 +98,7 @@ pub trait Roster: Send + Sync + 'static {
 }
 
 /// Lets in who shows a token for one session.
-pub struct TokenKeeper {
+pub struct TokenPorter {
     /// The key that signs tokens.
     pub key: SigningKey,
     /// The session that is served.
@@ -109,13 +109,19 @@ pub struct TokenKeeper {
     pub roster: Arc<dyn Roster>,
 }
 
-impl Keeper for TokenKeeper {
+impl Porter for TokenPorter {
     fn admit(&self, token: Option<&str>) -> Result<Arc<Principal>, Denied> {
         let claims = Claims::read(token.ok_or(Denied::Missing)?, &self.key);
-        let claims = claims.filter(|claims| claims.session == self.session);
-        let claims = claims.filter(|claims| self.clock.now() < claims.expires);
-        let claims = claims.filter(|claims| self.roster.holds(&claims.id));
-        let Claims { id, phase, .. } = claims.ok_or(Denied::Invalid)?;
+        let Claims { id, session, phase, expires } = claims.ok_or(Denied::Invalid)?;
+        if session != self.session {
+            return Err(Denied::OtherSession);
+        }
+        if self.clock.now() >= expires {
+            return Err(Denied::Expired);
+        }
+        if !self.roster.holds(&id) {
+            return Err(Denied::Revoked);
+        }
         Ok(Arc::new(Principal { name: id.into(), phase }))
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{CallId, PolicyName, ToolName};
 use toolgate_runtime::port::{Person, Question, Response};
 
@@ -19,9 +20,6 @@ use super::served::{Caller, Principal};
 
 /// Bytes of what is shown. Whatever is longer is not asked about: nobody can approve unseen.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
-
-/// Questions of the newest revision that wait for an answer. The oldest ones make room.
-const OPEN_MAX: usize = 256;
 
 /// The one question of a request, and the one field of its form.
 const KEY: &str = "approval";
@@ -104,10 +102,10 @@ impl Said {
 
 /// The user of a client during one call: what was said before it, and what must be asked after it.
 #[derive(Debug, Clone)]
-pub struct User(Arc<Mutex<Turn>>);
+pub struct User(Arc<Mutex<Interview>>);
 
 #[derive(Debug)]
-struct Turn {
+struct Interview {
     who: Actor,
     said: Option<Said>,
     asked: Option<Asked>,
@@ -119,7 +117,7 @@ impl User {
         // A person whom the operator trusts, and not the one at the terminal.
         let client = Actor::Client(Arc::clone(&principal.name));
         let who = Actor::client_user(&client);
-        Self(Arc::new(Mutex::new(Turn { who, said, asked: None })))
+        Self(Arc::new(Mutex::new(Interview { who, said, asked: None })))
     }
 
     /// What the user must be asked, if the call came to nothing for want of it.
@@ -128,16 +126,15 @@ impl User {
     }
 
     fn answer(&self, question: &Question) -> Option<Response> {
-        let mut turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match turn.said.take() {
+        let mut interview = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match interview.said.take() {
             Some(said) if said.about == Matter::of(question) => {
-                let who = turn.who.clone();
-                Some(Response::of(who, said.answer))
+                Some(Response::of(interview.who.clone(), said.answer))
             }
             // It is about something else, and nobody is asked twice for one request.
             Some(_) => None,
             None => {
-                turn.asked = Asked::of(question);
+                interview.asked = Asked::of(question);
                 None
             }
         }
@@ -197,9 +194,18 @@ struct Open {
 
 impl Questions {
     /// Keeps a question for its answer, and writes it as a result that is none yet.
-    pub(crate) fn put(&self, asked: Asked, caller: &Caller, until: Instant) -> Value {
+    pub(crate) fn put(
+        &self,
+        asked: Asked,
+        caller: &Caller,
+        limits: &Limits,
+        now: Instant,
+    ) -> Value {
+        let until = toolgate_http::after(now, limits.answer_ms_max);
+        let open_max = usize::try_from(limits.mcp_questions_max).unwrap_or(usize::MAX);
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while waiting.open.len() >= OPEN_MAX {
+        // The oldest ones make room.
+        while waiting.open.len() >= open_max {
             waiting.open.pop_first();
         }
         waiting.next += 1;
@@ -235,7 +241,7 @@ fn plain(text: &str) -> String {
     for c in text.chars() {
         let unseen = (c.is_control() && c != '\n') || toolgate_kernel::letters::is_hidden(c);
         if unseen {
-            let _ = write!(out, "\\u{{{:04x}}}", u32::from(c));
+            let _ = write!(out, "<U+{:04X}>", u32::from(c));
         } else {
             out.push(c);
         }

@@ -190,3 +190,47 @@ async fn many_calls_at_once_are_each_answered_with_their_own() {
     }
     assert_eq!(stage.done().len(), 40);
 }
+
+/// One client that asks for much does not keep another from asking for little.
+#[tokio::test]
+async fn each_client_has_its_turn() {
+    let stage = Stage::new().await;
+    let call = |token: &str, tool: &str| {
+        stage.ask(&stage.token(token, None)).modern("tools/call", json!({ "name": tool }))
+    };
+    let mut flood = Vec::new();
+    for _ in 0..6 {
+        flood.push(call("loud", "slow").open().await);
+    }
+    // All of them wait by now.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let quiet = call("quiet", "alpha");
+    let quiet = tokio::spawn(async move { quiet.send().await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for _ in 0..2 {
+        stage.gate.notify_one();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let got = tokio::time::timeout(Duration::from_secs(5), quiet).await.unwrap().unwrap();
+    assert!(!told(&got).0, "{}", got.body);
+    assert_eq!(stage.done(), ["slow", "slow", "alpha"], "one call of each, in turn");
+}
+
+/// Whoever only looks waits for no call.
+#[tokio::test]
+async fn lists_and_resources_do_not_wait_for_a_call() {
+    let stage = Stage::new().await;
+    let ask = stage.ask(&stage.token("t", None));
+    let _slow = ask.clone().modern("tools/call", json!({ "name": "slow" })).open().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for (method, params) in [
+        ("tools/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/read", json!({ "uri": "toolgate://session" })),
+        ("prompts/list", json!({})),
+    ] {
+        let got = ask.clone().modern(method, params).send().await;
+        assert!(got.json().get("result").is_some(), "{method}: {}", got.body);
+    }
+    assert!(stage.done().is_empty(), "it still waits");
+}

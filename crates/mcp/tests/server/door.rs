@@ -28,20 +28,39 @@ async fn a_request_without_a_good_token_is_refused_with_a_challenge() {
     let mut forged = good.clone();
     let last = if forged.pop() == Some('0') { '1' } else { '0' };
     forged.push(last);
-    for token in [foreign, &other_session, &over, &forged, "tgt_"] {
+    let known = ["expired", "revoked", "another session"];
+    for (token, why) in [
+        (foreign, None),
+        (&other_session, Some("for another session")),
+        (&over, Some("has expired")),
+        (&forged, None),
+        ("tgt_", None),
+    ] {
         let got = list(stage.ask(token)).send().await;
         assert_eq!(got.status, 401, "{token}");
-        assert!(got.header("www-authenticate").unwrap().contains("invalid_token"), "{token}");
-        // Nobody is told what was wrong, and nothing of a token comes back.
-        assert!(!got.body.contains(token));
+        let challenge = got.header("www-authenticate").unwrap();
+        assert!(challenge.contains("invalid_token"), "{token}");
+        match why {
+            Some(why) => assert!(challenge.contains(why) && got.body.contains(why), "{challenge}"),
+            // Whoever has none that was signed here is told nothing of others.
+            None => {
+                assert!(!known.iter().any(|why| (challenge.to_owned() + &got.body).contains(why)))
+            }
+        }
+        assert!(!got.body.contains(token), "nothing of a token comes back");
     }
+    let mut over_forged = over.clone();
+    over_forged.pop();
+    let got = list(stage.ask(&over_forged)).send().await;
+    assert!(!got.body.contains("expired"), "{}", got.body);
     assert_eq!(list(stage.ask("")).send().await.status, 401);
     let twice = list(stage.ask(&good).header("Authorization", &format!("Bearer {good}")));
     assert_eq!(twice.send().await.status, 401);
     let basic = stage.ask(&good).without("Authorization").header("Authorization", "Basic YTpi");
     assert_eq!(list(basic).send().await.status, 401);
     stage.revoked.revoke("good");
-    assert_eq!(list(stage.ask(&good)).send().await.status, 401);
+    let got = list(stage.ask(&good)).send().await;
+    assert!(got.status == 401 && got.body.contains("was revoked"), "{}", got.body);
     let late = stage.token("late", None);
     assert_eq!(list(stage.ask(&late)).send().await.status, 200);
     stage.clock.0.store(1_000, std::sync::atomic::Ordering::Relaxed);

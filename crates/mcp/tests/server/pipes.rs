@@ -164,3 +164,27 @@ async fn batches_on_a_pipe() {
     pipes.say(&batch).await;
     assert_eq!(pipes.hear().await["error"]["code"], -32600);
 }
+
+/// A handshake is made once, and never inside of a batch; whoever can be told what is refused is.
+#[tokio::test]
+async fn a_handshake_is_made_once() {
+    let mut pipes = Pipes::new(None).await;
+    pipes.hello("2025-03-26").await;
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+    let again = pipes.ask(7, "initialize", hello.clone()).await;
+    assert_eq!((&again["id"], &again["error"]["code"]), (&json!(7), &json!(-32600)), "{again}");
+    pipes.say(&json!([request(8, "initialize", hello), [request(9, "ping", json!({}))]])).await;
+    let got = pipes.hear().await;
+    let codes: Vec<&Value> =
+        got.as_array().unwrap().iter().map(|it| &it["error"]["code"]).collect();
+    assert_eq!(codes, [&json!(-32600), &json!(-32600)], "{got}");
+    assert_eq!(got[0]["id"], 8, "{got}");
+    // The first handshake still holds: this revision has batches, and the other one has none.
+    pipes.say(&json!([request(10, "ping", json!({}))])).await;
+    assert_eq!(pipes.hear().await[0]["id"], 10);
+    for bad in [json!({ "jsonrpc": "1.0", "id": 11, "method": "ping" }), json!({ "id": 11 })] {
+        pipes.say(&bad).await;
+        let got = pipes.hear().await;
+        assert_eq!((&got["id"], &got["error"]["code"]), (&json!(11), &json!(-32600)), "{got}");
+    }
+}

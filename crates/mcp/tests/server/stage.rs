@@ -18,7 +18,7 @@ use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::http::{Door, Opening};
-use toolgate_mcp::server::token::{Claims, Roster, TokenKeeper};
+use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
 use toolgate_runtime::port::{Clock, Output, Tool};
 use toolgate_runtime::{
@@ -202,7 +202,7 @@ impl Stage {
         let key = SigningKey::from_bytes(&[7; 32]);
         let clock = Arc::new(StandingClock::default());
         let revoked = Arc::new(Revoked::default());
-        let keeper = TokenKeeper {
+        let porter = TokenPorter {
             key: key.clone(),
             session: session(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -211,7 +211,7 @@ impl Stage {
         let opening = Opening {
             server: gateway.implementation(),
             served: Arc::new(gateway),
-            keeper: Arc::new(keeper),
+            porter: Arc::new(porter),
             door: Door {
                 hosts: vec!["gate.example".into()],
                 origins: vec!["https://page.example".into()],

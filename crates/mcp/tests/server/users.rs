@@ -95,7 +95,7 @@ async fn a_user_of_an_older_client_is_asked_and_others_do_not_wait() {
         let params = &question["params"];
         assert_eq!(params["mode"], mode);
         let message = params["message"].as_str().unwrap();
-        for part in ["A person must see this.", "asked\n", "\"word\": \"a\\u{202e}b\""] {
+        for part in ["A person must see this.", "asked\n", "\"word\": \"a<U+202E>b\""] {
             assert!(message.contains(part), "{message}");
         }
         let field = &params["requestedSchema"]["properties"]["run"];

@@ -31,7 +31,8 @@ impl Driver {
         let Progress::Asked { policy, reason, args_hash, frame, .. } = &open.progress else {
             return Ok(());
         };
-        let call = match prepare(&self.crew.agent, &self.session, &open) {
+        let (project, _) = self.runtime.project();
+        let call = match prepare(&self.crew.agent, &self.session, &project.pins, &open) {
             Ok(call) => call,
             Err(refusal) => return self.refuse(&open.raw, &refusal),
         };

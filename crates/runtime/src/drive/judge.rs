@@ -20,7 +20,7 @@ impl Driver {
                 continue;
             }
             let Some(open) = self.session.open.get(&raw.id) else { continue };
-            let call = match prepare(&agent, &self.session, open) {
+            let call = match prepare(&agent, &self.session, &project.pins, open) {
                 Ok(call) => call,
                 Err(refusal) => {
                     self.refuse(raw, &refusal)?;

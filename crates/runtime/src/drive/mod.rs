@@ -157,7 +157,13 @@ pub trait Floor: Send + Sync {
     fn received(&mut self, call: CallId);
 
     /// What came of a call, as soon as it is durable, with the session and the agent of that moment.
-    fn answered(&mut self, session: &Session, agent: &Arc<Agent>, call: CallId, answered: Answered);
+    fn answered(
+        &mut self,
+        session: &Arc<Session>,
+        agent: &Arc<Agent>,
+        call: CallId,
+        answered: Answered,
+    );
 
     /// More calls that may begin while others read. It waits while there are none, and nothing is
     /// lost when it is not waited for.
@@ -378,10 +384,14 @@ impl Driver {
         self.now = self.runtime.clock.now();
     }
 
-    /// Brings every open call to its end: after a resume, those a crash interrupted.
+    /// Brings every open call to its end: after a resume, those a crash interrupted. The tools from
+    /// outside are there first, because a call of one may have to be sent again.
     pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
         self.enter()?;
         self.tick();
+        if !self.session.open.is_empty() {
+            self.resupply().await?;
+        }
         self.settle_received().await
     }
 

@@ -151,9 +151,13 @@ impl Driver {
         let limits = &self.crew.agent.limits;
         let outcome = if reached_world { Outcome::Done } else { Outcome::Failed };
         let bytes_max = usize::try_from(limits.result_kept_bytes_max).unwrap_or(usize::MAX);
-        if let Err(reason) = weigh(&output.data, &Room { bytes_max, ..Room::default() }) {
+        // Plain values stand inside of the last level that may be nested.
+        let depth_max = usize::try_from(limits.result_depth_max).map_or(usize::MAX, |max| max + 1);
+        let room = Room { bytes_max, depth_max, ..Room::default() };
+        if let Err(reason) = weigh(&output.data, &room) {
             let message = format!(
-                "The answer is too large to be written ({reason}). Ask for a smaller part."
+                "The answer is too large to be written ({reason}: {}). Ask for a smaller part.",
+                reason.told(&room)
             );
             let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
             return Ended { outcome, ..Ended::failed(vec![trouble]) };

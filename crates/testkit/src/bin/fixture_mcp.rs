@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         println!("http://{}/mcp", listener.local_addr()?);
         let opening = Opening {
             served: Arc::new(Everything::default()),
-            keeper: Arc::new(Anybody),
+            porter: Arc::new(Anybody),
             door: Door::default(),
             key: SigningKey::from_bytes(&[9; 32]),
             now: Timestamp(0),

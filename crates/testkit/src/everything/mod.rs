@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::seal::SigningKey;
-use toolgate_mcp::server::http::{Denied, Keeper};
+use toolgate_mcp::server::http::{Denied, Porter};
 use toolgate_mcp::server::{
     Answer, Answering, Cache, Caller, Card, Line, Lists, Principal, Refused, Request, Served,
 };
@@ -45,7 +45,7 @@ pub fn implementation() -> Value {
 /// Lets everybody in: the suite has no token.
 pub struct Anybody;
 
-impl Keeper for Anybody {
+impl Porter for Anybody {
     fn admit(&self, _: Option<&str>) -> Result<Arc<Principal>, Denied> {
         Ok(Arc::new(Principal { name: "anybody".into(), phase: None }))
     }

@@ -75,6 +75,13 @@ pub enum Mode {
     StderrFlood,
     /// The definition of a tool is another one after two calls.
     Change,
+    /// Between two and four calls a definition is another one; then it is the first one again, and
+    /// another tool is gone.
+    Wander,
+    /// The first call never ends; all others do.
+    HangOnce,
+    /// Data of as many levels as the text says, in a field that the schema does not name.
+    Nested,
     /// The data of a result are not what the schema says.
     WrongStructured,
     /// A result of a hundred million letters.

@@ -145,9 +145,9 @@ async fn a_broken_subscription_is_opened_again() {
     let stage = Stage::web(&words, "/mcp", HttpKind::Auto);
     stage.tools().await.unwrap();
     assert_eq!(stage.ledger("listen").len(), 1, "it rests first");
+    let version = stage.registry.version();
     assert!(until(10_000, || stage.ledger("listen").len() == 2).await);
     // What may have been missed meanwhile is asked for.
-    let version = stage.registry.version();
     assert!(until(10_000, || stage.registry.version() != version).await);
     stage.tools().await.unwrap();
     let version = stage.registry.version();

@@ -103,7 +103,7 @@ impl Stage {
 }
 
 async fn call(registry: &Registry) -> Result<(), CallFault> {
-    let asked = Asked { tool: "echo", args: r#"{"text":"x"}"#, key: None };
+    let asked = Asked { tool: "echo", args: r#"{"text":"x"}"#, known: None, key: None };
     registry.call(&name(), asked, after(10_000)).await.map(drop)
 }
 

@@ -12,8 +12,8 @@ use toolgate_http::{Roots, Transport};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{
-    Answered, Asked, Bounds, CallFault, HttpKind, Listed, Reach, Registry, Respondent, ServerFault,
-    ServerPlan,
+    Answered, Asked, Bounds, CallFault, Found, HttpKind, Listed, Reach, Registry, Respondent,
+    ServerFault, ServerPlan,
 };
 
 /// The program.
@@ -128,8 +128,26 @@ impl Stage {
     }
 
     pub(crate) async fn call(&self, tool: &str, text: &str) -> Result<Answered, CallFault> {
+        self.call_as(tool, text, None).await
+    }
+
+    /// The same for a tool that was looked at before.
+    pub(crate) async fn call_known(
+        &self,
+        known: &Found,
+        text: &str,
+    ) -> Result<Answered, CallFault> {
+        self.call_as(&known.name, text, Some(known)).await
+    }
+
+    async fn call_as(
+        &self,
+        tool: &str,
+        text: &str,
+        known: Option<&Found>,
+    ) -> Result<Answered, CallFault> {
         let args = serde_json::json!({ "text": text }).to_string();
-        let asked = Asked { tool, args: &args, key: Some("key-1") };
+        let asked = Asked { tool, args: &args, known, key: Some("key-1") };
         self.registry.call(&name(), asked, after(60_000)).await
     }
 

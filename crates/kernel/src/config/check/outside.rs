@@ -203,11 +203,12 @@ impl Desk<'_> {
             let known = entries.iter().map(|entry| entry.spec.name.as_str());
             let at = place(&["tool_calling", "tool_choice"]);
             let is_there = agent.toolset.find(tool).is_some();
-            if !is_there && !self.of_a_pack("tool", tool) {
+            let of_server = self.of_a_server(tool);
+            if !is_there && !of_server && !self.of_a_pack("tool", tool) {
                 let message = format!("tool_choice: no tool is named {}", quoted(tool));
                 let finding = Finding::error(Mistake::UnknownName, message);
                 found.push(finding.at(at).near(nearest(tool, known)));
-            } else if is_there && calling.takes_away(tool) {
+            } else if (is_there || of_server) && calling.takes_away(tool) {
                 let message = format!("tool_choice: {} is taken away by the lists", quoted(tool));
                 let finding = Finding::error(Mistake::UnknownName, message).at(at);
                 found.push(finding.help("look at `tool_denylist` and `tool_allowlist`"));

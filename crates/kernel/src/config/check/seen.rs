@@ -31,6 +31,7 @@ impl Desk<'_> {
                 });
             }
         }
+        self.shared(pins, found);
         for server in unasked {
             let message = format!(
                 "the MCP server {server} was not connected to yet, so the names of its tools are \
@@ -39,6 +40,47 @@ impl Desk<'_> {
             let place = self.key(&[Step::Key("mcp_servers"), Step::Key(server.as_str())]);
             let finding = Finding::new(Severity::Note, Mistake::Server, message).at(place);
             found.push(finding.help("`toolgate tools --connect` asks it once"));
+        }
+    }
+
+    /// Whether a name means a tool of a configured server: by its id, as it is shown, or by a short
+    /// name that was seen. Whether the server offers it is told with all other names.
+    pub(super) fn of_a_server(&self, name: &str) -> bool {
+        let servers = &self.text().mcp_servers;
+        let id = ToolName::parse(name).ok();
+        if let Some((server, _)) = id.as_ref().and_then(ToolName::of_server) {
+            return servers.contains_key(server);
+        }
+        if servers.keys().any(|server| name.starts_with(&format!("mcp__{server}__"))) {
+            return true;
+        }
+        let Some(pins) = &self.reading.pins else {
+            // Nobody looked at what was seen, so it may be one.
+            return servers.values().any(|text| text.short_names);
+        };
+        let mut seen = pins.iter().filter_map(|(tool, _)| tool.of_server());
+        seen.any(|(server, tool)| {
+            tool == name && servers.get(server).is_some_and(|text| text.short_names)
+        })
+    }
+
+    /// Tells of short names that tools of two servers could have.
+    fn shared(&self, pins: &Pins, found: &mut Vec<Finding>) {
+        let servers = &self.text().mcp_servers;
+        let short = |server: &str| servers.get(server).is_some_and(|text| text.short_names);
+        for name in pins.shared(short) {
+            let seen = pins.iter().map(|(tool, _)| tool);
+            let own = seen.filter(|tool| {
+                tool.of_server().is_some_and(|(server, tool)| short(server) && tool == name)
+            });
+            let long: Vec<String> = own.map(|tool| tool.on_wire().to_string()).collect();
+            let message = format!(
+                "the short name {} is nobody's, because tools of several servers have it",
+                quoted(name)
+            );
+            let place = self.key(&[Step::Key("mcp_servers")]);
+            let finding = Finding::new(Severity::Warning, Mistake::Server, message).at(place);
+            found.push(finding.help(format!("they are shown as {}", long.join(" and "))));
         }
     }
 

@@ -15,7 +15,7 @@ use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SectionName};
 use toolgate_kernel::tool::ToolSpec;
 
-use super::clerk::{Clerk, Told, View};
+use super::clerk::{Clerk, Delivery, View};
 use super::line::Line;
 use super::refusal::Refused;
 use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Request, Served};
@@ -143,18 +143,15 @@ impl Served for Gateway {
             match method {
                 "tools/call" => self.call(params, caller, line).await,
                 "tools/list" => {
-                    self.make_ready(caller).await;
-                    page(params, "tools", tools::list(&view(), caller))
+                    page(params, "tools", tools::list(&self.ready(caller).await, caller))
                 }
                 "prompts/list" => page(params, "prompts", prompts::list(&view().agent, caller)),
                 "prompts/get" => prompts::get(&view(), caller, params),
-                "resources/list" => {
-                    page(params, "resources", resources::list(&self.clerk, caller).await)
-                }
+                "resources/list" => page(params, "resources", resources::list(&self.clerk, caller)),
                 "resources/templates/list" => {
                     page(params, "resourceTemplates", resources::templates())
                 }
-                "resources/read" => resources::read(&self.clerk, caller, params).await,
+                "resources/read" => resources::read(&self.clerk, caller, params),
                 _ => Err(Refused::method(method)),
             }
         })
@@ -189,14 +186,14 @@ impl Served for Gateway {
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Gateway {
-    /// Lets the tools from outside be there before they are listed.
-    async fn make_ready(&self, caller: &Caller) {
+    /// The session with the tools from outside, which must be there before they are listed.
+    async fn ready(&self, caller: &Caller) -> View {
         let view = self.clerk.view();
         let phases = match phase(&view, caller) {
             Some(phase) => vec![phase.clone()],
             None => view.agent.phases().map(|phase| phase.name.clone()).collect(),
         };
-        self.clerk.make_ready(phases).await;
+        self.clerk.view_with(phases).await
     }
 
     async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
@@ -226,7 +223,7 @@ impl Gateway {
         line: &Line,
         beat: Option<mpsc::Sender<()>>,
     ) -> Result<Answer, Refused> {
-        let told = |told: Told| Ok(tools::answer(caller, &params.name, told));
+        let told = |delivery: Delivery| Ok(tools::answer(caller, &params.name, delivery));
         let may_ask = self.trusts_users && can_ask(caller);
         let modern = caller.revision.modern();
         let now = tokio::time::Instant::now();
@@ -239,14 +236,15 @@ impl Gateway {
         let first = self.clerk.call(params.order(caller, user.clone()), beat.clone()).await;
         let wanted = user.and_then(|user| user.asked()).filter(|_| asked.is_none());
         let Some(wanted) = wanted else { return told(first) };
-        let ms = self.clerk.view().agent.limits.answer_ms_max;
+        let agent = self.clerk.view().agent;
         if modern {
             let now = tokio::time::Instant::now();
-            let question = self.questions.put(wanted, caller, toolgate_http::after(now, ms));
+            let question = self.questions.put(wanted, caller, &agent.limits, now);
             return Ok(Answer { input_required: true, ..Answer::new(question.to_string()) });
         }
         let form = wanted.form(caller.revision);
-        let brought = line.ask_within(ms, "elicitation/create", &form).await;
+        let brought =
+            line.ask_within(agent.limits.answer_ms_max, "elicitation/create", &form).await;
         let Some(said) = brought.ok().and_then(|brought| Said::read(&wanted, &brought)) else {
             return told(first);
         };

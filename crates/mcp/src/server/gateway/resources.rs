@@ -9,7 +9,7 @@ use toolgate_kernel::section::Home;
 
 use super::{READ, open_section, reading};
 use crate::server::clerk::{Clerk, View};
-use crate::server::refusal::{Refused, RpcCode};
+use crate::server::refusal::Refused;
 use crate::server::served::{Answer, Caller};
 
 /// Entries that are listed.
@@ -33,16 +33,15 @@ pub(super) fn templates() -> Vec<Value> {
     })]
 }
 
-/// What can be read now. It needs a look at the session; one that is busy shows nothing.
-pub(super) async fn list(clerk: &Clerk, caller: &Caller) -> Vec<Value> {
-    let looked = clerk.look().await;
+/// What can be read now.
+pub(super) fn list(clerk: &Clerk, caller: &Caller) -> Vec<Value> {
+    let (session, project) = clerk.look();
     let view = clerk.view();
     let mut all = vec![
         entry(SESSION, "session", "Phase, calls and figures of this session.", "application/json"),
         entry(SESSIONS, "sessions", "The sessions of this project.", "application/json"),
     ];
     let Some(phase) = reading(&view, caller) else { return all };
-    let Some((session, project)) = looked else { return all };
     for (section, shown) in view.agent.toolset.shown() {
         if open_section(&view.agent, phase, section) {
             let uri = format!("{FILE}{}", encoded(shown.path));
@@ -88,16 +87,14 @@ fn kept<'a>(
     }
 }
 
-pub(super) async fn read(clerk: &Clerk, caller: &Caller, params: &str) -> Result<Answer, Refused> {
+pub(super) fn read(clerk: &Clerk, caller: &Caller, params: &str) -> Result<Answer, Refused> {
     #[derive(Deserialize)]
     struct Params {
         uri: String,
     }
     let Params { uri } =
         serde_json::from_str(params).map_err(|_| Refused::params("resources/read says a uri."))?;
-    let Some((session, project)) = clerk.look().await else {
-        return Err(Refused::new(RpcCode::Internal, "The session is busy; try again."));
-    };
+    let (session, project) = clerk.look();
     let view = clerk.view();
     let found = match uri.as_str() {
         SESSION => Some(("application/json", glance(&session).to_string())),

@@ -15,7 +15,7 @@ use toolgate_runtime::Answered;
 use toolgate_runtime::port::{Part, Parts};
 
 use super::reach;
-use crate::server::clerk::{Order, Told, View};
+use crate::server::clerk::{Delivery, Order, View};
 use crate::server::refusal::Refused;
 use crate::server::revision::Revision;
 use crate::server::served::{Answer, Caller};
@@ -111,8 +111,8 @@ const RECEIPT: &str = "toolgate/receipt";
 
 /// A result as a client is told. A refusal is a result too, so that a model can do better. What
 /// another server answered in parts is passed on in those parts.
-pub(super) fn answer(caller: &Caller, name: &str, told: Told) -> Answer {
-    let Told { answered, agent } = told;
+pub(super) fn answer(caller: &Caller, name: &str, delivery: Delivery) -> Answer {
+    let Delivery { answered, agent } = delivery;
     let Answered { mut envelope, message_only, parts } = answered;
     let place = agent.toolset.find(name);
     if envelope.code() == Some(&Code::TOOL_NOT_GRANTED)
@@ -228,7 +228,7 @@ mod tests {
         let principal = Arc::new(Principal { name: "t".into(), phase: None });
         let caller = Caller { principal, revision, capabilities: Value::Null, phase: None };
         let agent = Arc::new(Agent::build(AgentDraft::new("a", Vec::new())).unwrap());
-        serde_json::from_str(&answer(&caller, "t", Told { answered, agent }).json).unwrap()
+        serde_json::from_str(&answer(&caller, "t", Delivery { answered, agent }).json).unwrap()
     }
 
     #[test]

@@ -14,12 +14,18 @@ use super::super::served::{Principal, Served};
 pub enum Denied {
     /// No token was shown.
     Missing,
-    /// It is not one of ours, not for this server, over, or revoked. Which one is not told.
+    /// It is not one of ours.
     Invalid,
+    /// It is one of ours, and opens another session. Only whoever has such a one is told.
+    OtherSession,
+    /// It is one of ours, and over.
+    Expired,
+    /// It is one of ours, and was revoked.
+    Revoked,
 }
 
 /// Says who holds a token.
-pub trait Keeper: Send + Sync + 'static {
+pub trait Porter: Send + Sync + 'static {
     /// Looks at what came after `Bearer`.
     fn admit(&self, token: Option<&str>) -> Result<Arc<Principal>, Denied>;
 }
@@ -47,13 +53,13 @@ impl Door {
         &self,
         uri: &Uri,
         headers: &HeaderMap,
-        keeper: &dyn Keeper,
+        porter: &dyn Porter,
         served: &dyn Served,
     ) -> Result<Entrance, (StatusCode, Option<Denied>)> {
         if !self.host_is_known(uri, headers) || !self.origin_is_known(headers) {
             return Err((StatusCode::FORBIDDEN, None));
         }
-        let principal = keeper
+        let principal = porter
             .admit(bearer(headers))
             .map_err(|denied| (StatusCode::UNAUTHORIZED, Some(denied)))?;
         let missing = (StatusCode::NOT_FOUND, None);

@@ -29,7 +29,7 @@ use toolgate_kernel::time::Timestamp;
 
 use self::body::Reply;
 use self::door::Entrance;
-pub use self::door::{Denied, Door, Keeper};
+pub use self::door::{Denied, Door, Porter};
 use self::pages::Page;
 use self::post::{Posted, events};
 use self::unread::Unread;
@@ -50,7 +50,7 @@ const STOP_WAIT: Duration = Duration::from_secs(25);
 /// An MCP server over HTTP.
 pub struct Server {
     served: Arc<dyn Served>,
-    keeper: Arc<dyn Keeper>,
+    porter: Arc<dyn Porter>,
     door: Door,
     visits: Visits,
     /// Name and version, as every answer of the newest revision carries them.
@@ -65,7 +65,7 @@ pub struct Opening {
     /// What is offered.
     pub served: Arc<dyn Served>,
     /// Who knows the tokens.
-    pub keeper: Arc<dyn Keeper>,
+    pub porter: Arc<dyn Porter>,
     /// Which hosts and origins are let in.
     pub door: Door,
     /// Signs the handles of clients.
@@ -78,13 +78,13 @@ pub struct Opening {
 
 /// Serves until it is told to stop, and then until what was begun is done, but not for long.
 pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receiver<bool>) {
-    let Opening { served, keeper, door, key, now, server } = opening;
+    let Opening { served, porter, door, key, now, server } = opening;
     let visits = Visits::new(key, now.0);
     let (card, mut told) = (server.to_string(), stop.clone());
     let limits = served.limits();
     let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let body_bytes_max = count(limits.mcp_body_bytes_max);
-    let server = Arc::new(Server { served, keeper, door, visits, card, body_bytes_max, stop });
+    let server = Arc::new(Server { served, porter, door, visits, card, body_bytes_max, stop });
     // Whoever comes later waits in line with the system.
     let places = Arc::new(Semaphore::new(count(limits.mcp_connections_max)));
     let mut connections = JoinSet::new();
@@ -166,8 +166,8 @@ async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<R
 }
 
 async fn answer(server: &Arc<Server>, head: Parts, body: Incoming) -> Response<Reply> {
-    let (keeper, served) = (server.keeper.as_ref(), server.served.as_ref());
-    let entrance = match server.door.enter(&head.uri, &head.headers, keeper, served) {
+    let (porter, served) = (server.porter.as_ref(), server.served.as_ref());
+    let entrance = match server.door.enter(&head.uri, &head.headers, porter, served) {
         Ok(entrance) => entrance,
         Err((StatusCode::UNAUTHORIZED, denied)) => return unauthorized(denied),
         Err((status, _)) => return closing(plain(status, "")),
@@ -256,13 +256,38 @@ fn not_allowed() -> Response<Reply> {
     reply
 }
 
-/// Nobody is told what was wrong with a token.
+/// What was wrong with a token is told to those who have one that was signed here, and to nobody else.
 fn unauthorized(denied: Option<Denied>) -> Response<Reply> {
-    let challenge = match denied {
-        Some(Denied::Invalid) => "Bearer realm=\"toolgate\", error=\"invalid_token\"",
-        Some(Denied::Missing) | None => "Bearer realm=\"toolgate\"",
+    macro_rules! invalid {
+        ($why:literal) => {
+            concat!(
+                "Bearer realm=\"toolgate\", error=\"invalid_token\", error_description=\"",
+                $why,
+                "\""
+            )
+        };
+    }
+    let (challenge, words) = match denied {
+        Some(Denied::Invalid) => (
+            "Bearer realm=\"toolgate\", error=\"invalid_token\"",
+            "This is no token of this server; make one with: toolgate token create",
+        ),
+        Some(Denied::Expired) => (
+            invalid!("The token has expired"),
+            "The token has expired; make a new one with: toolgate token create",
+        ),
+        Some(Denied::Revoked) => (
+            invalid!("The token was revoked"),
+            "The token was revoked; make a new one with: toolgate token create",
+        ),
+        Some(Denied::OtherSession) => (
+            invalid!("The token is for another session"),
+            "The token is for another session; make one with: toolgate token create --session",
+        ),
+        Some(Denied::Missing) | None => {
+            ("Bearer realm=\"toolgate\"", "A token is needed; make one with: toolgate token create")
+        }
     };
-    let words = "A token is needed; make one with: toolgate token create";
     let mut reply = closing(plain(StatusCode::UNAUTHORIZED, words));
     reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     reply

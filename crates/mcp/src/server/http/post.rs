@@ -49,7 +49,7 @@ impl Posted<'_> {
             return self.batch(server, text).await;
         }
         match Message::read(text) {
-            Err(refusal) => refused(None, &refusal, true),
+            Err(refusal) => refused(message::id_of(text).as_ref(), &refusal, true),
             Ok(Message::Notification { method, params }) => {
                 match self.told(server, &method, params) {
                     Ok(()) => empty(StatusCode::ACCEPTED),
@@ -127,6 +127,10 @@ impl Posted<'_> {
     fn initialize(&self, server: &Server, id: &RequestId, params: &str) -> Response<Reply> {
         if let Err(refusal) = self.version() {
             return refused(Some(id), &refusal, true);
+        }
+        if self.visit(server).is_ok() {
+            let words = "initialize was made already; leave Mcp-Session-Id away to begin anew.";
+            return refused(Some(id), &Refused::new(RpcCode::InvalidRequest, words), false);
         }
         let Entrance { principal, phase } = self.entrance;
         let visit = match Visit::begin(params, Arc::clone(principal), phase.clone()) {
@@ -248,7 +252,7 @@ impl Posted<'_> {
             }
             Err(Turned(status, refusal)) => return turned(None, status, &refusal),
         };
-        let parts = match parts(text) {
+        let parts = match parts(text, server.served.limits().mcp_batch_max) {
             Ok(parts) => parts,
             Err(refusal) => return refused(None, &refusal, true),
         };
@@ -257,7 +261,9 @@ impl Posted<'_> {
         let said = |text: String| Box::pin(std::future::ready(Some(text)));
         for part in parts {
             match Message::read(part) {
-                Err(refusal) => answers.push(said(message::refusal(None, &refusal))),
+                Err(refusal) => {
+                    answers.push(said(message::refusal(message::id_of(part).as_ref(), &refusal)));
+                }
                 Ok(Message::Notification { method, params }) => {
                     // It was found to be this client's already.
                     drop(self.told(server, &method, params));

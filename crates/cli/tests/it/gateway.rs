@@ -1,0 +1,252 @@
+//! What several clients share: none waits for what it need not, and what a server says is taken as it
+//! means it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use toolgate_testkit::mcp::Mode;
+
+use crate::servers::Web;
+use crate::support::Desk;
+
+/// `toolgate mcp` over pipes.
+pub(crate) struct Pipes {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Pipes {
+    pub(crate) fn open(desk: &Desk, args: &[&str]) -> Self {
+        let mut command = desk.command();
+        command.arg("mcp").args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, input, output, next: 0 }
+    }
+
+    /// Writes a line as it is.
+    pub(crate) fn write(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    /// The next message, whatever it is.
+    pub(crate) fn read(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    /// Asks in the newest revision, and does not wait.
+    pub(crate) fn send(&mut self, method: &str, mut params: Value) -> u64 {
+        self.next += 1;
+        params["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                                  "io.modelcontextprotocol/clientCapabilities": {} });
+        let request =
+            json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
+        self.write(&request.to_string());
+        self.next
+    }
+
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        loop {
+            let message = self.read();
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    pub(crate) fn call(&mut self, tool: &str, args: Value) -> Value {
+        self.ask("tools/call", json!({ "name": tool, "arguments": args }))["result"].clone()
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn config(web: &Web, more: &str) -> String {
+    format!(
+        "packs: [notes]\nmcp_servers: {{x: {{url: '{}'{more}}}}}\n\
+         phases: {{A: {{tools: {{groups: [notes], mcp: [x]}}}}}}\n",
+        web.url
+    )
+}
+
+/// The text of a result as an envelope.
+fn told(result: &Value) -> Value {
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    serde_json::from_str(text).unwrap_or_else(|_| result.clone())
+}
+
+/// A rug pull: the very next call does not reach a tool that its server says to have changed.
+#[test]
+fn a_tool_that_changed_a_moment_ago_is_not_called() {
+    let desk = Desk::new();
+    let web = Web::streaming(&desk, "x", Mode::Change);
+    desk.write("toolgate.yaml", &config(&web, ""));
+    let mut pipes = Pipes::open(&desk, &[]);
+    for _ in 0..2 {
+        let result = pipes.call("mcp__x__echo", json!({ "text": "a" }));
+        assert_eq!(result["isError"], false, "{result}");
+    }
+    let held = told(&pipes.call("mcp__x__echo", json!({ "text": "a" })));
+    assert_eq!(held["errors"][0]["code"], "TOOL_HELD", "{held}");
+    assert!(held.to_string().contains("toolgate mcp pins diff mcp:x:echo"), "{held}");
+    assert_eq!(web.calls().len(), 2);
+    assert_eq!(pipes.call("mcp__x__write", json!({ "text": "a" }))["isError"], false);
+    let listed = pipes.ask("tools/list", json!({})).to_string();
+    assert!(!listed.contains("mcp__x__echo") && !listed.contains("PRIVATE"), "{listed}");
+}
+
+/// A list, a resource and a prompt are there while a call does not come to its end.
+#[test]
+fn whoever_only_looks_waits_for_no_call() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::HangOnce);
+    desk.write("toolgate.yaml", &config(&web, ""));
+    let mut pipes = Pipes::open(&desk, &[]);
+    assert!(pipes.ask("tools/list", json!({})).to_string().contains("mcp__x__write"));
+    pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": { "text": "a" } }));
+    until("the call", || !web.calls().is_empty());
+    let began = Instant::now();
+    assert!(pipes.ask("tools/list", json!({})).to_string().contains("mcp__x__write"));
+    assert!(pipes.ask("resources/list", json!({})).to_string().contains("toolgate://session"));
+    let read = pipes.ask("resources/read", json!({ "uri": "toolgate://session" }));
+    assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
+    assert!(pipes.ask("prompts/list", json!({})).to_string().contains("phase_guide"));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+/// An answer may have fields that its schema does not name, and a schema that cannot be checked
+/// keeps nobody from the tool. Data is taken as deep as arguments are, and told of beyond.
+#[test]
+fn structured_answers_are_taken_as_their_schema_means_them() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Nested);
+    desk.write("toolgate.yaml", &config(&web, ""));
+    let mut pipes = Pipes::open(&desk, &[]);
+    let listed = pipes.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let of = |name: &str| listed.as_array().unwrap().iter().find(|tool| tool["name"] == name);
+    assert!(of("mcp__x__echo").unwrap().get("outputSchema").is_some(), "{listed}");
+    assert!(of("mcp__x__write").unwrap().get("outputSchema").is_none(), "{listed}");
+    for (tool, levels) in [("mcp__x__echo", 3), ("mcp__x__echo", 30), ("mcp__x__write", 64)] {
+        let result = pipes.call(tool, json!({ "text": levels.to_string() }));
+        assert_eq!(result["isError"], false, "{levels}: {result}");
+        assert_eq!(result["structuredContent"]["n"], 1, "{result}");
+        assert!(result["structuredContent"].to_string().contains("core"), "{levels}: {result}");
+    }
+    for levels in [65, 130, 1_000] {
+        let result = pipes.call("mcp__x__echo", json!({ "text": levels.to_string() }));
+        assert_eq!(result["isError"], true, "{levels}: {result}");
+        let error = &told(&result)["errors"][0];
+        assert_eq!(error["code"], "TOOL_OUTPUT_TOO_LARGE", "{levels}: {result}");
+        assert!(error["message"].as_str().unwrap().contains("deeper than 64 levels"), "{result}");
+    }
+    drop(pipes);
+    let shown = desk.ok(&["sessions", "export", "mcp"]);
+    assert!(shown.contains("mcp:x:write: its answers are not checked"), "{shown}");
+}
+
+/// Arguments are refused beyond 64 levels, with a code, whoever brings them.
+#[test]
+fn nested_arguments_are_told_of() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let mut pipes = Pipes::open(&desk, &[]);
+    // The object around them is one level more.
+    for (levels, code) in [(63, "ARGUMENTS_INVALID"), (64, PARSE), (126, PARSE), (400, PARSE)] {
+        let nested = (0..levels).fold(json!("core"), |inner, _| json!([inner]));
+        let result = pipes.call("list_notes", json!({ "deep": nested }));
+        let told = told(&result);
+        assert_eq!(told["errors"][0]["code"], code, "{levels}: {told}");
+        let message = told["errors"][0]["message"].as_str().unwrap();
+        assert_eq!(message.contains("nested deeper than 64"), code == PARSE, "{levels}: {message}");
+    }
+}
+
+const PARSE: &str = "ARGUMENTS_JSON_PARSE_ERROR";
+
+/// A call that may be sent again is, with the same key, when its session goes on; one that may not
+/// is unknown.
+#[test]
+fn a_call_that_was_cut_off_is_sent_again_only_where_that_is_safe() {
+    for (effect, sent) in [("idempotent", 2), ("external", 1)] {
+        let desk = Desk::new();
+        let web = Web::new(&desk, "x", Mode::HangOnce);
+        desk.write("toolgate.yaml", &config(&web, &format!(", effects: {{write: {effect}}}")));
+        let mut pipes = Pipes::open(&desk, &[]);
+        pipes.ask("tools/list", json!({}));
+        pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": { "text": "a" } }));
+        until("the call", || !web.calls().is_empty());
+        drop(pipes);
+        let mut pipes = Pipes::open(&desk, &[]);
+        pipes.ask("tools/list", json!({}));
+        let calls = web.calls();
+        assert_eq!(calls.len(), sent, "{effect}: {calls:?}");
+        assert!(calls.iter().all(|call| *call == calls[0] && !call.ends_with(" -")), "{calls:?}");
+        drop(pipes);
+        let log = desk.ok(&["sessions", "export", "mcp"]);
+        let outcome = if sent == 2 { "\"done\"" } else { "\"unknown\"" };
+        assert!(log.contains(&format!("\"outcome\": {outcome}")), "{effect}: {log}");
+        desk.ok(&["verify"]);
+    }
+}
+
+/// A short name means one tool and never another: once two servers had a tool of it, it is nobody's,
+/// whoever is connected.
+#[test]
+fn a_short_name_of_two_servers_is_nobodys() {
+    let desk = Desk::new();
+    let (x, y) = (Web::new(&desk, "x", Mode::Normal), Web::new(&desk, "y", Mode::Normal));
+    let yaml = |x: &str, y: &str| {
+        format!(
+            "packs: []\nmcp_servers:\n  x: {{url: '{x}', short_names: true}}\n  \
+             why: {{url: '{y}', short_names: true}}\nphases:\n  \
+             A: {{tools: {{mcp: [x]}}, transitions: [B]}}\n  B: {{tools: {{mcp: [why]}}}}\n"
+        )
+    };
+    desk.write("toolgate.yaml", &yaml(&x.url, &y.url));
+    let call = |tool: &str, phase: &str| {
+        desk.run(&["call", tool, r#"{"text": "a"}"#, "--phase", phase, "--json"])
+    };
+    assert_eq!(call("echo", "A").code, 0, "nobody else is known to have it");
+    assert!(!desk.ok(&["check"]).contains("short name"));
+    assert_eq!(call("mcp:why:echo", "B").code, 0);
+    let gone = "http://127.0.0.1:1/mcp";
+    for (x_url, y_url) in [(&*x.url, &*y.url), (gone, &*y.url), (&*x.url, gone)] {
+        desk.write("toolgate.yaml", &yaml(x_url, y_url));
+        let before = x.calls().len() + y.calls().len();
+        for phase in ["A", "B"] {
+            let ran = call("echo", phase);
+            assert_eq!(ran.code, 1, "{x_url} {y_url} {phase}: {}", ran.out);
+        }
+        assert_eq!(x.calls().len() + y.calls().len(), before);
+    }
+    desk.write("toolgate.yaml", &yaml(&x.url, &y.url));
+    assert_eq!((call("mcp__x__echo", "A").code, call("mcp__why__echo", "B").code), (0, 0));
+    let listed = desk.ok(&["tools"]);
+    assert!(listed.contains("mcp__x__echo · ready") && listed.contains("mcp__why__echo · ready"));
+    let checked = desk.ok(&["check"]);
+    assert!(checked.contains("the short name `echo` is nobody's"), "{checked}");
+    assert!(checked.contains("mcp__x__echo") && checked.contains("mcp__why__echo"), "{checked}");
+}
