@@ -91,6 +91,8 @@ pub enum HttpFault {
     Redirected {
         /// The status.
         status: u16,
+        /// Where it points, as it says; nobody has looked at it.
+        to: Option<String>,
     },
     /// The answer is no HTTP, or is packed in a way nobody asked for.
     #[error("the answer cannot be read: {0}")]

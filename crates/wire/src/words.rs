@@ -267,7 +267,7 @@ mod tests {
             (HttpFault::NoTls { host: host(), how: "hung up" }, "http:// in base_url"),
             (HttpFault::OnlyTls { host: host() }, "base_url"),
             (HttpFault::ClearText { host: host() }, "allow_plain_http"),
-            (HttpFault::Redirected { status: 302 }, "base_url"),
+            (HttpFault::Redirected { status: 302, to: None }, "base_url"),
         ];
         for (fault, words) in table {
             let plain = fault.to_string();

@@ -403,7 +403,7 @@ impl Seat {
 
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
         let status =
-            if let HttpFault::Redirected { status } = fault { Some(*status) } else { None };
+            if let HttpFault::Redirected { status, .. } = fault { Some(*status) } else { None };
         let reason = self.endpoint.veil.cover(&words::unanswered(fault));
         let partial = self.endpoint.curtain.words(words);
         Failure { status, partial, ..Failure::new(fault.kind(), reason) }
