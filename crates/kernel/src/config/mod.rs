@@ -4,6 +4,7 @@ mod check;
 mod chosen;
 mod directive;
 mod finding;
+mod migrate;
 mod model;
 mod phase;
 mod policy;
@@ -17,6 +18,7 @@ mod structure;
 mod transform;
 mod tree;
 mod wanted;
+mod web;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -29,6 +31,7 @@ pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
+pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{
     CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, RESERVED_KEYS,
     ToolCallingText, ToolFailurePolicy, ToolUseMode,
@@ -42,6 +45,7 @@ pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{OauthText, ServerText, Transport};
 pub use settings::SettingsText;
 pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
+pub use web::WebText;
 
 use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
@@ -76,6 +80,9 @@ pub struct AgentText {
     /// How the planning pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<PlanningText>,
+    /// How the web pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web: Option<WebText>,
     /// The phase a session starts in; the first one when left out.
     pub default_phase: Option<PhaseName>,
     /// Names for several tools. A group here replaces the built-in one of the same name.
@@ -142,6 +149,8 @@ pub enum PackName {
     Files,
     /// A plan with steps.
     Planning,
+    /// Searching the web and reading its pages.
+    Web,
 }
 
 impl PackName {
@@ -154,6 +163,7 @@ impl PackName {
         Self::Phase,
         Self::Files,
         Self::Planning,
+        Self::Web,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.

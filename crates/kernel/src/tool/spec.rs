@@ -309,7 +309,7 @@ impl SpecDraft {
             None => ToolName::own(&self.name).map_err(named)?,
         };
         let group = GroupName::parse(&self.group).map_err(named)?;
-        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::own(name)).collect();
+        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::other(name)).collect();
         let mut aliases: Vec<ToolName> = aliases.map_err(named)?;
         let wire = match &self.wire {
             Some(wire) => ToolName::own(wire).map_err(named)?,
