@@ -1,5 +1,6 @@
 //! Decides what the built-in tools do. A pack is a section of the prompt with its tools and state.
 
+pub mod domain;
 pub mod files;
 pub mod manuscript;
 pub mod notes;

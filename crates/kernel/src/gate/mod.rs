@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 
 pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, action};
 
 use crate::actor::Actor;
 use crate::agent::Agent;

@@ -5,6 +5,8 @@
 mod batch;
 mod beats;
 mod completion;
+mod den;
+mod domains;
 mod examples;
 mod file_paths;
 mod file_tools;
