@@ -59,7 +59,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
                 "renamed": migrated.renamed, "left": migrated.left,
             }));
         } else {
-            show(name, bytes, migrated, naming, options.dry_run)?;
+            show(name, bytes, migrated, options.dry_run);
         }
     }
     Ok(if left { Exit::Failed } else { Exit::Done })
@@ -75,26 +75,33 @@ fn one(name: &str, bytes: &[u8], naming: Naming) -> Result<Migrated> {
 }
 
 /// Shows what changed, line by line. Secrets are blanked before, so that no line shows one.
-fn show(name: &str, bytes: &[u8], migrated: &Migrated, naming: Naming, dry: bool) -> Result<()> {
+fn show(name: &str, bytes: &[u8], migrated: &Migrated, dry: bool) {
     if migrated.renamed.is_empty() && migrated.left.is_empty() {
         say(&format!("✓ {name} has nothing to change."));
-        return Ok(());
+        return;
     }
-    let blanked = read(bytes).source().to_owned();
-    let after = one(name, blanked.as_bytes(), naming)?.text;
+    // The same lines with their secrets blanked.
+    let blanked =
+        |bytes: &[u8]| -> Vec<String> { read(bytes).source().lines().map(str::to_owned).collect() };
+    let before = String::from_utf8_lossy(bytes).into_owned();
+    let (old, new) = (blanked(bytes), blanked(migrated.text.as_bytes()));
     say(&format!("{name}:"));
-    for change in TextDiff::from_lines(&blanked, &after).iter_all_changes() {
-        let (sign, line) = match change.tag() {
-            ChangeTag::Delete => ('-', change.old_index()),
-            ChangeTag::Insert => ('+', change.new_index()),
+    for change in TextDiff::from_lines(&before, &migrated.text).iter_all_changes() {
+        let (sign, line, lines) = match change.tag() {
+            ChangeTag::Delete => ('-', change.old_index(), &old),
+            ChangeTag::Insert => ('+', change.new_index(), &new),
             ChangeTag::Equal => continue,
         };
-        let text = console::visible(change.value().trim_end_matches(['\n', '\r']));
-        say(&format!("{sign}{:>4} {text}", line.map_or(0, |line| line + 1)));
+        let line = line.unwrap_or_default();
+        let text = lines.get(line).map_or_else(String::new, |text| console::visible(text));
+        say(&format!("{sign}{:>4} {text}", line + 1));
     }
     for left in &migrated.left {
         let to = left.to.join(" and ");
-        say(&format!("  line {}: {} stays; writing {to} here takes a person", left.line, left.from));
+        say(&format!(
+            "  line {}: {} stays; writing {to} here takes a person",
+            left.line, left.from
+        ));
     }
     let count = migrated.renamed.len();
     let s = if count == 1 { "" } else { "s" };
@@ -103,7 +110,6 @@ fn show(name: &str, bytes: &[u8], migrated: &Migrated, naming: Naming, dry: bool
         (_, true) => format!("{count} name{s} would be changed; nothing is written."),
         (_, false) => format!("✓ {name} is written: {count} name{s} changed."),
     });
-    Ok(())
 }
 
 /// Writes a file whole or not at all, with the rights it has.

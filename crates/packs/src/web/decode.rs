@@ -8,7 +8,8 @@ use toolgate_kernel::letters::is_hidden;
 const META_BYTES: usize = 1_024;
 
 /// Kinds of content that are text.
-const TEXTS: &[&str] = &["json", "xml", "javascript", "ecmascript", "yaml", "x-www-form-urlencoded"];
+const TEXTS: &[&str] =
+    &["json", "xml", "javascript", "ecmascript", "yaml", "x-www-form-urlencoded"];
 
 /// What a server says of a body.
 pub(super) struct Kind {

@@ -8,8 +8,8 @@ use super::markdown::Writer;
 
 /// What is never read.
 const SILENT: &[&str] = &[
-    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio",
-    "video", "select", "button", "dialog",
+    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas",
+    "audio", "video", "select", "button", "dialog",
 ];
 
 /// What stands around the content of a page.
@@ -54,6 +54,9 @@ pub(super) fn read(
     let pass = |region: &'static str, form| Pass::new(region, form, chars_max, link).run(html);
     if form == Form::Markdown {
         for region in ["main", "article"] {
+            if !has_tag(html, region) {
+                continue;
+            }
             let read = pass(region, form);
             if read.content.chars().nth(CONTENT_CHARS_MIN).is_some() {
                 return read;
@@ -62,7 +65,17 @@ pub(super) fn read(
     }
     let read = pass("", form);
     // A page that is all menu is shown as it is.
-    if read.content.trim().is_empty() && form == Form::Markdown { pass("", Form::Text) } else { read }
+    if read.content.trim().is_empty() && form == Form::Markdown {
+        pass("", Form::Text)
+    } else {
+        read
+    }
+}
+
+/// Whether an element may be in a page; going through the tags says so for sure.
+fn has_tag(html: &str, name: &str) -> bool {
+    let named = |rest: &str| rest.get(..name.len()).is_some_and(|n| n.eq_ignore_ascii_case(name));
+    html.match_indices('<').any(|(at, _)| html.get(at + 1..).is_some_and(named))
 }
 
 /// One walk through the tags of a page.

@@ -143,12 +143,14 @@ async fn told_page(
     let text = kind.decoded(&body).ok_or_else(|| {
         trouble("WEB_NO_TEXT", "The page says it is text, and is not: it has binary bytes")
     })?;
-    let (text, unseen) = seen(&text);
+    let (text, mut unseen) = seen(&text);
     let link = |href: &str| page.follow(href).ok().map(|page| page.to_string());
     let (title, content, all) = if kind.is_html(&body) {
         let read = read(&text, form, CONTENT_CHARS_MAX, &link);
         // An entity may stand for a character that nobody sees.
-        (read.title.map(|title| seen(&title).0), seen(&read.content).0, read.whole)
+        let (content, more) = seen(&read.content);
+        unseen += more;
+        (read.title.map(|title| seen(&title).0), content, read.whole)
     } else {
         let all = text.trim().chars().nth(CONTENT_CHARS_MAX).is_none();
         (None, text.trim().chars().take(CONTENT_CHARS_MAX).collect(), all)
