@@ -57,7 +57,7 @@ struct Redirect {
 
 /// What a server answered, or where it points.
 enum Found {
-    Page { page: Page, answer: Answer },
+    Page { page: Page, answer: Box<Answer> },
     Elsewhere(Page),
 }
 
@@ -93,7 +93,7 @@ async fn visit(
             let message = "The page points elsewhere; nothing was followed.";
             answer("redirect", message, &Redirect { original_url, redirect_url })
         }
-        Found::Page { page, answer } => told_page(tx, &page, answer, form).await.map_err(told),
+        Found::Page { page, answer } => told_page(tx, &page, *answer, form).await.map_err(told),
     }
 }
 
@@ -103,7 +103,7 @@ async fn find(visit: &Visit, first: &Page, follow: bool) -> Result<Found, Fault>
     let mut page = first.clone();
     for hop in 0..=HOPS_MAX {
         let (status, to) = match visit.page(&page).await {
-            Ok(answer) => return Ok(Found::Page { page, answer }),
+            Ok(answer) => return Ok(Found::Page { page, answer: Box::new(answer) }),
             Err(HttpFault::Redirected { status, to }) => (status, to),
             Err(fault) => return Err(failed(&fault)),
         };
