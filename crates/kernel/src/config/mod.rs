@@ -76,6 +76,9 @@ pub struct AgentText {
     /// How the planning pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<PlanningText>,
+    /// How the memory pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryText>,
     /// The phase a session starts in; the first one when left out.
     pub default_phase: Option<PhaseName>,
     /// Names for several tools. A group here replaces the built-in one of the same name.
@@ -142,6 +145,12 @@ pub enum PackName {
     Files,
     /// A plan with steps.
     Planning,
+    /// A list of tasks.
+    Tasks,
+    /// Whiteboards that all sessions share.
+    Whiteboard,
+    /// Texts that are remembered and found by their words.
+    Memory,
 }
 
 impl PackName {
@@ -154,6 +163,9 @@ impl PackName {
         Self::Phase,
         Self::Files,
         Self::Planning,
+        Self::Tasks,
+        Self::Whiteboard,
+        Self::Memory,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.
@@ -167,6 +179,35 @@ impl PackName {
 pub struct PlanningText {
     /// The mindset the model is given.
     pub strategy: Strategy,
+}
+
+/// How the memory pack is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryText {
+    /// What a refinement may do.
+    pub refinement: Refinement,
+    /// How much of the core memories a refinement must leave, in percent of their characters: 1 to
+    /// 100. When less would be left, everything it did is taken back.
+    #[schemars(range(min = 1, max = 100))]
+    pub core_percent_min: u64,
+}
+
+impl Default for MemoryText {
+    fn default() -> Self {
+        Self { refinement: Refinement::Full, core_percent_min: 90 }
+    }
+}
+
+/// What a refinement of the memories may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Refinement {
+    /// Everything within its bounds.
+    #[default]
+    Full,
+    /// Remove what is there twice; nothing is rewritten.
+    DedupOnly,
 }
 
 /// How a model is told to go about a plan.
