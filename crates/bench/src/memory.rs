@@ -100,10 +100,10 @@ fn save(number: usize, words: usize) -> Value {
     for _ in 0..words {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let even = (state >> 33) as f64 / f64::from(1_u32 << 31);
-        let rank = (50_000.0_f64.powf(even)) as usize;
+        let width = 1_u64 << (state >> 60);
+        let rank = width + (state >> 20) % width;
         text.push(' ');
-        text.push_str(&word(rank));
+        text.push_str(&word(usize::try_from(rank).unwrap_or(0)));
     }
     let kind = if number.is_multiple_of(50) { "core" } else { "journal" };
     json!({ "action": "save", "kind": kind, "content": text })

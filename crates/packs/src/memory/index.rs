@@ -9,15 +9,15 @@ use std::sync::Arc;
 use toolgate_kernel::fold::{Shelf, Slot};
 
 /// How soon another use of a word counts less.
-const SATURATION: f32 = 1.2;
+const SATURATION: f64 = 1.2;
 /// How much the length of a text counts.
-const LENGTH_WEIGHT: f32 = 0.75;
+const LENGTH_WEIGHT: f64 = 0.75;
 /// Words of a query that count.
 const QUERY_WORDS_MAX: usize = 32;
 /// Characters of a word that count.
 const WORD_CHARS_MAX: usize = 40;
 /// Texts that are gone before the index is made anew, at least.
-const GONE_MAX: usize = 1_000;
+const GONE_MAX: u32 = 1_000;
 
 /// Which texts there are and which words they have.
 #[derive(Default)]
@@ -26,8 +26,9 @@ pub(super) struct Index {
     texts: Vec<Text>,
     places: BTreeMap<Arc<str>, u32>,
     words: BTreeMap<Box<str>, Vec<Use>>,
-    there: usize,
-    length: u64,
+    there: u32,
+    /// Words of all texts together.
+    length: u32,
 }
 
 struct Text {
@@ -47,7 +48,7 @@ struct Use {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     pub(super) name: Arc<str>,
-    pub(super) score: f32,
+    pub(super) score: f64,
 }
 
 impl Index {
@@ -64,7 +65,8 @@ impl Index {
                 self.add(name, &text, core);
             }
         }
-        if self.texts.len() > self.there + self.there.max(GONE_MAX) {
+        let gone = number(self.texts.len()) - self.there;
+        if gone > self.there.max(GONE_MAX) {
             *self = Self::default();
             self.update(now, content);
         }
@@ -86,14 +88,14 @@ impl Index {
         let name: Arc<str> = name.into();
         self.places.insert(Arc::clone(&name), place);
         self.texts.push(Text { name, words: count, core, there: true });
-        (self.there, self.length) = (self.there + 1, self.length + u64::from(count));
+        (self.there, self.length) = (self.there + 1, self.length.saturating_add(count));
     }
 
     fn remove(&mut self, name: &str) {
         let Some(place) = self.places.remove(name) else { return };
         let Some(text) = self.texts.get_mut(place as usize) else { return };
         text.there = false;
-        (self.there, self.length) = (self.there - 1, self.length - u64::from(text.words));
+        (self.there, self.length) = (self.there - 1, self.length.saturating_sub(text.words));
     }
 
     /// The texts that have a word of the query, the best first, by BM25, and how many there are.
@@ -108,16 +110,16 @@ impl Index {
         words.sort_unstable();
         words.dedup();
         words.truncate(QUERY_WORDS_MAX);
-        let mut scores = vec![0.0_f32; self.texts.len()];
-        let average = self.length as f32 / self.there.max(1) as f32;
+        let mut scores = vec![0.0_f64; self.texts.len()];
+        let average = f64::from(self.length) / f64::from(self.there.max(1));
         for word in words {
             let Some(uses) = self.words.get(word.as_str()) else { continue };
             let there = |used: &&Use| self.text(used.text).is_some_and(|text| text.there);
-            let having = uses.iter().filter(there).count() as f32;
-            let rarity = (1.0 + (self.there as f32 - having + 0.5) / (having + 0.5)).ln();
+            let having = f64::from(number(uses.iter().filter(there).count()));
+            let rarity = (1.0 + (f64::from(self.there) - having + 0.5) / (having + 0.5)).ln();
             for used in uses.iter().filter(there) {
-                let length = self.text(used.text).map_or(0, |text| text.words) as f32;
-                let times = f32::from(used.times);
+                let length = f64::from(self.text(used.text).map_or(0, |text| text.words));
+                let times = f64::from(used.times);
                 let weight = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / average.max(1.0);
                 if let Some(score) = scores.get_mut(used.text as usize) {
                     *score += rarity * times * (SATURATION + 1.0) / (times + SATURATION * weight);
@@ -126,10 +128,10 @@ impl Index {
         }
         let wanted = |text: &Text| core.is_none_or(|core| text.core == core);
         let scored = self.texts.iter().zip(scores);
-        let mut found: Vec<(&Text, f32)> =
+        let mut found: Vec<(&Text, f64)> =
             scored.filter(|(text, score)| *score > 0.0 && wanted(text)).collect();
         let total = found.len();
-        let better = |a: &(&Text, f32), b: &(&Text, f32)| {
+        let better = |a: &(&Text, f64), b: &(&Text, f64)| {
             b.1.total_cmp(&a.1).then_with(|| a.0.name.cmp(&b.0.name))
         };
         if total > limit {
@@ -138,13 +140,17 @@ impl Index {
             found.truncate(limit);
         }
         found.sort_unstable_by(better);
-        let named = |(text, score): (&Text, f32)| Found { name: Arc::clone(&text.name), score };
+        let named = |(text, score): (&Text, f64)| Found { name: Arc::clone(&text.name), score };
         (found.into_iter().map(named).collect(), total)
     }
 
     fn text(&self, place: u32) -> Option<&Text> {
         self.texts.get(place as usize)
     }
+}
+
+fn number(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 /// The words of a text, in small letters. Scripts without spaces are split into their characters.
@@ -254,7 +260,7 @@ mod tests {
             for query in ["a", "b c", "ab", "abc a b c"] {
                 prop_assert_eq!(names(&kept, query), names(&anew, query));
             }
-            prop_assert_eq!(kept.there, shelf.len());
+            prop_assert_eq!(kept.there, number(shelf.len()));
         }
     }
 
@@ -266,7 +272,7 @@ mod tests {
             put(&mut state, "a", &format!("word{round}"));
             index.update(state.shelf("m").unwrap(), content);
         }
-        assert!(index.texts.len() <= GONE_MAX + 2 && index.words.len() <= GONE_MAX + 2);
+        assert!(number(index.texts.len().max(index.words.len())) <= GONE_MAX + 2);
         assert_eq!(names(&index, "word4999"), ["a"]);
     }
 }

@@ -169,7 +169,7 @@ impl Finder {
             let mut shown = read(shelf.get(&found.name)?)?.shown();
             if let Value::Object(shown) = &mut shown {
                 // Two digits tell enough.
-                let score = (f64::from(found.score) * 100.0).round() / 100.0;
+                let score = (found.score * 100.0).round() / 100.0;
                 shown.insert("score".to_owned(), json!(score));
             }
             Some(shown)
