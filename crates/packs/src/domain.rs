@@ -1,62 +1,5 @@
 //! Decides how a domain tool is made: a list of actions, each with a handler of its own.
-//!
-//! One tool stands for many abilities, so that a model is shown few tools. Its first argument is
-//! `action`. Every answer has a `type`. An error says which actions there are, which argument is
-//! missing and which fields can be named, so that the next call can be right. The gate looks at the
-//! action and at what it requires before any policy or person is asked.
-//!
-//! ```
-//! use schemars::JsonSchema;
-//! use serde::{Deserialize, Serialize};
-//! use toolgate_kernel::key::{Access, Key};
-//! use toolgate_kernel::names::Family;
-//! use toolgate_kernel::section::{FamilySpec, Home};
-//! use toolgate_kernel::tool::SpecRefusal;
-//! use toolgate_packs::domain::{Domain, answer};
-//! use toolgate_runtime::port::{Fault, Output};
-//! use toolgate_runtime::{Pack, Transaction};
-//!
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Params {
-//!     /// What the light shall be.
-//!     colour: Option<String>,
-//! }
-//!
-//! #[derive(Serialize)]
-//! struct Light {
-//!     /// Null while nobody chose one.
-//!     colour: Option<String>,
-//! }
-//!
-//! fn lamp() -> Result<Pack, SpecRefusal> {
-//!     Domain::new("lamp", "Looks at the lamp and changes its colour.")
-//!         .action("look", "Says what colour it has.", &[], look)
-//!         .action("paint", "Gives it another colour.", &["colour"], paint)
-//!         .touches(|_| Ok(vec![(Access::Write, Key::parse("lamp")?)]))
-//!         .pack("", |name| Ok(vec![FamilySpec::new(Family::parse(name)?, Home::Project)]))
-//! }
-//!
-//! fn look(tx: &mut Transaction, _: Params) -> Result<Output, Fault> {
-//!     let colour = tx.load(&key()?)?;
-//!     answer("lamp", "", &Light { colour })
-//! }
-//!
-//! fn paint(tx: &mut Transaction, params: Params) -> Result<Output, Fault> {
-//!     let colour = params.colour.unwrap_or_default();
-//!     if colour == "black" {
-//!         return Err(Fault::failed("A lamp cannot be black.").with("colour", colour));
-//!     }
-//!     tx.put(&key()?, &colour)?;
-//!     answer("lamp_painted", "Painted.", &Light { colour: Some(colour) })
-//! }
-//!
-//! fn key() -> Result<Key, Fault> {
-//!     Key::parse("lamp").map_err(|refusal| Fault::failed(refusal.to_string()))
-//! }
-//!
-//! let lamp = lamp().unwrap();
-//! assert_eq!(lamp.section.tools[0].input["required"], serde_json::json!(["action"]));
-//! ```
+#![doc = include_str!("../../../docs/domain-tools.md")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,8 +12,8 @@ use serde_json::{Map, Value, json};
 use toolgate_kernel::gate;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
-use toolgate_kernel::names::{NameRefusal, SectionName};
-use toolgate_kernel::section::{FamilySpec, Section};
+use toolgate_kernel::names::{Family, NameRefusal, SectionName};
+use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::tool::{self, ACTION, Effect, SpecDraft, SpecRefusal, ToolSpec};
 use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Pack, Transaction};
@@ -199,6 +142,18 @@ where
     Ok(section)
 }
 
+/// A family of one key that changes whenever one of its parts does, and the families of the parts
+/// (ADR 0009). A call that declares a write of the whole may write them all.
+pub fn whole_and_parts(whole: &str, parts: &[&str]) -> Result<Vec<FamilySpec>, NameRefusal> {
+    let mut families = vec![FamilySpec::new(Family::parse(whole)?, Home::Project)];
+    for part in parts {
+        let family = FamilySpec::new(Family::parse(part)?, Home::Project);
+        // A family's name alone is always a key.
+        families.extend(Key::parse(whole).ok().map(|key| family.part_of(key)));
+    }
+    Ok(families)
+}
+
 /// A tool that hands each call to the handler of its action.
 struct DomainTool<P> {
     spec: Arc<ToolSpec>,
@@ -253,6 +208,43 @@ pub fn earlier(tx: &Transaction, action: &str) -> usize {
 /// Whether a text is there and not blank: the text, without the space around it.
 pub fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// Refuses a text that is too long. `field` is the parameter.
+pub(crate) fn check_length(field: &str, text: &str, chars_max: usize) -> Result<(), Fault> {
+    let chars = text.chars().count();
+    if chars <= chars_max {
+        return Ok(());
+    }
+    let message = format!("{field} has {chars} characters; use at most {chars_max}");
+    Err(Fault::invalid(message).at(field).with("field", field))
+}
+
+/// As many items as an answer has room for, and how many are left out.
+pub(crate) fn fitting<T: Serialize>(
+    tx: &Transaction,
+    items: impl IntoIterator<Item = T>,
+) -> Result<(Vec<Value>, usize), Fault> {
+    // Half of the room: the envelope and its message need some too.
+    let mut room = usize::try_from(tx.agent().limits.result_bytes_max / 2).unwrap_or(usize::MAX);
+    let (mut shown, mut left) = (Vec::new(), 0);
+    for item in items {
+        let item = serde_json::to_value(item)
+            .map_err(|error| Fault::failed(format!("The answer is not JSON: {error}.")))?;
+        let bytes = item.to_string().len();
+        if left > 0 || bytes > room {
+            left += 1;
+        } else {
+            room -= bytes;
+            shown.push(item);
+        }
+    }
+    Ok((shown, left))
+}
+
+/// A key that a domain keeps something under.
+pub(crate) fn key(text: &str) -> Result<Key, Fault> {
+    Key::parse(text).map_err(|refusal| Fault::failed(refusal.to_string()))
 }
 
 /// Every answer says what it is.

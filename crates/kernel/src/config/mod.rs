@@ -80,6 +80,9 @@ pub struct AgentText {
     /// How the planning pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<PlanningText>,
+    /// How the memory pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryText>,
     /// How the web pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web: Option<WebText>,
@@ -149,6 +152,12 @@ pub enum PackName {
     Files,
     /// A plan with steps.
     Planning,
+    /// A list of tasks.
+    Tasks,
+    /// Whiteboards that all sessions share.
+    Whiteboard,
+    /// Texts that are remembered and found by their words.
+    Memory,
     /// Searching the web and reading its pages.
     Web,
 }
@@ -163,6 +172,9 @@ impl PackName {
         Self::Phase,
         Self::Files,
         Self::Planning,
+        Self::Tasks,
+        Self::Whiteboard,
+        Self::Memory,
         Self::Web,
     ];
 
@@ -177,6 +189,35 @@ impl PackName {
 pub struct PlanningText {
     /// The mindset the model is given.
     pub strategy: Strategy,
+}
+
+/// How the memory pack is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryText {
+    /// What a refinement may do.
+    pub refinement: Refinement,
+    /// How much of the core memories a refinement must leave, in percent of their characters: 1 to
+    /// 100. When less would be left, everything it did is taken back.
+    #[schemars(range(min = 1, max = 100))]
+    pub core_percent_min: u64,
+}
+
+impl Default for MemoryText {
+    fn default() -> Self {
+        Self { refinement: Refinement::Full, core_percent_min: 90 }
+    }
+}
+
+/// What a refinement of the memories may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Refinement {
+    /// Everything within its bounds.
+    #[default]
+    Full,
+    /// Remove what is there twice; nothing is rewritten.
+    DedupOnly,
 }
 
 /// How a model is told to go about a plan.
