@@ -120,9 +120,9 @@ impl<'a> Pass<'a> {
         }
         let title = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
         let title: String = title.chars().take(TITLE_CHARS_MAX).collect();
-        let whole = !self.out.is_full();
         let title = Some(title).filter(|title| !title.is_empty());
-        Read { title, content: self.out.finish(), whole }
+        let (content, whole) = self.out.finish();
+        Read { title, content, whole }
     }
 
     fn start(&mut self, tag: &StartTag<()>) {

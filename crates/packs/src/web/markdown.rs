@@ -60,11 +60,15 @@ impl Writer {
         self.chars >= self.chars_max
     }
 
-    pub(super) fn finish(mut self) -> String {
+    /// The text, and whether that is all of it.
+    pub(super) fn finish(mut self) -> (String, bool) {
         self.end_pre();
         self.end_link();
+        // The address of a last link may be one too much.
+        let end = self.out.char_indices().nth(self.chars_max).map(|(at, _)| at);
+        self.out.truncate(end.unwrap_or(self.out.len()));
         self.out.truncate(self.out.trim_end().len());
-        self.out
+        (self.out, end.is_none() && self.chars < self.chars_max)
     }
 
     pub(super) fn open(&mut self, name: &str) {
@@ -330,6 +334,8 @@ fn is_block(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use crate::web::html::{Form, Read, read};
 
     fn link(href: &str) -> Option<String> {
@@ -396,7 +402,57 @@ mod tests {
         for deep in ["<div>", "<ul><li>", "<blockquote>", "<b>", "<table><tr><td>", "<a href=/x>"] {
             let page = format!("{}x", deep.repeat(20_000));
             let Read { content, .. } = read(&page, Form::Markdown, 40_000, &link);
-            assert!(content.chars().count() <= 41_000, "{deep}");
+            assert!(content.chars().count() <= 40_000, "{deep}");
+        }
+    }
+
+    fn piece() -> impl Strategy<Value = String> {
+        let tags = [
+            "a href=/x",
+            "b",
+            "p",
+            "ul",
+            "ol",
+            "li",
+            "pre",
+            "code",
+            "table",
+            "tr",
+            "td",
+            "h2",
+            "blockquote",
+            "main",
+            "nav",
+            "title",
+            "script",
+            "style",
+            "svg",
+            "textarea",
+            "br",
+            "img alt=y",
+            "div hidden",
+            "!--",
+            "!doctype html",
+        ];
+        let tag = proptest::sample::select(tags.to_vec());
+        prop_oneof![
+            tag.clone().prop_map(|tag| format!("<{tag}>")),
+            tag.prop_map(|tag| format!("</{}>", tag.split(' ').next().unwrap_or_default())),
+            "[a-z \n&;<>`*\\[\\]\"'é]{0,40}",
+            Just("--> &amp; &#xE0041; \u{0}".to_owned()),
+        ]
+    }
+
+    proptest! {
+        /// However a page is nested or broken off, it is read, and in bounds.
+        #[test]
+        fn any_page_is_read_in_bounds(parts in proptest::collection::vec(piece(), 0..120)) {
+            for form in [Form::Markdown, Form::Text] {
+                let Read { content, whole, .. } = read(&parts.concat(), form, 300, &link);
+                let count = content.chars().count();
+                prop_assert!(count <= 300 && (whole || count > 0), "{count}: {content}");
+                prop_assert_eq!(content.trim_end(), content.as_str());
+            }
         }
     }
 }
