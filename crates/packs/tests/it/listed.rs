@@ -1,11 +1,12 @@
 //! What is registered: names, groups, effects and true examples; and the page that lists them.
 
 use serde_json::json;
-use toolgate_kernel::config::MemoryText;
+use toolgate_kernel::config::{MemoryText, WebText};
 use toolgate_kernel::tool::Effect::{Read, Staged};
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_packs::memory::memory;
 use toolgate_packs::tasks::tasks;
+use toolgate_packs::web::web;
 use toolgate_packs::whiteboard::whiteboard;
 use toolgate_runtime::Pack;
 
@@ -130,8 +131,9 @@ fn the_page_lists_every_tool() {
     }
 }
 
-fn domains() -> [Pack; 3] {
-    [tasks().unwrap(), whiteboard().unwrap(), memory(MemoryText::default()).unwrap()]
+fn domains() -> [Pack; 4] {
+    let memory = memory(MemoryText::default()).unwrap();
+    [tasks().unwrap(), whiteboard().unwrap(), memory, web(&WebText::default()).unwrap()]
 }
 
 /// Domain tools stage their changes and have examples; the examples are of their types.
