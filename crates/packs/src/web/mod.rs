@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use toolgate_http::Transport;
 use toolgate_kernel::config::WebText;
 use toolgate_kernel::envelope::{Code, Trouble};
@@ -64,8 +65,22 @@ pub fn web(text: &WebText) -> Result<Pack, SpecRefusal> {
         .waiting_action("extract", "Content of a page as Markdown.", &["url"], move |tx, params| {
             Box::pin(page::extract(tx, extract.clone(), params.url.unwrap_or_default()))
         })
-        .describe(|draft| draft.alias("WebSearchTool").alias("WebFetchTool"))
+        .describe(|draft| {
+            let draft = draft.alias("WebSearchTool").alias("WebFetchTool");
+            draft.example("The text of a page.", example(), example_page())
+        })
         .pack("", |_| Ok(Vec::new()))
+}
+
+fn example() -> Value {
+    json!({ "action": "fetch", "url": "https://example.com/" })
+}
+
+fn example_page() -> Value {
+    json!({
+        "type": "fetched_page", "url": "https://example.com/", "content": "Example Domain",
+        "fetched_at": "2026-01-01T00:00:00.000Z", "truncated": false, "untrusted": true,
+    })
 }
 
 /// The way to the web.
