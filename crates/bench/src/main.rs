@@ -7,6 +7,7 @@ mod dispatch;
 mod gateway;
 mod loops;
 mod manuscript;
+mod memory;
 mod meter;
 mod park;
 mod snapshot;
@@ -36,6 +37,8 @@ enum What {
     Park(park::Options),
     /// A novel of 300,000 words on disk: reading, searching, replacing, starting.
     Manuscript(manuscript::Options),
+    /// Saving, searching and recalling beside 100,000 memories.
+    Memory(memory::Options),
     /// One snapshot of session and project, at growing sizes.
     Snapshot,
     /// Durable events per second on SQLite, from many sessions at once.
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         What::Gateway(options) => gateway::run(&options),
         What::Park(options) => park::run(&options),
         What::Manuscript(options) => manuscript::run(&options),
+        What::Memory(options) => memory::run(&options),
         What::Snapshot => snapshot::run(),
         What::Store(options) => store::run(&options),
     }

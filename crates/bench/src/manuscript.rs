@@ -187,7 +187,7 @@ fn prose(number: usize, words: usize) -> String {
 }
 
 /// Most memory this process ever had.
-fn peak_kb() -> u64 {
+pub(crate) fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

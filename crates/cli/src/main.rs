@@ -75,6 +75,8 @@ enum Command {
     Token(command::token::Options),
     /// Lists, shows, resumes, replays and exports sessions.
     Sessions(command::sessions::Options),
+    /// Writes today's names of tools in place of former ones.
+    Migrate(command::migrate::Options),
     /// Checks that the log is what was written.
     Verify(command::verify::Options),
     /// Prints a published JSON Schema.
@@ -91,6 +93,7 @@ impl Command {
             Self::Chat(options) => options.json,
             Self::Call(options) => options.json,
             Self::Sessions(options) => options.json(),
+            Self::Migrate(options) => options.json,
             Self::Verify(options) => options.json,
             Self::Doctor(options) => options.json,
             Self::Explain(options) => options.json,
@@ -121,6 +124,7 @@ fn main() -> std::process::ExitCode {
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),
+        Command::Migrate(options) => command::migrate::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),
         Command::Completions(options) => command::completions::run(&options),

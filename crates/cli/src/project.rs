@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use toolgate_http::Transport;
 use toolgate_kernel::config::{AgentText, Checked, Finding, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_packs::web::Web;
 use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
-use toolgate_runtime::{Crew, Pack, Runtime, Toolbox};
+use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
 use toolgate_store::{Folder, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
 use crate::console;
@@ -105,7 +107,8 @@ impl Place {
         let files = Arc::new(self.files(&staged)?);
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         let held = home.join("held");
-        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, held })
+        let runtime = runtime.with_files(files).with_resources(reach()?);
+        Ok(Opened { runtime: Arc::new(runtime), store, held })
     }
 
     /// Opens the project to look at it. Where there is no log yet, none is made.
@@ -242,6 +245,12 @@ fn refused(name: &str, checked: &Checked, alone: &Checked, flags: &Flags) -> any
             anyhow!("{name} cannot be used: {count} error{}. Nothing of it is loaded", s(count))
         }
     }
+}
+
+/// What calls may reach beside the project: the web, where a pack asks for it.
+fn reach() -> Result<Resources> {
+    let transport = Transport::new(environment::roots()?);
+    Ok(Resources::default().with(Web(Arc::new(transport))))
 }
 
 /// A file by its name. A `./` before it says nothing.

@@ -10,6 +10,7 @@ use toolgate_kernel::config::is_private;
 
 use super::egress::Egress;
 use super::fault::{FINDING, HttpFault};
+use super::network::Network;
 
 /// Addresses of one name that are looked at.
 const ADDRESSES_MAX: usize = 32;
@@ -115,13 +116,22 @@ impl Origin {
     }
 
     /// Where the server is, looked up once: what was checked is what is connected to.
-    pub(super) async fn addresses(&self, ms: u64) -> Result<Vec<SocketAddr>, HttpFault> {
+    pub(super) async fn addresses(
+        &self,
+        network: &dyn Network,
+        ms: u64,
+    ) -> Result<Vec<SocketAddr>, HttpFault> {
         let none = || HttpFault::NoAddress { host: self.host.clone() };
-        let looked = tokio::net::lookup_host((self.host.as_str(), self.port));
-        let looked = tokio::time::timeout(Duration::from_millis(ms), looked).await;
-        let late = |_| HttpFault::TimedOut { what: FINDING, ms };
-        let found: Vec<SocketAddr> =
-            looked.map_err(late)?.map_err(|_| none())?.take(ADDRESSES_MAX).collect();
+        let mut found = match self.host.parse::<IpAddr>() {
+            Ok(address) => vec![SocketAddr::new(address, self.port)],
+            Err(_) => {
+                let looking = network.look_up(&self.host, self.port);
+                let looked = tokio::time::timeout(Duration::from_millis(ms), looking).await;
+                let late = |_| HttpFault::TimedOut { what: FINDING, ms };
+                looked.map_err(late)?.map_err(|_| none())?
+            }
+        };
+        found.truncate(ADDRESSES_MAX);
         if found.is_empty() {
             return Err(none());
         }
@@ -217,7 +227,8 @@ mod tests {
     #[tokio::test]
     async fn clear_text_stays_on_private_networks() {
         let lookup = async |text: &str, plain| {
-            parse(text, plain).unwrap().0.addresses(1_000).await.map(drop)
+            let (origin, _) = parse(text, plain).unwrap();
+            origin.addresses(&crate::network::System, 1_000).await.map(drop)
         };
         assert_eq!(lookup("http://127.0.0.1:1", Plain::Private).await, Ok(()));
         assert_eq!(lookup("https://8.8.8.8", Plain::Private).await, Ok(()));

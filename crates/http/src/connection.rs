@@ -22,6 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::address::{Origin, all_private};
 use super::fault::{CONNECTING, HttpFault};
+use super::network::Network;
 use super::patience::{Patience, after};
 use super::tls::Tls;
 
@@ -61,16 +62,17 @@ impl Connection {
     pub(super) async fn open(
         origin: &Origin,
         tls: &Tls,
+        network: &dyn Network,
         patience: &Patience,
     ) -> Result<Self, HttpFault> {
-        let addresses = origin.addresses(patience.dns_ms_max).await?;
+        let addresses = origin.addresses(network, patience.dns_ms_max).await?;
         let private = all_private(&addresses);
         let ms = patience.connect_ms_max;
         let opening = async {
             let share = Duration::from_millis(ms) / u32::try_from(addresses.len()).unwrap_or(1);
             let mut last = "no address".to_owned();
             for address in &addresses {
-                match tokio::time::timeout(share, TcpStream::connect(address)).await {
+                match tokio::time::timeout(share, network.connect(*address)).await {
                     Ok(Ok(stream)) => return Self::begin(origin, tls, stream, private, ms).await,
                     Ok(Err(error)) => last = error.kind().to_string(),
                     Err(_) => last = "no answer".to_owned(),

@@ -48,7 +48,8 @@ fn plain(address: IpAddr) -> IpAddr {
     }
 }
 
-fn is_public(address: IpAddr) -> bool {
+/// Whether an address is on the internet.
+pub(super) fn is_public(address: IpAddr) -> bool {
     match plain(address) {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
@@ -69,6 +70,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
             | [198, 18 | 19, ..]
             | [198, 51, 100, _]
             | [203, 0, 113, _]
+            // A public address that only the computers of one cloud can reach, and that serves them
+            // their secrets.
+            | [168, 63, 129, 16]
     )
 }
 
@@ -131,6 +135,8 @@ mod tests {
             ("172.31.0.1", false),
             ("192.0.0.1", false),
             ("192.0.2.1", false),
+            ("168.63.129.16", false),
+            ("168.63.129.17", true),
             ("192.168.1.9", false),
             ("198.18.0.1", false),
             ("198.51.100.1", false),

@@ -91,8 +91,7 @@ pub enum HttpFault {
     Redirected {
         /// The status.
         status: u16,
-        /// Where it points to, without a query; nothing when that cannot be shown. These are the
-        /// server's words.
+        /// Where it points, as it says; nobody has looked at it.
         to: Option<String>,
     },
     /// The answer is no HTTP, or is packed in a way nobody asked for.

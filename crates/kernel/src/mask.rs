@@ -253,6 +253,7 @@ impl Masks<'_> {
             let names = policy.names();
             let named: Vec<ToolName> = names.tools.into_iter().cloned().collect();
             let found = self.tools(&named, &place);
+            self.check_own_names(&named, &place);
             let entries = found.iter().filter_map(|at| self.toolset.entries().get(*at));
             let shapes: Vec<&Shape> = entries.map(|entry| &entry.spec.input_shape).collect();
             // Without the tools nothing can be said of their arguments.
@@ -267,6 +268,19 @@ impl Masks<'_> {
                     let known = self.toolset.families().map(|family| family.name.as_str());
                     self.refused.push(unknown(&place, "state family", family.as_str(), known));
                 }
+            }
+        }
+    }
+
+    /// A policy goes by the names that tools have. By another name of theirs it would govern nothing.
+    fn check_own_names(&mut self, named: &[ToolName], place: &Place) {
+        for name in named {
+            let entry = self.toolset.find(name.as_str());
+            let entry = entry.and_then(|at| self.toolset.entries().get(at));
+            if let Some(entry) = entry.filter(|entry| entry.spec.name != *name) {
+                let near = Some(entry.spec.name.to_string());
+                let (place, name) = (place.clone(), name.to_string());
+                self.refused.push(AgentRefusal::Unknown { place, kind: "tool", name, near });
             }
         }
     }

@@ -38,7 +38,21 @@ const REMOTE: &str = "mcp:";
 const REMOTE_BYTES_MAX: usize = 128;
 
 fn is_tool(text: &str) -> bool {
-    is_id(text) || remote_parts(text).is_some()
+    is_id(text) || remote_parts(text).is_some() || today(text).is_some()
+}
+
+/// Names of tools that other programs had, each with the tool that does its work today. They stay
+/// as other names of those tools; `toolgate migrate` writes today's names in their place.
+pub const FORMER_TOOLS: &[(&str, &str)] = &[
+    ("ViewSystemPromptTool", "self_authoring"),
+    ("UpdateSystemPromptTool", "self_authoring"),
+    ("WebSearchTool", "web"),
+    ("WebFetchTool", "web"),
+];
+
+/// The tool that does the work of a former one.
+pub fn today(former: &str) -> Option<&'static str> {
+    FORMER_TOOLS.iter().find(|(name, _)| *name == former).map(|(_, today)| *today)
 }
 
 /// The server and its name for the tool, of `mcp:server:tool`.
@@ -146,6 +160,16 @@ impl ToolName {
         }
         let text = text.chars().take(80).collect();
         Err(NameRefusal { kind: "tool name", text, grammar: ID_GRAMMAR })
+    }
+
+    /// Another name of a tool of our own: one it could have, or a former one.
+    pub fn other(text: &str) -> Result<Self, NameRefusal> {
+        if today(text).is_some() { Ok(Self(text.into())) } else { Self::own(text) }
+    }
+
+    /// The same tool by the name it has today.
+    pub fn today(&self) -> Self {
+        today(&self.0).map_or_else(|| self.clone(), |name| Self(name.into()))
     }
 
     /// The name of a tool of an MCP server.

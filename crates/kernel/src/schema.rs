@@ -22,7 +22,7 @@ macro_rules! text_schema {
 text_schema!(
     crate::names::ToolName,
     "ToolName",
-    "^([a-z0-9_-]{1,64}|mcp:[a-z0-9_-]{1,64}:[A-Za-z0-9_.-]{1,128})$"
+    "^([a-z0-9_-]{1,64}|mcp:[a-z0-9_-]{1,64}:[A-Za-z0-9_.-]{1,128}|(View|Update)SystemPromptTool|Web(Search|Fetch)Tool)$"
 );
 text_schema!(crate::credential::PersonKey, "PersonKey", "^[0-9a-f]{64}$");
 text_schema!(crate::credential::Signature, "Signature", "^[0-9a-f]{128}$");

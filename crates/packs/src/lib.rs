@@ -1,11 +1,16 @@
 //! Decides what the built-in tools do. A pack is a section of the prompt with its tools and state.
 
+pub mod domain;
 pub mod files;
 pub mod manuscript;
+pub mod memory;
 pub mod notes;
 pub mod phase;
 pub mod planning;
+pub mod tasks;
 mod text;
+pub mod web;
+pub mod whiteboard;
 
 use toolgate_kernel::config::{AgentText, PackName};
 use toolgate_kernel::tool::SpecRefusal;
@@ -36,6 +41,18 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     }
     if has(PackName::Planning) {
         packs.push(planning::planning(text.planning.unwrap_or_default().strategy)?);
+    }
+    if has(PackName::Tasks) {
+        packs.push(tasks::tasks()?);
+    }
+    if has(PackName::Whiteboard) {
+        packs.push(whiteboard::whiteboard()?);
+    }
+    if has(PackName::Memory) {
+        packs.push(memory::memory(text.memory.unwrap_or_default())?);
+    }
+    if has(PackName::Web) {
+        packs.push(web::web(&text.web.clone().unwrap_or_default())?);
     }
     Ok(packs)
 }

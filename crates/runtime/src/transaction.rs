@@ -25,7 +25,7 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::budget::Budget;
 use toolgate_kernel::digest::{Digest, Trail};
 use toolgate_kernel::envelope::{Code, Trouble};
-use toolgate_kernel::event::{Change, Notice};
+use toolgate_kernel::event::{Change, Notice, RawCall};
 use toolgate_kernel::fold::{Counted, Project, Session, Shelf, Slot, State, World};
 use toolgate_kernel::gate::Call;
 use toolgate_kernel::key::{Access, Key, Touched};
@@ -185,6 +185,18 @@ impl Transaction {
     /// The project as it was when the call began.
     pub fn project(&self) -> &Project {
         &self.project
+    }
+
+    /// Calls of this tool in the same model reply that came before this one and passed the gate.
+    /// A caller without a model makes one call at a time, so there are none.
+    pub fn earlier(&self) -> impl Iterator<Item = &RawCall> {
+        let open = self.session.open.get(&self.call.id());
+        let number = open.and_then(|open| open.turn);
+        let turn = self.session.turns.iter().rev().find(|turn| Some(turn.number) == number);
+        let passed = turn.into_iter().flat_map(|turn| turn.passed_before(self.call.id()));
+        let own =
+            |raw: &&Arc<RawCall>| self.agent().toolset.find(&raw.name) == Some(self.call.place());
+        passed.filter(own).map(AsRef::as_ref)
     }
 
     /// The agent: its tools, phases and limits.

@@ -12,6 +12,7 @@ pub mod scenario;
 pub mod stage;
 pub mod tool;
 pub mod trace;
+pub mod web;
 
 /// A real project folder, for the tests of crates that may not know the store.
 pub use toolgate_store::Folder;

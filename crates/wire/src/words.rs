@@ -91,6 +91,18 @@ impl<'a> Spoken<'a> {
     }
 }
 
+/// Bytes of a redirect's target that are shown.
+const TARGET_BYTES_MAX: usize = 200;
+
+/// Where a redirect points to, as far as it can be shown: queries and names may hold secrets.
+fn target(given: &str) -> Option<&str> {
+    let target = given.split(['?', '#']).next().filter(|target| !target.is_empty())?;
+    let shown = target.len() <= TARGET_BYTES_MAX
+        && !target.contains('@')
+        && target.bytes().all(|byte| byte.is_ascii_graphic());
+    shown.then_some(target)
+}
+
 /// Why there is no answer, and what to write in the model's configuration where that helps.
 pub(crate) fn unanswered(fault: &HttpFault) -> String {
     let advice = match fault {
@@ -98,12 +110,14 @@ pub(crate) fn unanswered(fault: &HttpFault) -> String {
         HttpFault::NoTls { .. } => "if so, write http:// in base_url",
         HttpFault::OnlyTls { .. } => "write it so in base_url",
         HttpFault::ClearText { .. } => "or allow it for this model with allow_plain_http",
-        HttpFault::Redirected { to: Some(to), .. } => {
-            // It points to an endpoint, and only what stands before that is written down.
-            let base = pasted(to).map_or(to.as_str(), |(base, _)| base);
-            return format!("{fault}; it points to {base}: write that as base_url if you trust it");
-        }
-        HttpFault::Redirected { to: None, .. } => "put the final address into base_url",
+        HttpFault::Redirected { to, .. } => match to.as_deref().and_then(target) {
+            Some(to) => {
+                // It points to an endpoint, and only what stands before that is written down.
+                let to = pasted(to).map_or(to, |(base, _)| base);
+                return format!("{fault}; it points to {to}: write that as base_url if you trust it");
+            }
+            None => "put the final address into base_url",
+        },
         HttpFault::Unreachable { .. }
         | HttpFault::Tls { .. }
         | HttpFault::NoRoots { .. }
@@ -268,19 +282,16 @@ mod tests {
     #[test]
     fn what_to_write_is_told_where_it_helps() {
         let host = || "x.example".to_owned();
+        let redirected = |to: &str| HttpFault::Redirected { status: 308, to: Some(to.to_owned()) };
         let table = [
             (HttpFault::NoAddress { host: host() }, "base_url"),
             (HttpFault::NoTls { host: host(), how: "hung up" }, "http:// in base_url"),
             (HttpFault::OnlyTls { host: host() }, "base_url"),
             (HttpFault::ClearText { host: host() }, "allow_plain_http"),
             (HttpFault::Redirected { status: 302, to: None }, "base_url"),
-            (
-                HttpFault::Redirected {
-                    status: 308,
-                    to: Some("https://b.example/v1/chat/completions".to_owned()),
-                },
-                "points to https://b.example/v1: write that as base_url",
-            ),
+            (redirected("https://b.example/v1/chat/completions"), "points to https://b.example/v1:"),
+            (redirected("https://b.example/v1?key=1"), "points to https://b.example/v1:"),
+            (redirected("https://a@b.example/v1"), "put the final address into base_url"),
         ];
         for (fault, words) in table {
             let plain = fault.to_string();

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod init;
 mod login;
 pub(crate) mod mcp;
+pub(crate) mod migrate;
 mod pins;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -11,6 +11,7 @@ mod known;
 mod login;
 mod matrix;
 mod mcp;
+mod migrate;
 mod models;
 mod readme;
 mod runs;

@@ -73,6 +73,10 @@ pub enum Mistake {
     Policy,
     /// A star where groups are named.
     Wildcard,
+    /// A name that a tool had before.
+    FormerName,
+    /// A block that nothing reads.
+    Idle,
     /// A tool that is required and not granted.
     Required,
     /// A reference to a secret that cannot be followed.

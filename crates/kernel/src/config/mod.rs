@@ -5,6 +5,7 @@ mod check;
 mod chosen;
 mod directive;
 mod finding;
+mod migrate;
 mod model;
 mod phase;
 mod policy;
@@ -18,6 +19,7 @@ mod structure;
 mod transform;
 mod tree;
 mod wanted;
+mod web;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -31,6 +33,7 @@ pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
+pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{
     CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, RESERVED_KEYS,
     ToolCallingText, ToolFailurePolicy, ToolUseMode,
@@ -44,6 +47,7 @@ pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{OauthText, ServerText, Transport};
 pub use settings::SettingsText;
 pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
+pub use web::WebText;
 
 use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
@@ -78,6 +82,12 @@ pub struct AgentText {
     /// How the planning pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<PlanningText>,
+    /// How the memory pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryText>,
+    /// How the web pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web: Option<WebText>,
     /// The phase a session starts in; the first one when left out.
     pub default_phase: Option<PhaseName>,
     /// Names for several tools. A group here replaces the built-in one of the same name.
@@ -144,6 +154,14 @@ pub enum PackName {
     Files,
     /// A plan with steps.
     Planning,
+    /// A list of tasks.
+    Tasks,
+    /// Whiteboards that all sessions share.
+    Whiteboard,
+    /// Texts that are remembered and found by their words.
+    Memory,
+    /// Searching the web and reading its pages.
+    Web,
 }
 
 impl PackName {
@@ -156,6 +174,10 @@ impl PackName {
         Self::Phase,
         Self::Files,
         Self::Planning,
+        Self::Tasks,
+        Self::Whiteboard,
+        Self::Memory,
+        Self::Web,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.
@@ -169,6 +191,35 @@ impl PackName {
 pub struct PlanningText {
     /// The mindset the model is given.
     pub strategy: Strategy,
+}
+
+/// How the memory pack is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryText {
+    /// What a refinement may do.
+    pub refinement: Refinement,
+    /// How much of the core memories a refinement must leave, in percent of their characters: 1 to
+    /// 100. When less would be left, everything it did is taken back.
+    #[schemars(range(min = 1, max = 100))]
+    pub core_percent_min: u64,
+}
+
+impl Default for MemoryText {
+    fn default() -> Self {
+        Self { refinement: Refinement::Full, core_percent_min: 90 }
+    }
+}
+
+/// What a refinement of the memories may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Refinement {
+    /// Everything within its bounds.
+    #[default]
+    Full,
+    /// Remove what is there twice; nothing is rewritten.
+    DedupOnly,
 }
 
 /// How a model is told to go about a plan.

@@ -116,20 +116,35 @@ impl PolicyText {
             None => PolicyName::parse(&format!("{kind}-{at}"))?,
         };
         if let Some(needs) = self.sequential {
+            // A policy by a former name governs the tool of today; two names of one tool are one.
+            let mut by_tool: BTreeMap<ToolName, BTreeSet<ToolName>> = BTreeMap::new();
+            for (tool, needs) in needs {
+                let needs = needs.iter().map(ToolName::today);
+                by_tool.entry(tool.today()).or_default().extend(needs);
+            }
+            let needs = by_tool;
             return Ok(Arc::new(SequentialDependency::new(name, needs)));
         }
         if let Some(ReadBeforeWriteText { families, scope, own_writes }) = self.read_before_write {
             return Ok(Arc::new(ReadBeforeWrite::new(name, families, scope, own_writes)));
         }
         if let Some(CountText { tools, per, max }) = self.limit {
-            return Ok(Arc::new(CountLimit::new(name, tools, per, max)?));
+            return Ok(Arc::new(CountLimit::new(name, today(tools), per, max)?));
         }
         if let Some(RateText { tools, max, window_ms }) = self.rate {
-            return Ok(Arc::new(RateLimit::new(name, tools, window_ms, max)?));
+            return Ok(Arc::new(RateLimit::new(name, today(tools), window_ms, max)?));
         }
         match self.rule {
-            Some(text) => Ok(Arc::new(Rule::new(name, text)?)),
+            Some(mut text) => {
+                text.tools = today(text.tools);
+                Ok(Arc::new(Rule::new(name, text)?))
+            }
             None => Err(PolicyRefusal::NotOne { at, found: 0 }),
         }
     }
+}
+
+/// Tools by the names they have today.
+fn today<I: IntoIterator<Item = ToolName>, O: FromIterator<ToolName>>(names: I) -> O {
+    names.into_iter().map(|name| name.today()).collect()
 }

@@ -363,12 +363,22 @@ impl<'s> Walk<'s> {
                 None => true,
             },
             Value::Number(number) if has_type(schema, "integer") => {
-                let least = schema.get("minimum").and_then(Value::as_u64);
-                if number.is_u64() || (number.is_i64() && least.is_none()) {
-                    return true;
+                let bound = |name| schema.get(name).and_then(Value::as_u64);
+                let (least, most) = (bound("minimum"), bound("maximum"));
+                match (number.as_u64(), least.zip(most)) {
+                    (Some(given), Some((least, most))) if !(least..=most).contains(&given) => {
+                        let name = at.key.map_or("it", |key| key.text.as_str());
+                        let message = format!("{name} must be from {least} to {most}, not {given}");
+                        self.push(Finding::error(Mistake::OutOfRange, message).at(span));
+                        false
+                    }
+                    (Some(_), _) => true,
+                    (None, _) if number.is_i64() && least.is_none() => true,
+                    (None, _) => {
+                        self.wrong("a whole number that is not negative", node, at);
+                        false
+                    }
                 }
-                self.wrong("a whole number that is not negative", node, at);
-                false
             }
             Value::Number(_)
             | Value::Bool(_)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use imbl::ordmap::DiffItem;
 use imbl::{OrdMap, Vector};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -34,6 +35,20 @@ impl Shelf {
     /// Every name with what is kept there, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Slot)> {
         self.slots.iter().map(|(name, slot)| (name.as_ref(), slot))
+    }
+
+    /// Every name whose content is another one than before, with what is kept there now. What two
+    /// states share is not looked at, so this costs what has changed.
+    pub fn changes_since<'a>(
+        &'a self,
+        before: &'a Self,
+    ) -> impl Iterator<Item = (&'a str, Option<&'a Slot>)> {
+        before.slots.diff(&self.slots).map(|item| match item {
+            DiffItem::Add(name, slot) | DiffItem::Update { new: (name, slot), .. } => {
+                (name.as_ref(), Some(slot))
+            }
+            DiffItem::Remove(name, _) => (name.as_ref(), None),
+        })
     }
 
     /// How many names there are.
@@ -267,6 +282,27 @@ mod tests {
         let before = state.clone();
         assert!(state.apply(&push("note:a", json!(2))).is_err());
         assert_eq!(state, before);
+    }
+
+    #[test]
+    fn a_shelf_tells_what_has_changed() {
+        let mut state = State::default();
+        for name in ["a:x", "a:y", "a:z"] {
+            state.apply(&put(name, json!(1))).unwrap();
+        }
+        let before = state.shelf("a").unwrap().clone();
+        state.apply(&put("a:w", json!(0))).unwrap();
+        state.apply(&put("a:x", json!(1))).unwrap();
+        state.apply(&put("a:y", json!(2))).unwrap();
+        state.apply(&Change::Remove { key: key("a:z") }).unwrap();
+        let shelf = state.shelf("a").unwrap();
+        let changed: Vec<_> = shelf
+            .changes_since(&before)
+            .map(|(name, slot)| (name, slot.map(Slot::value)))
+            .collect();
+        assert_eq!(changed, [("w", Some(json!(0))), ("y", Some(json!(2))), ("z", None)]);
+        assert_eq!(shelf.changes_since(shelf).count(), 0);
+        assert_eq!(Shelf::default().changes_since(shelf).count(), 3);
     }
 
     #[test]

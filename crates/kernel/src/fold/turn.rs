@@ -60,6 +60,16 @@ impl Turn {
         u64::try_from(told.sum::<usize>()).unwrap_or(u64::MAX)
     }
 
+    /// Calls before another one of this turn that the gate let pass, in order. A call that was
+    /// refused has no receipt; one without a result is still on its way.
+    pub fn passed_before(&self, call: CallId) -> impl Iterator<Item = &Arc<RawCall>> {
+        let before = self.calls.iter().take_while(move |earlier| earlier.id != call);
+        before.filter(|earlier| {
+            let told = self.told.get(&earlier.id);
+            told.is_none_or(|told| told.envelope.receipt.is_some())
+        })
+    }
+
     /// Calls that have no result yet, in order.
     pub fn open(&self) -> impl Iterator<Item = &Arc<RawCall>> {
         self.calls.iter().filter(|call| !self.told.contains_key(&call.id))

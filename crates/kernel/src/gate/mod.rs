@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use parse::mended;
-pub use refusal::Refusal;
+pub use refusal::{Refusal, action};
 pub use resolve::is_held;
 
 use crate::actor::Actor;

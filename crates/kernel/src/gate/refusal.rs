@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use super::parse::parse;
+use crate::agent::Agent;
 use crate::envelope::{Code, Envelope, Trouble};
 use crate::event::{CallRefused, Denial, DenialKind, RawCall, Stage};
 use crate::names::{CallId, PhaseName, PolicyName};
+use crate::tool::{ACTION, Effect, Unfit};
 
 /// A call that may not run, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,11 +20,13 @@ pub struct Refusal {
     pub denial: Option<Denial>,
     /// What the caller is told.
     pub errors: Vec<Trouble>,
+    /// What the error of a domain tool says besides.
+    pub data: Option<Box<Value>>,
 }
 
 impl Refusal {
     pub(super) fn new(stage: Stage, trouble: Trouble) -> Self {
-        Self { stage, denial: None, errors: vec![trouble] }
+        Self { stage, denial: None, errors: vec![trouble], data: None }
     }
 
     pub(super) fn denied(
@@ -29,7 +36,7 @@ impl Refusal {
         trouble: Trouble,
     ) -> Self {
         let denial = Some(Denial { policy: policy.clone(), kind });
-        Self { stage, denial, errors: vec![trouble] }
+        Self { stage, denial, errors: vec![trouble], data: None }
     }
 
     /// The caller may act in one phase only, and the session is in another.
@@ -109,7 +116,19 @@ impl Refusal {
 
     /// What the caller is told.
     pub fn envelope(&self, raw: &RawCall) -> Envelope {
-        Envelope::trouble(&raw.name, self.errors.clone())
+        let data = self.data.as_deref().cloned().unwrap_or_default();
+        Envelope { data, ..Envelope::trouble(&raw.name, self.errors.clone()) }
+    }
+
+    /// The same in the words of the tool that was called: the errors of domain tools have data.
+    pub fn of_tool(mut self, agent: &Agent, raw: &RawCall) -> Self {
+        let entry = agent.toolset.find(&raw.name).and_then(|at| agent.toolset.entries().get(at));
+        if let Some(domain) = entry.and_then(|entry| entry.spec.domain.as_ref()) {
+            let more = self.data.unwrap_or_default();
+            let data = domain.error(action(agent, raw).as_deref(), &self.errors, &more);
+            self.data = Some(Box::new(data));
+        }
+        self
     }
 
     /// What the log says.
@@ -121,4 +140,21 @@ impl Refusal {
             envelope: Arc::new(self.envelope(raw)),
         }
     }
+}
+
+impl From<Unfit> for Refusal {
+    fn from(unfit: Unfit) -> Self {
+        let data = Some(Box::new(unfit.data()));
+        Self { data, ..Self::new(Stage::Validate, unfit.trouble) }
+    }
+}
+
+/// The action that a call of a domain tool names, as the gate reads it; `None` when the tool has no
+/// such action, or the arguments cannot be read.
+pub fn action(agent: &Agent, raw: &RawCall) -> Option<String> {
+    let entry = agent.toolset.entries().get(agent.toolset.find(&raw.name)?)?;
+    let parsed = parse(raw, Effect::Read, &agent.limits).ok()?;
+    let named = parsed.args.text(ACTION)?;
+    let known = entry.spec.domain.as_ref()?.actions.iter().find(|action| action.name == named)?;
+    Some(known.name.clone())
 }

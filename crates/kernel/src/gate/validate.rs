@@ -28,6 +28,9 @@ pub(super) fn validate(
     if spec.input_shape.is_empty() && !parsed.args.is_empty() {
         return Err(invalid("Tool does not accept any arguments. Send {}."));
     }
+    if let Some(domain) = &spec.domain {
+        domain.action(&parsed.args)?;
+    }
     let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
     let (mut args, mut tree, mut fit) = (parsed.args, OnceLock::new(), Fit::AsWritten);
     if !spec.input_shape.fits(&args) || !paths_are_normal(&spec, &args) {
@@ -35,6 +38,9 @@ pub(super) fn validate(
         (changed, fit) = fitted(&spec, args.to_map(), &mut warnings)?;
         args = Document::from(&changed);
         tree = OnceLock::from(changed);
+    }
+    if let Some(domain) = &spec.domain {
+        domain.complete(&args)?;
     }
     let args_hash = Digest::of(&args.canonical());
     let keys = footprint(&spec, &args)?;
@@ -65,6 +71,7 @@ fn fitted(
         stage: Stage::Validate,
         denial: None,
         errors: misfits.into_iter().map(Trouble::from).collect(),
+        data: None,
     };
     let mut fit = spec.input_shape.fit(&mut args, warnings).map_err(misfitting)?;
     let mut moved = Fit::AsWritten;

@@ -1,5 +1,6 @@
 //! Decides what a tool is: its name, its types, its effect, and what it touches.
 
+mod domain;
 mod fits;
 mod misfit;
 mod pattern;
@@ -8,6 +9,8 @@ mod shape;
 mod spec;
 mod union;
 
+pub(crate) use domain::Unfit;
+pub use domain::{ACTION, Action, Domain};
 pub use misfit::{Misfit, Problem};
 pub use schema::SchemaRefusal;
 pub use shape::{Fit, Shape};

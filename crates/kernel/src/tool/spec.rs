@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::domain::{ACTION, Action, Domain};
 use super::misfit::Misfit;
 use super::schema::SchemaRefusal;
 use super::shape::{Fit, Shape};
@@ -88,6 +89,8 @@ pub struct ToolSpec {
     pub examples: Vec<Example>,
     /// Whether a person may override the description.
     pub overridable: bool,
+    /// Its actions, when it is a domain tool.
+    pub domain: Option<Domain>,
     /// Fingerprint of all of the above: the tool's version.
     pub version: Digest,
     pub(crate) input_shape: Shape,
@@ -172,6 +175,14 @@ pub enum SpecRefusal {
         /// What does not fit.
         misfit: Misfit,
     },
+    /// The actions and the parameters of a domain tool do not go together.
+    #[error("tool {tool}: {reason}")]
+    Domain {
+        /// The tool.
+        tool: ToolName,
+        /// What does not go together.
+        reason: String,
+    },
 }
 
 /// A tool being described. Finish with [`SpecDraft::build`].
@@ -191,6 +202,7 @@ pub struct SpecDraft {
     touches: Option<Touches>,
     paths: Vec<PathArgument>,
     overridable: bool,
+    domain: Option<Domain>,
 }
 
 impl SpecDraft {
@@ -211,6 +223,7 @@ impl SpecDraft {
             touches: None,
             paths: Vec::new(),
             overridable: true,
+            domain: None,
         }
     }
 
@@ -300,8 +313,15 @@ impl SpecDraft {
         self
     }
 
+    /// Makes it a domain tool: its first argument is `action`, and every error has a `type` and
+    /// names what is allowed.
+    pub fn domain(mut self, domain: Domain) -> Self {
+        self.domain = Some(domain);
+        self
+    }
+
     /// Checks everything that can be checked before the first call.
-    pub fn build(self) -> Result<ToolSpec, SpecRefusal> {
+    pub fn build(mut self) -> Result<ToolSpec, SpecRefusal> {
         let given = self.name.clone();
         let named = |source| SpecRefusal::Name { tool: given.clone(), source };
         let name = match &self.remote {
@@ -309,7 +329,7 @@ impl SpecDraft {
             None => ToolName::own(&self.name).map_err(named)?,
         };
         let group = GroupName::parse(&self.group).map_err(named)?;
-        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::own(name)).collect();
+        let aliases: Result<_, _> = self.aliases.iter().map(|name| ToolName::other(name)).collect();
         let mut aliases: Vec<ToolName> = aliases.map_err(named)?;
         let wire = match &self.wire {
             Some(wire) => ToolName::own(wire).map_err(named)?,
@@ -328,6 +348,10 @@ impl SpecDraft {
         };
         let about = checked_about(&name, "the tool", &self.about, about_max)?;
 
+        if let Some(domain) = &self.domain {
+            let refused = |reason| SpecRefusal::Domain { tool: name.clone(), reason };
+            self.input = with_action(&self.input, domain).map_err(refused)?;
+        }
         let unusable = |source| SpecRefusal::Schema { tool: name.clone(), source };
         let (input, output) = match &self.remote {
             None => (published(self.input), published(self.output)),
@@ -350,12 +374,16 @@ impl SpecDraft {
             input_shape.check_path(field).map_err(unusable)?;
         }
         check_examples(&name, &self.examples, &input_shape, &output_shape)?;
-        let version = Digest::of_json(&json!({
+        let mut described = json!({
             "name": name, "about": about, "input": input, "output": output,
             "effect": self.effect, "group": group, "aliases": aliases,
             "argument_aliases": self.argument_aliases, "examples": self.examples,
             "paths": self.paths, "overridable": self.overridable,
-        }));
+        });
+        if let (Some(domain), Value::Object(described)) = (&self.domain, &mut described) {
+            described.insert("domain".to_owned(), json!(domain));
+        }
+        let version = Digest::of_json(&described);
         Ok(ToolSpec {
             name,
             wire,
@@ -367,6 +395,7 @@ impl SpecDraft {
             aliases,
             examples: self.examples,
             overridable: self.overridable,
+            domain: self.domain,
             version,
             input_shape,
             output_shape,
@@ -374,6 +403,43 @@ impl SpecDraft {
             paths: self.paths,
         })
     }
+}
+
+/// The parameters of a domain tool with `action` in front. Which of the others a call needs depends
+/// on its action, so none of them is required by the schema.
+fn with_action(params: &Value, domain: &Domain) -> Result<Value, String> {
+    let none = Map::new();
+    let fields = params.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let required = params.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if let Some(field) = required.first() {
+        return Err(format!("{field} must be optional: say which actions require it"));
+    }
+    if fields.contains_key(ACTION) {
+        return Err("the parameter action is there by itself: leave it out".to_owned());
+    }
+    for (at, Action { name, about, required }) in domain.actions.iter().enumerate() {
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        let twice = domain.actions.iter().take(at).any(|earlier| earlier.name == *name);
+        if !(1..=64).contains(&name.len()) || !name.bytes().all(legal) || twice {
+            return Err(format!("{name:?} cannot be the name of an action, or is there twice"));
+        }
+        if about.trim().is_empty() {
+            return Err(format!("action {name} has no description"));
+        }
+        if let Some(field) = required.iter().find(|field| !fields.contains_key(*field)) {
+            return Err(format!("action {name} requires {field}, which is no parameter"));
+        }
+    }
+    if domain.actions.is_empty() {
+        return Err("a domain has at least one action".to_owned());
+    }
+    let mut properties = Map::new();
+    properties.insert(ACTION.to_owned(), domain.schema());
+    properties.extend(fields.iter().map(|(name, schema)| (name.clone(), schema.clone())));
+    let mut params = params.as_object().cloned().unwrap_or_default();
+    params.insert("properties".to_owned(), Value::Object(properties));
+    params.insert("required".to_owned(), json!([ACTION]));
+    Ok(Value::Object(params))
 }
 
 fn checked_about(

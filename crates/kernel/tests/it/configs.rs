@@ -112,6 +112,8 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ("system_prompt: 'x {phaze}'", Mistake::UnknownWord, "{phaze}", "`{phase}`"),
     ("system_prompt: |\n  {total_word}\n", Mistake::UnknownWord, "{total_word}", "total_words"),
     ("packs: [note]", Mistake::NotAllowed, "note", "`notes`"),
+    ("memory: {core_percent_min: 0}", Mistake::OutOfRange, "0", "from 1 to 100"),
+    ("memory: {core_percent_min: 101}", Mistake::OutOfRange, "101", "from 1 to 100"),
     ("limits: {call_ms_max: 0}", Mistake::OutOfRange, "0", "at least 1"),
     ("limits: {max_tool_args_bytes: 0}", Mistake::OutOfRange, "0", "at least 1"),
     ("settings: {summary_max_chars: 0}", Mistake::OutOfRange, "0", "at least 1"),

@@ -303,6 +303,11 @@ const UNWATCHED: &[(&str, &str)] = &[
     (r#"{"limit":{"tools":["fetch","serch"],"per":"turn","max":1}}"#, "search"),
     (r#"{"rate":{"tools":["serch"],"max":1,"window_ms":1000}}"#, "search"),
     (r#"{"read_before_write":{"families":["fil"]}}"#, "file"),
+    // Another name of a tool would watch nothing either.
+    (r#"{"rule":{"tools":["put_note"],"deny":"true","message":"No."}}"#, "write_note"),
+    (r#"{"limit":{"tools":["put_note"],"per":"turn","max":1}}"#, "write_note"),
+    (r#"{"sequential":{"put_note":["plan"]}}"#, "write_note"),
+    (r#"{"sequential":{"plan":["put_note"]}}"#, "write_note"),
 ];
 
 #[test]

@@ -1,8 +1,14 @@
 //! What is registered: names, groups, effects and true examples; and the page that lists them.
 
 use serde_json::json;
-use toolgate_kernel::tool::Effect::{Read, Staged};
+use toolgate_kernel::config::{MemoryText, WebText};
+use toolgate_kernel::tool::Effect::{External, Read, Staged};
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
+use toolgate_packs::memory::memory;
+use toolgate_packs::tasks::tasks;
+use toolgate_packs::web::web;
+use toolgate_packs::whiteboard::whiteboard;
+use toolgate_runtime::Pack;
 
 use crate::room::{Room, packs};
 
@@ -104,7 +110,8 @@ async fn every_example_does_what_it_shows() {
 fn the_page_lists_every_tool() {
     let page = include_str!("../../../../docs/packs.md");
     let mut missing = Vec::new();
-    for pack in packs() {
+    let listed = || packs().into_iter().chain(domains());
+    for pack in listed() {
         for spec in &pack.section.tools {
             let fields = spec.input["properties"].as_object().unwrap().keys();
             let fields: Vec<&str> = fields.map(String::as_str).collect();
@@ -114,7 +121,7 @@ fn the_page_lists_every_tool() {
         }
     }
     assert!(missing.is_empty(), "docs/packs.md lacks:\n{}", missing.join("\n"));
-    for pack in packs() {
+    for pack in listed() {
         for variable in &pack.section.variables {
             assert!(page.contains(&format!("`{{{}}}`", variable.name)), "{}", variable.name);
         }
@@ -122,6 +129,34 @@ fn the_page_lists_every_tool() {
             assert!(page.contains(&format!("`{}", family.name)), "{}", family.name);
         }
     }
+}
+
+fn domains() -> [Pack; 4] {
+    let memory = memory(MemoryText::default()).unwrap();
+    [tasks().unwrap(), whiteboard().unwrap(), memory, web(&WebText::default()).unwrap()]
+}
+
+/// Domain tools stage their changes, but for the web, and have examples; the examples are of their types.
+#[test]
+fn every_domain_has_its_group() {
+    let domains = domains();
+    let specs = domains.iter().flat_map(|pack| &pack.section.tools);
+    let all: Vec<_> = specs
+        .map(|spec| {
+            // What leaves this computer cannot be taken back.
+            let effect = if spec.name.as_str() == "web" { External } else { Staged };
+            assert!(!spec.examples.is_empty() && spec.effect == effect && spec.domain.is_some());
+            (spec.group.as_str(), spec.name.as_str())
+        })
+        .collect();
+    let expected = [
+        ("tasks", "tasks"),
+        ("whiteboard", "whiteboard"),
+        ("memory", "memory"),
+        ("memory", "refinement"),
+        ("web", "web"),
+    ];
+    assert_eq!(all, expected);
 }
 
 fn code(fields: &[&str]) -> String {

@@ -5,6 +5,8 @@
 mod batch;
 mod beats;
 mod completion;
+mod den;
+mod domains;
 mod examples;
 mod file_paths;
 mod file_tools;
@@ -13,13 +15,17 @@ mod listed;
 mod manuscript_reading;
 mod manuscript_writing;
 mod meddle;
+mod memories;
 mod note_tools;
 mod person;
 mod phases;
+mod refinements;
 mod refusals;
 mod room;
 mod section;
 mod support;
+mod task_tools;
+mod whiteboards;
 
 #[test]
 fn no_test_file_is_forgotten() {

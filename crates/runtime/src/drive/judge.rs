@@ -33,6 +33,10 @@ impl Driver {
                 Ok(touched) => admit(&agent, &self.world(&project), call, touched),
                 Err(fault) => Judgement::Refused(unlooked(&fault)),
             };
+            if let Judgement::Refused(refusal) = judgement {
+                self.refuse(raw, &refusal)?;
+                continue;
+            }
             self.note(&Actor::System, judgement.event(raw))?;
             if let Judgement::Admitted(admitted) = judgement {
                 self.ready.push(admitted);
@@ -42,6 +46,7 @@ impl Driver {
     }
 
     pub(super) fn refuse(&mut self, raw: &RawCall, refusal: &Refusal) -> Result<(), DriveFault> {
+        let refusal = refusal.clone().of_tool(&self.crew.agent, raw);
         self.note(&Actor::System, Event::CallRefused(refusal.event(raw)))
     }
 }

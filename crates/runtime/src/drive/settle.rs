@@ -11,6 +11,7 @@ use toolgate_kernel::event::{
     StreamId,
 };
 use toolgate_kernel::fold::Progress;
+use toolgate_kernel::gate::action;
 use toolgate_kernel::json::{Room, weigh};
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, ToolName};
@@ -23,7 +24,7 @@ use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
 use crate::picture::Picture;
-use crate::port::{FilesFault, Output, Parts, Placed, StageTag, StoreFault};
+use crate::port::{Fault, FilesFault, Output, Parts, Placed, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
 use crate::transaction::{Ran, Staged, StagedFile, file_key};
 use crate::versions::Lookup;
@@ -66,6 +67,7 @@ impl Ended {
                        Check before you do it again.";
         let mut lost = Self::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message));
         lost.errors.extend(known.errors);
+        lost.data = known.data;
         lost
     }
 
@@ -94,9 +96,9 @@ impl Driver {
         let mut ended = match executed {
             Executed::Answered(Ok(output)) => self.checked(&ran, output),
             Executed::Answered(Err(fault)) if fault.lost && reached_world => {
-                Ended::lost(self.bounded(fault.errors))
+                Ended::lost(self.bounded(fault))
             }
-            Executed::Answered(Err(fault)) => self.bounded(fault.errors),
+            Executed::Answered(Err(fault)) => self.bounded(fault),
             Executed::CutOff(trouble) if reached_world => {
                 let message = "The call was cut off and may or may not have taken effect. \
                                Check before you do it again.";
@@ -185,14 +187,26 @@ impl Driver {
     }
 
     /// The troubles a tool reports, unless they are too long to be shown.
-    fn bounded(&self, errors: Vec<Trouble>) -> Ended {
+    fn bounded(&self, fault: Fault) -> Ended {
+        let Fault { errors, data, .. } = fault;
         let max = self.crew.agent.limits.result_bytes_max;
-        let bytes = serde_json::to_string(&errors).map_or(usize::MAX, |text| text.len());
+        let bytes = serde_json::to_string(&(&errors, &data)).map_or(usize::MAX, |text| text.len());
         if u64::try_from(bytes).unwrap_or(u64::MAX) <= max {
-            return Ended::failed(errors);
+            let data = if data.is_empty() { Value::Null } else { Value::Object(data) };
+            return Ended { data, ..Ended::failed(errors) };
         }
         let message = format!("The tool failed, with {bytes} bytes of errors; at most {max} fit.");
         Ended::failed(vec![Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)])
+    }
+
+    /// What the data of a domain tool's error is.
+    fn error_data(&self, call: CallId, tool: &ToolName, ended: &Ended) -> Option<Value> {
+        let toolset = &self.crew.agent.toolset;
+        let entry = toolset.entries().get(toolset.find(tool.as_str())?)?;
+        let domain = entry.spec.domain.as_ref().filter(|_| !ended.errors.is_empty())?;
+        let open = self.session.open.get(&call);
+        let named = open.and_then(|open| action(&self.crew.agent, &open.raw));
+        Some(domain.error(named.as_deref(), &ended.errors, &ended.data))
     }
 
     /// Writes a settlement down, with its receipt.
@@ -203,11 +217,12 @@ impl Driver {
         args_hash: Digest,
         ended: Ended,
     ) -> CallSettled {
+        let data = self.error_data(call, &tool, &ended).unwrap_or(ended.data);
         let mut envelope = Envelope {
             ok: ended.errors.is_empty(),
             tool: tool.as_str().to_owned(),
             message: ended.message,
-            data: ended.data,
+            data,
             warnings: ended.warnings,
             errors: ended.errors,
             receipt: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Attached;
 use toolgate_kernel::tool::ToolSpec;
@@ -83,6 +83,8 @@ pub struct Fault {
     pub errors: Vec<Trouble>,
     /// Whether it may have been done all the same: whoever was asked to do it fell silent.
     pub lost: bool,
+    /// Fields of its own in the error of a domain tool, such as the `query` that failed.
+    pub data: Map<String, Value>,
 }
 
 impl Fault {
@@ -104,7 +106,7 @@ impl Fault {
 
     /// Trouble of any kind.
     pub fn of(trouble: Trouble) -> Self {
-        Self { errors: vec![trouble], lost: false }
+        Self { errors: vec![trouble], lost: false, data: Map::new() }
     }
 
     /// The same with the argument it concerns.
@@ -112,6 +114,12 @@ impl Fault {
         if let Some(first) = self.errors.first_mut() {
             first.path = Some(path.to_owned());
         }
+        self
+    }
+
+    /// The same with one more field in the error of a domain tool.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.data.insert(name.to_owned(), value.into());
         self
     }
 

@@ -8,6 +8,7 @@ mod corpus;
 mod corpus_args;
 mod corpus_bench;
 mod corpus_config;
+mod corpus_fetch;
 mod corpus_found;
 mod corpus_names;
 mod corpus_phases;
@@ -34,6 +35,8 @@ mod provider_strict;
 mod scenarios;
 mod signatures;
 mod tampering;
+mod web_calls;
+mod web_stage;
 
 /// Every file beside this one is part of the suite.
 #[test]

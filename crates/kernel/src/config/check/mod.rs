@@ -7,6 +7,7 @@ mod phases;
 mod refusals;
 mod seen;
 mod transforms;
+mod web;
 
 use std::collections::BTreeSet;
 
@@ -61,6 +62,8 @@ impl Reading {
             desk.outside(&mut found);
             desk.directives(&mut found);
             desk.seen(&mut found);
+            desk.web(&mut found);
+            desk.former(&mut found);
         }
         self.findings.extend(found);
         let mut findings = self.findings;

@@ -256,12 +256,18 @@ impl Desk<'_> {
         }
     }
 
-    fn too_high(&self, key: &str, given: u64, ceiling: u64, path: &[Step<'_>]) -> Finding {
+    pub(super) fn too_high(
+        &self,
+        key: &str,
+        given: u64,
+        ceiling: u64,
+        path: &[Step<'_>],
+    ) -> Finding {
         let message = format!("{key} is {given}: at most {ceiling} is possible");
         Finding::error(Mistake::OutOfRange, message).at(self.place(path))
     }
 
-    fn zero(&self, key: &str, path: &[Step<'_>]) -> Finding {
+    pub(super) fn zero(&self, key: &str, path: &[Step<'_>]) -> Finding {
         let message = format!("{key} is 0: 0 never means no limit");
         let finding = Finding::error(Mistake::OutOfRange, message).at(self.place(path));
         finding.help("leave the line out for the default")

@@ -1,0 +1,43 @@
+//! Decides whether the web can be used as written, and tells of tools by their former names.
+
+use super::{Desk, Finding, Mistake, Severity, Step};
+use crate::config::PackName;
+use crate::config::finding::quoted;
+use crate::config::migrate::former;
+use crate::config::server::{NO_ADDRESS, is_address};
+
+impl Desk<'_> {
+    pub(super) fn web(&self, found: &mut Vec<Finding>) {
+        let Some(web) = &self.text().web else { return };
+        let path = |key| [Step::Key("web"), Step::Key(key)];
+        let unfit = |url: &String| !is_address(url) || url.contains(['@', '?', '#']);
+        if web.searxng_url.as_ref().is_some_and(unfit) {
+            let finding = Finding::error(Mistake::Server, NO_ADDRESS);
+            let help = "write it like http://localhost:8888, without a name, a password or a query";
+            found.push(finding.at(self.place(&path("searxng_url"))).help(help));
+        }
+        for (key, given, ceiling) in web.off() {
+            found.push(match given {
+                0 => self.zero(key, &path(key)),
+                _ => self.too_high(key, given, ceiling, &path(key)),
+            });
+        }
+        let packs = self.text().packs.as_deref().unwrap_or(PackName::DEFAULT);
+        if !packs.contains(&PackName::Web) && !self.doubtful("packs") {
+            let message = "`web` changes nothing: the pack web is not enabled";
+            let finding = Finding::new(Severity::Warning, Mistake::Idle, message);
+            let place = self.key(&[Step::Key("web")]);
+            found.push(finding.at(place).help("add `web` to `packs`"));
+        }
+    }
+
+    /// Tools by names that they had before. They work, and are told.
+    pub(super) fn former(&self, found: &mut Vec<Finding>) {
+        let Some(tree) = &self.reading.tree else { return };
+        for (span, name, today) in former(self.reading.source(), tree) {
+            let message = format!("{} is a former name of the tool `{today}`", quoted(&name));
+            let finding = Finding::new(Severity::Warning, Mistake::FormerName, message);
+            found.push(finding.at(span).help("`toolgate migrate` writes today's names"));
+        }
+    }
+}
