@@ -2,6 +2,7 @@
 //! a private network.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -114,7 +114,9 @@ pub(crate) fn unanswered(fault: &HttpFault) -> String {
             Some(to) => {
                 // It points to an endpoint, and only what stands before that is written down.
                 let to = pasted(to).map_or(to, |(base, _)| base);
-                return format!("{fault}; it points to {to}: write that as base_url if you trust it");
+                return format!(
+                    "{fault}; it points to {to}: write that as base_url if you trust it"
+                );
             }
             None => "put the final address into base_url",
         },
@@ -289,7 +291,10 @@ mod tests {
             (HttpFault::OnlyTls { host: host() }, "base_url"),
             (HttpFault::ClearText { host: host() }, "allow_plain_http"),
             (HttpFault::Redirected { status: 302, to: None }, "base_url"),
-            (redirected("https://b.example/v1/chat/completions"), "points to https://b.example/v1:"),
+            (
+                redirected("https://b.example/v1/chat/completions"),
+                "points to https://b.example/v1:",
+            ),
             (redirected("https://b.example/v1?key=1"), "points to https://b.example/v1:"),
             (redirected("https://a@b.example/v1"), "put the final address into base_url"),
         ];
