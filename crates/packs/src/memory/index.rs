@@ -25,7 +25,9 @@ pub(super) struct Index {
     seen: Shelf,
     texts: Vec<Text>,
     places: BTreeMap<Arc<str>, u32>,
-    words: BTreeMap<Box<str>, Vec<Use>>,
+    /// The texts that have a word, by a hash of the word: it is read far sooner than the word, and
+    /// two words with one hash would only find a text too many.
+    words: BTreeMap<u64, Vec<Use>>,
     there: u32,
     /// Words of all texts together.
     length: u32,
@@ -74,16 +76,13 @@ impl Index {
 
     fn add(&mut self, name: &str, text: &str, core: bool) {
         let Ok(place) = u32::try_from(self.texts.len()) else { return };
-        let mut words: BTreeMap<String, u16> = BTreeMap::new();
-        let mut count = 0_u32;
-        for word in split(text) {
-            let times = words.entry(word).or_default();
-            *times = times.saturating_add(1);
-            count = count.saturating_add(1);
-        }
-        for (word, times) in words {
-            let word = word.into_boxed_str();
-            self.words.entry(word).or_default().push(Use { text: place, times });
+        let mut words: Vec<u64> = split(text).map(|word| hash(&word)).collect();
+        let count = number(words.len());
+        words.sort_unstable();
+        for same in words.chunk_by(|a, b| a == b) {
+            let Some(word) = same.first() else { continue };
+            let times = u16::try_from(same.len()).unwrap_or(u16::MAX);
+            self.words.entry(*word).or_default().push(Use { text: place, times });
         }
         let name: Arc<str> = name.into();
         self.places.insert(Arc::clone(&name), place);
@@ -113,7 +112,7 @@ impl Index {
         let mut scores = vec![0.0_f64; self.texts.len()];
         let average = f64::from(self.length) / f64::from(self.there.max(1));
         for word in words {
-            let Some(uses) = self.words.get(word.as_str()) else { continue };
+            let Some(uses) = self.words.get(&hash(&word)) else { continue };
             let there = |used: &&Use| self.text(used.text).is_some_and(|text| text.there);
             let having = f64::from(number(uses.iter().filter(there).count()));
             let rarity = (1.0 + (f64::from(self.there) - having + 0.5) / (having + 0.5)).ln();
@@ -147,6 +146,12 @@ impl Index {
     fn text(&self, place: u32) -> Option<&Text> {
         self.texts.get(place as usize)
     }
+}
+
+/// FNV-1a.
+fn hash(word: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 fn number(length: usize) -> u32 {

@@ -72,10 +72,6 @@ impl Memory {
         })
     }
 
-    fn faded(&self, now: Timestamp) -> bool {
-        self.kind == Kind::Journal && now.ms_since(self.saved_at) >= FADES_DAYS * 86_400_000
-    }
-
     pub(super) fn keep(&self, tx: &mut Transaction) -> Result<(), Fault> {
         tx.put(&memory_key(&self.id())?, self)
     }
@@ -127,16 +123,26 @@ fn read(slot: &Slot) -> Option<Memory> {
     Memory::deserialize(slot.as_one()?).ok()
 }
 
-/// Core memories and the journal of the last days, the newest first.
-pub(super) fn recalled(tx: &Transaction) -> Vec<Memory> {
+/// Core memories and the journal of the last days, the newest first: so many of them, and how many
+/// there are. Only those that are shown are read in full.
+pub(super) fn recalled(tx: &Transaction, kind: Option<Kind>, limit: usize) -> (Vec<Memory>, usize) {
     let now = tx.now();
-    let mut memories: Vec<Memory> = all(tx).filter(|memory| !memory.faded(now)).collect();
-    let core_first = |memory: &Memory| memory.kind != Kind::Core;
-    memories.sort_by(|a, b| {
-        let newest = b.saved_at.cmp(&a.saved_at);
-        core_first(a).cmp(&core_first(b)).then(newest).then_with(|| a.content.cmp(&b.content))
-    });
-    memories
+    let shelf = tx.project().state.shelf(MEMORY).into_iter();
+    let slots = shelf.flat_map(Shelf::iter).filter_map(|(_, slot)| slot.as_one());
+    let mut found: Vec<(bool, Timestamp, &str, &Value)> = slots
+        .filter_map(|value| {
+            let journal = value.get("kind")?.as_str()? == "journal";
+            let saved_at = Timestamp(value.get("saved_at")?.as_i64()?);
+            let wanted = kind.is_none_or(|kind| journal == (kind == Kind::Journal));
+            let faded = journal && now.ms_since(saved_at) >= FADES_DAYS * 86_400_000;
+            let content = value.get("content")?.as_str()?;
+            (wanted && !faded).then_some((journal, saved_at, content, value))
+        })
+        .collect();
+    let total = found.len();
+    found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.cmp(b.2)));
+    let shown = found.into_iter().take(limit);
+    (shown.filter_map(|(.., value)| Memory::deserialize(value).ok()).collect(), total)
 }
 
 /// Finds memories by their words.

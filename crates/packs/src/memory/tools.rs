@@ -94,11 +94,10 @@ fn recall(tx: &mut Transaction, params: Params) -> Result<Output, Fault> {
     if let Some(id) = given(params.id.as_deref()) {
         return answer("memory", "", &json!({ "memory": find(tx, id)?.shown() }));
     }
-    let wanted = |memory: &Memory| params.kind.is_none_or(|kind| memory.kind == kind);
-    let memories: Vec<Memory> = recalled(tx).into_iter().filter(wanted).collect();
     let limit = usize::try_from(params.limit.unwrap_or(50).clamp(1, 100)).unwrap_or(1);
-    let (shown, _) = fitting(tx, memories.iter().take(limit).map(Memory::shown))?;
-    answer("memories", "", &json!({ "memories": shown, "total": memories.len() }))
+    let (memories, total) = recalled(tx, params.kind, limit);
+    let (shown, _) = fitting(tx, memories.iter().map(Memory::shown))?;
+    answer("memories", "", &json!({ "memories": shown, "total": total }))
 }
 
 fn forget(tx: &mut Transaction, params: Params) -> Result<Output, Fault> {
