@@ -66,6 +66,8 @@ enum Command {
     Call(command::call::Options),
     /// Says what the gate would decide on a call; nothing runs.
     Explain(command::explain::Options),
+    /// Lists, shows and decides about facts, and locks paths.
+    Facts(command::facts::Options),
     /// Offers a session to MCP clients, through the same gate.
     Mcp(command::mcp::Options),
     /// Makes, lists and revokes tokens for MCP clients.
@@ -94,6 +96,7 @@ impl Command {
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
             Self::Token(options) => options.json(),
+            Self::Facts(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
@@ -113,6 +116,7 @@ fn main() -> std::process::ExitCode {
         Command::Call(options) => command::call::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Facts(options) => command::facts::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),

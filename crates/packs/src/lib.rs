@@ -6,6 +6,7 @@ pub mod notes;
 pub mod phase;
 pub mod planning;
 mod text;
+pub mod workspace;
 
 use toolgate_kernel::config::{AgentText, PackName};
 use toolgate_kernel::tool::SpecRefusal;
@@ -36,6 +37,9 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     }
     if has(PackName::Planning) {
         packs.push(planning::planning(text.planning.unwrap_or_default().strategy)?);
+    }
+    if has(PackName::Workspace) {
+        packs.push(workspace::workspace()?);
     }
     Ok(packs)
 }

@@ -142,6 +142,8 @@ pub enum PackName {
     Files,
     /// A plan with steps.
     Planning,
+    /// Facts that a person confirms, a draft, locks, and what a user interface shows.
+    Workspace,
 }
 
 impl PackName {
@@ -154,6 +156,7 @@ impl PackName {
         Self::Phase,
         Self::Files,
         Self::Planning,
+        Self::Workspace,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.

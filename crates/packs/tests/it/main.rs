@@ -20,6 +20,9 @@ mod refusals;
 mod room;
 mod section;
 mod support;
+mod workspace_desk;
+mod workspace_facts;
+mod workspace_tools;
 
 #[test]
 fn no_test_file_is_forgotten() {
