@@ -8,8 +8,8 @@ use similar::{ChangeTag, TextDiff};
 use toolgate_kernel::event::{ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::Project;
 use toolgate_packs::workspace::{
-    Act, Decision, Document, Entry, History, Locks, Made, Path, ProposalId, Proposed, Root,
-    Skipped, decide, proposals,
+    Act, ActRefusal, Decision, Document, Entry, History, Locks, Made, Path, ProposalId, Proposed,
+    Root, Skipped, decide, proposals,
 };
 use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
@@ -296,29 +296,21 @@ fn report(decision: &Decision, json: bool) {
 #[derive(Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 enum Row<'a> {
-    Proposal {
-        #[serde(flatten)]
-        decision: &'a Decision,
-    },
-    Fact {
-        path: String,
-        value: &'a Value,
-    },
-    Lock {
-        path: &'a str,
-        reason: &'a str,
-    },
+    Proposal(&'a Waiting),
+    Fact { path: String, value: &'a Value },
+    Lock { path: &'a str, reason: &'a str },
 }
 
 fn list(place: &Place, json: bool) -> Result<Exit> {
     let project = block_on(async { Ok(place.look()?.runtime.catch_up().await?) })?;
-    let waiting = waiting(&project);
+    let ids = proposals(&project.state).into_keys();
+    let waiting = ids.map(|id| waiting(&project, id)).collect::<Result<Vec<_>, _>>()?;
     let facts = Document::of(&project.state, Root::Facts);
     let locks = Locks::of(&project.state);
     let path = |name: &String| Path { root: Root::Facts, below: vec![name.clone()] }.to_string();
     let members = || facts.value.as_object().into_iter().flatten();
     if json {
-        waiting.iter().for_each(|decision| console::json(&Row::Proposal { decision }));
+        waiting.iter().for_each(|one| console::json(&Row::Proposal(one)));
         members().for_each(|(name, value)| console::json(&Row::Fact { path: path(name), value }));
         for (path, lock) in &locks.0 {
             console::json(&Row::Lock { path, reason: &lock.reason });
@@ -330,11 +322,8 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
     } else {
         say("Waiting for your word:");
     }
-    for decision in &waiting {
-        for proposed in &decision.changed {
-            lines(proposed).iter().for_each(|line| say(&format!("  {line}")));
-        }
-        decision.skipped.iter().for_each(|one| say(&format!("  {}", skipped_line(one))));
+    for one in &waiting {
+        one.lines().iter().for_each(|line| say(&format!("  {line}")));
     }
     match facts.etag {
         0 => say("There are no facts yet."),
@@ -353,10 +342,31 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What would become of each proposal by itself.
-fn waiting(project: &Project) -> Vec<Decision> {
-    let ids = proposals(&project.state).into_keys();
-    ids.filter_map(|id| decide(project, &Act::Commit(vec![id])).ok()).collect()
+/// A proposal, and why a commit of it alone would skip it.
+#[derive(Serialize)]
+struct Waiting {
+    #[serde(flatten)]
+    proposed: Proposed,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<Skipped>,
+}
+
+impl Waiting {
+    fn lines(&self) -> Vec<String> {
+        let skipped = self.skipped.iter().map(|skipped| {
+            format!("  It would be skipped, {}: {}", skipped.why, visible(&skipped.message))
+        });
+        lines(&self.proposed).into_iter().chain(skipped).collect()
+    }
+}
+
+/// A proposal that waits, as it stands now.
+fn waiting(project: &Project, id: ProposalId) -> Result<Waiting, ActRefusal> {
+    // What a rejection would take away is the proposal itself, whatever became of the fact.
+    let proposed = decide(project, &Act::Reject(vec![id], String::new()))?.changed.pop();
+    let skipped = decide(project, &Act::Commit(vec![id]))?.skipped.pop();
+    let proposed = proposed.ok_or(ActRefusal::NoProposal(id))?;
+    Ok(Waiting { proposed, skipped })
 }
 
 /// A fact as it is shown.
@@ -422,15 +432,10 @@ fn show_entry(entry: &Entry) {
 
 fn show_proposal(place: &Place, id: ProposalId, json: bool) -> Result<Exit> {
     let project = block_on(async { Ok(place.look()?.runtime.catch_up().await?) })?;
-    match decide(&project, &Act::Commit(vec![id])) {
+    match waiting(&project, id) {
         Err(refusal) => return Ok(refused(refusal.into(), json, Exit::Failed)),
-        Ok(decision) if json => console::json(&decision),
-        Ok(decision) => {
-            for proposed in &decision.changed {
-                lines(proposed).iter().for_each(|line| say(line));
-            }
-            decision.skipped.iter().for_each(|skipped| say(&skipped_line(skipped)));
-        }
+        Ok(one) if json => console::json(&Row::Proposal(&one)),
+        Ok(one) => one.lines().iter().for_each(|line| say(line)),
     }
     Ok(Exit::Done)
 }

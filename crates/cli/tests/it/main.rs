@@ -4,6 +4,7 @@
 
 mod calls;
 mod configs;
+mod facts;
 mod held;
 mod known;
 mod login;
@@ -15,6 +16,7 @@ mod runs;
 mod schemas;
 mod servers;
 mod support;
+mod terminal;
 
 /// Every file beside this one is part of the suite.
 #[test]
