@@ -8,8 +8,8 @@ use similar::{ChangeTag, TextDiff};
 use toolgate_kernel::event::{ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::Project;
 use toolgate_packs::workspace::{
-    Act, ActRefusal, Decision, Document, Entry, History, Locks, Made, Path, ProposalId, Proposed,
-    Root, Skipped, decide, proposals,
+    Act, ActRefusal, Behind, Decision, Document, Entry, History, Locks, Made, Path, ProposalId,
+    Proposed, Root, Skipped, decide, proposals,
 };
 use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
@@ -419,13 +419,13 @@ fn show(place: &Place, what: &str, json: bool) -> Result<Exit> {
 }
 
 fn show_entry(entry: &Entry) {
-    let Entry { at, by, what, reason, old, new, proposal, .. } = entry;
+    let Entry { at, by, what, reason, old, new, proposals, .. } = entry;
     say(&format!("\n{at}  {what} by {}: {}", visible(by), visible(reason)));
     if *what == "changed" {
         difference(old.as_ref(), new.as_ref()).iter().for_each(|line| say(&format!("  {line}")));
     }
-    if let Some((id, made)) = proposal {
-        say(&format!("  {id}: {}", visible(&made.reason)));
+    for Behind { proposal, made } in proposals {
+        say(&format!("  {proposal}: {}", visible(&made.reason)));
         say(&format!("  proposed by {}", who(made)));
     }
 }

@@ -31,9 +31,19 @@ pub struct Entry {
     pub old: Option<Value>,
     /// What stands there since.
     pub new: Option<Value>,
-    /// The proposal that was committed, with who made it and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub proposal: Option<(ProposalId, Made)>,
+    /// The proposals that were committed there, with who made them and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<Behind>,
+}
+
+/// A proposal behind a change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Behind {
+    /// Its number.
+    pub proposal: ProposalId,
+    /// What it was.
+    #[serde(flatten)]
+    pub made: Made,
 }
 
 /// The changes of one path, read record by record.
@@ -66,7 +76,7 @@ impl History {
             return self.project.apply(record);
         }
         let (old, locked) = (self.value(), self.locked());
-        let proposal = self.proposal(changes);
+        let mut proposals = self.behind(changes);
         self.project.apply(record);
         let (new, locked_now) = (self.value(), self.locked());
         let what = match (locked, locked_now) {
@@ -77,8 +87,10 @@ impl History {
         };
         let (by, at) = (record.actor.to_string(), record.at.to_string());
         let (seq, reason) = (record.seq, reason.clone());
-        let proposal = proposal.filter(|_| what == "changed");
-        self.entries.push_back(Entry { seq, at, by, what, reason, old, new, proposal });
+        if what != "changed" {
+            proposals.clear();
+        }
+        self.entries.push_back(Entry { seq, at, by, what, reason, old, new, proposals });
         if self.entries.len() > ENTRIES_MAX {
             self.entries.pop_front();
             self.left_out += 1;
@@ -100,8 +112,8 @@ impl History {
         (self.entries.iter(), self.left_out)
     }
 
-    /// The proposal about this path that these changes consume.
-    fn proposal(&self, changes: &[Change]) -> Option<(ProposalId, Made)> {
+    /// The proposals about this path that these changes consume.
+    fn behind(&self, changes: &[Change]) -> Vec<Behind> {
         let waiting = proposals(&self.project.state);
         let removed = changes.iter().filter_map(|change| match change {
             Change::Remove { key } if key.family().as_str() == Root::Proposals.family() => {
@@ -115,8 +127,8 @@ impl History {
             let proposal = waiting.get(&id)?;
             let place = proposal.place()?;
             let near = place.covers(&self.path) || self.path.covers(&place);
-            near.then(|| (id, Made::from(proposal)))
+            near.then(|| Behind { proposal: id, made: proposal.into() })
         };
-        removed.filter_map(about).next()
+        removed.filter_map(about).collect()
     }
 }

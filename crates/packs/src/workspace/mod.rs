@@ -23,7 +23,7 @@ pub use document::{
     DOCUMENT_BYTES_MAX, Document, LOCKS_MAX, Lock, Locks, PROPOSAL_BYTES_MAX, PROPOSALS_MAX,
     Proposal, ProposalId, ProposalIdRefusal, last_proposal, proposals,
 };
-pub use history::{ENTRIES_MAX, Entry, History};
+pub use history::{Behind, ENTRIES_MAX, Entry, History};
 pub use pointer::{PATH_BYTES_MAX, PATH_NAMES_MAX, Path, PathRefusal, Root};
 pub use tools::{OPS_MAX, WORKSPACE_ID};
 

@@ -14,7 +14,7 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::workspace::{
     Act, ActRefusal, Decision, Document, Path, ProposalId, Root, decide, workspace,
 };
-use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, SayFault, Toolbox};
+use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, SayFault, Toolbox};
 
 use crate::support::{FixedClock, client};
 
@@ -43,13 +43,18 @@ impl Bureau {
         let store = Arc::new(MemoryStore::new());
         let key = SigningKey::from_bytes(&[7; 32]);
         let runtime = Arc::new(Runtime::new(store.clone(), Arc::new(FixedClock), key));
-        let driver = session(&runtime, "s1", policies).await;
+        let driver = session(&runtime, "s1", policies, None).await;
         Self { runtime, store, driver }
     }
 
     /// One more session of the same project.
     pub(crate) async fn another(&self, name: &str) -> Driver {
-        session(&self.runtime, name, Vec::new()).await
+        session(&self.runtime, name, Vec::new(), None).await
+    }
+
+    /// One more session of the same project, with another pack beside.
+    pub(crate) async fn beside(&self, name: &str, pack: Pack) -> Driver {
+        session(&self.runtime, name, Vec::new(), Some(pack)).await
     }
 
     pub(crate) async fn call(&mut self, tool: &str, args: Value) -> Envelope {
@@ -121,8 +126,13 @@ pub(crate) fn held(path: &str) -> Path {
     Path::parse(path, &[Root::Facts, Root::Draft]).unwrap()
 }
 
-async fn session(runtime: &Arc<Runtime>, name: &str, policies: Vec<Arc<dyn Policy>>) -> Driver {
-    let packs = [workspace().unwrap()];
+async fn session(
+    runtime: &Arc<Runtime>,
+    name: &str,
+    policies: Vec<Arc<dyn Policy>>,
+    beside: Option<Pack>,
+) -> Driver {
+    let packs: Vec<Pack> = [workspace().unwrap()].into_iter().chain(beside).collect();
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let limits = Limits { args_bytes_max: 8 << 20, repeat_calls_max: 1_000, ..Limits::default() };
     let draft = AgentDraft { limits, policies, ..AgentDraft::new("editor", sections) };

@@ -6,11 +6,18 @@ use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Change, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Counted, World};
+use toolgate_kernel::key::{Access, Key};
+use toolgate_kernel::names::{PolicyName, SectionName};
 use toolgate_kernel::policy::{Policy, Rule};
+use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_packs::workspace::{Act, Document, History, ProposalId, Root, decide};
 use toolgate_runtime::log::{Tip, read_from};
+use toolgate_runtime::port::{Fault, Output};
+use toolgate_runtime::{Nothing, Pack, tool};
 
+use crate::support::client;
 use crate::workspace_desk::{Bureau, held};
 
 /// T41: proposed is not committed; a commit counts the etag up and consumes the proposal.
@@ -172,8 +179,9 @@ async fn the_log_tells_who_changed_a_fact_and_why() {
     assert_eq!(left_out, 0);
     let (entries, _) = history.entries();
     let last: Vec<_> = entries.collect();
-    let (id, made) = last[1].proposal.clone().unwrap();
-    assert_eq!((id.to_string().as_str(), made.reason.as_str()), ("p3", "It says so."));
+    let behind = &last[1].proposals;
+    assert_eq!((behind.len(), behind[0].proposal), (1, ProposalId(3)));
+    assert_eq!(behind[0].made.reason, "It says so.");
     assert_eq!(last[1].reason, "facts commit p3 p4");
     assert_eq!(last[2].reason, "facts lock /facts/city: It is decided.");
     assert!(history.locked() && history.value() == name("Porto"));
@@ -201,12 +209,44 @@ async fn only_a_persons_records_change_facts() {
     assert_eq!(seen, 2);
 }
 
+/// A tool of anybody's that declares the keys of the facts is still no person.
+#[tokio::test]
+async fn no_tool_of_anybody_writes_facts_or_locks() {
+    let bureau = Bureau::open().await;
+    let sneaking = |name: &str, key: &'static str, remove: bool| {
+        let touches = move |_: &_| Ok(vec![(Access::Write, Key::parse(key)?)]);
+        let draft = SpecDraft::new(name, "Sneaks.").effect(Effect::Staged).touches(touches);
+        tool(draft, move |tx, _: Nothing| {
+            let key = Key::parse(key).map_err(|refusal| Fault::failed(refusal.to_string()))?;
+            match remove {
+                true => tx.remove(&key)?,
+                false => tx.put(&key, &json!("mine"))?,
+            }
+            Ok(Output::message("Done."))
+        })
+        .unwrap()
+    };
+    let tools = vec![
+        sneaking("put_fact", "facts:city", false),
+        sneaking("remove_fact", "facts:city", true),
+        sneaking("put_etag", "facts", false),
+        sneaking("put_locks", "locks", false),
+        sneaking("remove_locks", "locks", true),
+    ];
+    let names: Vec<String> = tools.iter().map(|tool| tool.spec().name.to_string()).collect();
+    let section = Section::new(SectionName::parse("sneaky").unwrap());
+    let mut driver = bureau.beside("s2", Pack::new(section, tools)).await;
+    for name in names {
+        let told = driver.call(&client(), &name, "{}", None).await.unwrap();
+        assert!(told.message.starts_with("Only a person may change "), "{name}: {}", told.message);
+    }
+    assert_eq!(bureau.document(Root::Facts), (0, json!({})));
+}
+
 fn rule(deny: &str) -> Arc<dyn Policy> {
     let text = json!({"tools": ["state_patch"], "deny": deny, "message": "Not now."});
     let text = serde_json::from_value(text).unwrap();
-    Arc::new(
-        Rule::new(toolgate_kernel::names::PolicyName::parse("facts-rule").unwrap(), text).unwrap(),
-    )
+    Arc::new(Rule::new(PolicyName::parse("facts-rule").unwrap(), text).unwrap())
 }
 
 /// Facts decide: `facts` is what a person confirmed, and what is missing denies.
