@@ -180,7 +180,9 @@ fn slot<'a>(
                     None => return Ok(None),
                 }
             }
-            other => return Err(no_parent(&walked, other)),
+            flat @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+                return Err(no_parent(&walked, flat));
+            }
         };
         walked.below.push(name.clone());
     }
@@ -192,7 +194,9 @@ fn slot<'a>(
             let at = if end { items.len() } else { place(items, &walked, last)? };
             Ok(Some(Slot::Item(items, at)))
         }
-        other => Err(no_parent(&walked, other)),
+        flat @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            Err(no_parent(&walked, flat))
+        }
     }
 }
 
