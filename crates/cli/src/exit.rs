@@ -103,9 +103,10 @@ fn of_drive(fault: &DriveFault) -> Option<Exit> {
 fn of_read(fault: &ReadFault) -> Exit {
     match fault {
         ReadFault::Store(fault) => of_store(fault),
-        ReadFault::Broken { .. } | ReadFault::Unsigned { .. } | ReadFault::Unreadable { .. } => {
-            Exit::Log
-        }
+        ReadFault::Broken { .. }
+        | ReadFault::Unsigned { .. }
+        | ReadFault::Unvouched { .. }
+        | ReadFault::Unreadable { .. } => Exit::Log,
     }
 }
 

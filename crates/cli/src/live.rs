@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    CallRefused, Closing, Event, Finish, IterationClosed, Outcome, ProjectEvent, RawCall, Record,
-    Said,
+    Answer, CallRefused, Closing, Event, Finish, IterationClosed, Outcome, ProjectEvent, RawCall,
+    Record, Said,
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
@@ -239,7 +239,10 @@ impl Live {
             Event::ModelFailed { reason, .. } => {
                 state.line(&fit(&format!("  ✗ model — {}", visible(reason))));
             }
-            Event::CallReceived { call } => {
+            Event::CallReceived { call, of } => {
+                if let Some(of) = of {
+                    state.line(&fit(&format!("  … {of} is made as {}, now approved", call.id)));
+                }
                 state.written.insert(call.id, call.as_ref().clone());
             }
             Event::CallSettled(settled) => {
@@ -260,11 +263,22 @@ impl Live {
                 state.line(&fit(&format!("  ! {}", visible(note))));
             }
             Event::Heard { said, .. } => {
-                let (Said::Feedback { text, .. } | Said::Stop { reason: text }) = said else {
-                    return;
+                let text = match said {
+                    Said::Feedback { text, .. } | Said::Stop { reason: text } => text.clone(),
+                    Said::Answer(decision) => {
+                        let word = if decision.answer == Answer::Approve { "yes" } else { "no" };
+                        let sentence = match decision.note.as_str() {
+                            "" => String::new(),
+                            note => format!(": {note}"),
+                        };
+                        format!("{word} to {}{sentence}", decision.call)
+                    }
+                    Said::Withdraw { tool, policy } => format!("{policy} asks about {tool} again"),
+                    Said::GoOn {} => return,
                 };
-                if !self.talk {
-                    state.line(&fit(&format!("  » {}", visible(text))));
+                // What is said in a conversation stands on the screen already.
+                if !self.talk || matches!(said, Said::Answer(_) | Said::Withdraw { .. }) {
+                    state.line(&fit(&format!("  » {}", visible(&text))));
                 }
             }
             // Of a run its title is shown above; a conversation begins with it.

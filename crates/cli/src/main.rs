@@ -3,6 +3,7 @@
 mod chart;
 mod command;
 mod console;
+mod credential;
 mod diagnose;
 mod environment;
 mod exit;
@@ -64,6 +65,8 @@ enum Command {
     Doctor(command::doctor::Options),
     /// Makes one tool call through the whole gate.
     Call(command::call::Options),
+    /// Shows the calls that wait for a person's yes, and takes the person's word.
+    Approvals(command::approvals::Options),
     /// Says what the gate would decide on a call; nothing runs.
     Explain(command::explain::Options),
     /// Lists, shows and decides about facts, and locks paths.
@@ -95,6 +98,7 @@ impl Command {
             Self::Explain(options) => options.json,
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
+            Self::Approvals(options) => options.json(),
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
             Self::Mcp(options) => options.json(),
@@ -114,6 +118,7 @@ fn main() -> std::process::ExitCode {
         Command::Check(options) => command::check::run(&place, &options),
         Command::Tools(options) => command::tools::run(&place, &options),
         Command::Call(options) => command::call::run(&place, &options),
+        Command::Approvals(options) => command::approvals::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),

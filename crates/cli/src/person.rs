@@ -1,20 +1,27 @@
-//! Decides how the person at the terminal is asked: shown exactly what would run, then yes or no.
+//! Decides how the person at the terminal is asked: shown exactly what would run, then what is to
+//! be done about it.
 
 use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
 use futures_util::future::BoxFuture;
+use rustix::stdio::stdin;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
 use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
+use zeroize::Zeroizing;
 
 use crate::console::{hint, visible};
+use crate::credential;
 
 /// Whoever sits at the terminal.
 pub(crate) struct AtTerminal {
-    name: Arc<str>,
+    project: PathBuf,
     /// Makes the screen ready for a question.
     ready: Ready,
 }
@@ -40,35 +47,101 @@ impl Ready {
 
 impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
-    pub(crate) fn here(ready: Ready) -> Option<Arc<dyn Person>> {
-        let name = user_name();
-        attended().then(|| Arc::new(Self { name, ready }) as Arc<dyn Person>)
+    pub(crate) fn here(project: &Path, ready: Ready) -> Option<Arc<dyn Person>> {
+        let project = project.to_owned();
+        attended().then(|| Arc::new(Self { project, ready }) as Arc<dyn Person>)
+    }
+
+    async fn answer(&self, question: &Question) -> Option<Response> {
+        self.ready.clear();
+        let about = format!("{} ({})", question.policy, visible(&question.reason));
+        hint(&format!("\n{about} wants your word."));
+        let choice = choose(question.tool.as_str(), &question.args).await?;
+        // Whoever has the key is the person; without it nobody has answered.
+        let person = match credential::unlock(&self.project).await {
+            Ok(person) => person?,
+            Err(error) => {
+                hint(&format!("{error:#}"));
+                return None;
+            }
+        };
+        Some(Response {
+            who: Actor::Human(Arc::clone(&person.name)),
+            signer: Some(person),
+            answer: choice.answer,
+            note: choice.note,
+            args: choice.args,
+            always: choice.always,
+        })
+    }
+}
+
+/// What a person chose to do about a call.
+pub(crate) struct Choice {
+    pub(crate) answer: Answer,
+    pub(crate) note: String,
+    pub(crate) args: Option<Map<String, Value>>,
+    pub(crate) always: bool,
+}
+
+/// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers.
+pub(crate) async fn choose(tool: &str, args: &Map<String, Value>) -> Option<Choice> {
+    let (mut changed, mut shown) = (None, args.clone());
+    loop {
+        show(tool, &shown);
+        hint("Type yes, always (in this session), edit, or no (and why, for the model):");
+        let said = line().await?;
+        let said = said.trim();
+        let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+        let answer = match word.to_ascii_lowercase().as_str() {
+            "yes" | "always" if rest.is_empty() => Answer::Approve,
+            "edit" if rest.is_empty() => {
+                if let Some(args) = edited().await? {
+                    shown.clone_from(&args);
+                    changed = Some(args);
+                }
+                continue;
+            }
+            _ => Answer::Deny,
+        };
+        let always = answer == Answer::Approve && word.eq_ignore_ascii_case("always");
+        let note = match answer {
+            Answer::Deny if word.eq_ignore_ascii_case("no") => rest.trim(),
+            Answer::Deny => said,
+            Answer::Approve => "",
+        };
+        let args = changed.filter(|_| answer == Answer::Approve);
+        return Some(Choice { answer, note: note.to_owned(), args, always });
+    }
+}
+
+/// Shows exactly what would run, invisible characters too.
+pub(crate) fn show(tool: &str, args: &Map<String, Value>) {
+    hint("This would run, and nothing else:");
+    hint(&format!("  {tool}"));
+    let args = serde_json::to_string_pretty(args).unwrap_or_default();
+    args.lines().for_each(|line| hint(&format!("  {}", visible(line))));
+}
+
+/// Arguments that a person types; nothing when they are none.
+async fn edited() -> Option<Option<Map<String, Value>>> {
+    hint("Type the arguments as one line of JSON, or press Enter to leave them:");
+    let typed = line().await?;
+    if typed.trim().is_empty() {
+        return Some(None);
+    }
+    match serde_json::from_str::<Map<String, Value>>(&typed) {
+        Ok(args) => Some(Some(args)),
+        Err(error) => {
+            hint(&format!("That is no JSON object: {error}. The arguments are as before."));
+            Some(None)
+        }
     }
 }
 
 impl Person for AtTerminal {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
-        Box::pin(async move {
-            self.ready.clear();
-            let args = serde_json::to_string_pretty(&question.args).unwrap_or_default();
-            hint(&format!(
-                "\n{} wants your word ({}).",
-                question.policy,
-                visible(&question.reason)
-            ));
-            hint("This would run, and nothing else:");
-            hint(&format!("  {}", question.tool));
-            args.lines().for_each(|line| hint(&format!("  {}", visible(line))));
-            hint("Run it? Type yes, or anything else for no:");
-            let line = line().await?;
-            let yes = line.trim().eq_ignore_ascii_case("yes");
-            let answer = if yes { Answer::Approve } else { Answer::Deny };
-            Some(Response {
-                who: Actor::Human(Arc::clone(&self.name)),
-                answer,
-                note: String::new(),
-            })
-        })
+        Box::pin(self.answer(question))
     }
 
     fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
@@ -80,23 +153,55 @@ impl Person for AtTerminal {
             }
             hint("Press Enter to go on, or type what the model should know first:");
             let feedback = line().await?;
-            Some(Word { who: Actor::Human(Arc::clone(&self.name)), feedback })
+            Some(Word { who: Actor::Human(user_name()), feedback })
         })
     }
 }
 
-/// What the person at the terminal types next, and who that is; nothing when nobody is there.
-pub(crate) async fn word() -> Option<(Actor, String)> {
-    let line = if attended() { line().await } else { None };
-    line.map(|line| (Actor::Human(user_name()), line))
+/// What the person at the terminal types next; nothing when nobody is there.
+pub(crate) async fn word() -> Option<String> {
+    if attended() { line().await } else { None }
+}
+
+/// What the person at the terminal types next, and nobody else sees.
+pub(crate) async fn secret(asked: &str) -> Option<Zeroizing<String>> {
+    hint(asked);
+    let typed = {
+        let _quiet = Quiet::begin();
+        line().await
+    };
+    hint("");
+    typed.map(|line| Zeroizing::new(line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// While this is there, the terminal does not show what is typed.
+struct Quiet(Option<Termios>);
+
+impl Quiet {
+    fn begin() -> Self {
+        let before = tcgetattr(stdin()).ok();
+        if let Some(mut quiet) = before.clone() {
+            quiet.local_modes.remove(LocalModes::ECHO);
+            tcsetattr(stdin(), OptionalActions::Now, &quiet).ok();
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            tcsetattr(stdin(), OptionalActions::Now, before).ok();
+        }
+    }
 }
 
 /// Whether a person sits at a terminal; a pipe is nobody.
-fn attended() -> bool {
+pub(crate) fn attended() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-fn user_name() -> Arc<str> {
+pub(crate) fn user_name() -> Arc<str> {
     let name = std::env::var("USER").ok().filter(|name| !name.trim().is_empty());
     name.unwrap_or_else(|| "person".to_owned()).as_str().into()
 }

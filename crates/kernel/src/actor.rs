@@ -21,6 +21,12 @@ pub enum Actor {
     System,
 }
 
+/// The name of whoever writes into a file that shows state.
+const EDITOR: &str = "editor";
+
+/// How the name of the user of a client begins.
+const CLIENT_USER: &str = "user of ";
+
 /// A text that names no actor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no actor: write human:, agent:, model: or client: and a name, or system")]
@@ -30,6 +36,27 @@ impl Actor {
     /// Whether this is a person.
     pub fn is_human(&self) -> bool {
         matches!(self, Self::Human(_))
+    }
+
+    /// Whoever writes into a file that shows state. It counts as a person's word, and nobody can
+    /// be asked to sign it.
+    pub fn editor() -> Self {
+        Self::Human(EDITOR.into())
+    }
+
+    /// Whether this is [`Actor::editor`].
+    pub fn is_editor(&self) -> bool {
+        matches!(self, Self::Human(name) if name.as_ref() == EDITOR)
+    }
+
+    /// The user of a client, whom the operator trusts (ADR 0016).
+    pub fn client_user(client: &Self) -> Self {
+        Self::Human(format!("{CLIENT_USER}{client}").into())
+    }
+
+    /// Whether this is the user of a client.
+    pub fn is_client_user(&self) -> bool {
+        matches!(self, Self::Human(name) if name.starts_with(CLIENT_USER))
     }
 
     /// The kind as one word.

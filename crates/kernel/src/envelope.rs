@@ -41,8 +41,10 @@ codes! {
     POLICY_ERROR;
     /// A person must approve this; nobody was there to ask.
     APPROVAL_PENDING;
-    /// A person said no.
+    /// A person said no, or nobody is asked.
     APPROVAL_DENIED;
+    /// More calls wait for a person than may.
+    APPROVALS_OVER_LIMIT;
     /// More calls in one turn than allowed.
     CALLS_OVER_LIMIT;
     /// The same call was made too often in a row.

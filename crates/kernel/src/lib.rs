@@ -8,6 +8,7 @@ pub mod agent;
 pub mod budget;
 pub mod calling;
 pub mod config;
+pub mod credential;
 pub mod digest;
 pub mod directive;
 pub mod envelope;

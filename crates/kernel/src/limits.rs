@@ -31,6 +31,10 @@ pub struct Limits {
     pub reply_bytes_max: u64,
     /// Milliseconds a person is waited for before a question is left pending.
     pub answer_ms_max: u64,
+    /// Milliseconds after which a call that waits for a person's yes waits no more.
+    pub approval_ms_max: u64,
+    /// Calls of a session that wait for a person's yes; more are refused.
+    pub approvals_max: u64,
     /// Milliseconds one append to the log may take.
     pub append_ms_max: u64,
     /// Milliseconds the tools from outside that a phase needs may take to be there.
@@ -109,6 +113,8 @@ impl Default for Limits {
             turn_ms_max: 600_000,
             reply_bytes_max: 4 << 20,
             answer_ms_max: 600_000,
+            approval_ms_max: 24 * 3_600_000,
+            approvals_max: 20,
             append_ms_max: 30_000,
             supply_ms_max: 120_000,
             run_ms_max: 24 * 3_600_000,
@@ -190,7 +196,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 42] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 44] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -210,6 +216,8 @@ impl Limits {
             ("turn_ms_max", self.turn_ms_max, HOUR_MS),
             ("reply_bytes_max", self.reply_bytes_max, BYTES),
             ("answer_ms_max", self.answer_ms_max, MS),
+            ("approval_ms_max", self.approval_ms_max, MS),
+            ("approvals_max", self.approvals_max, 1_000),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
             ("supply_ms_max", self.supply_ms_max, CALL_MS_CEILING),
             ("run_ms_max", self.run_ms_max, MS),

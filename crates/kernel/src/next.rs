@@ -27,6 +27,8 @@ pub enum Step {
     Judge(Vec<Arc<RawCall>>),
     /// Ask a person about a call.
     AskPerson(CallId),
+    /// Make a new call of one that waited, now that a person said yes.
+    TakeUp(CallId),
     /// Ask a person for a word before the next iteration.
     AskToGoOn,
     /// Wait for what a person says next, and why when it is not just their turn.
@@ -433,7 +435,11 @@ pub fn open_calls(session: &Session) -> Option<Step> {
     if !received.is_empty() {
         return Some(Step::Judge(received));
     }
-    (!admitted.is_empty()).then_some(Step::Run(admitted))
+    if !admitted.is_empty() {
+        return Some(Step::Run(admitted));
+    }
+    let yes = session.waiting.iter().find(|(_, waiting)| waiting.yes.is_some());
+    yes.map(|(id, _)| Step::TakeUp(*id))
 }
 
 fn plan(

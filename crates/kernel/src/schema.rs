@@ -24,6 +24,8 @@ text_schema!(
     "ToolName",
     "^([a-z0-9_-]{1,64}|mcp:[a-z0-9_-]{1,64}:[A-Za-z0-9_.-]{1,128})$"
 );
+text_schema!(crate::credential::PersonKey, "PersonKey", "^[0-9a-f]{64}$");
+text_schema!(crate::credential::Signature, "Signature", "^[0-9a-f]{128}$");
 text_schema!(crate::names::GroupName, "GroupName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::SectionName, "SectionName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::ServerName, "ServerName", "^[a-z0-9_-]{1,64}$");

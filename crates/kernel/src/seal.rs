@@ -114,6 +114,11 @@ impl SigningKey {
         Digest(self.mac(b"checkpoint", &parts))
     }
 
+    /// What tells this log from every other, for what is signed with other keys.
+    pub fn log_mark(&self) -> Digest {
+        Digest(self.mac(b"mark", &[]))
+    }
+
     /// Signs the words of a credential, such as a token. They say themselves what they are for.
     pub fn sign_words(&self, words: &[u8]) -> [u8; 32] {
         self.mac(b"words", &[words])

@@ -411,7 +411,7 @@ mod tests {
     fn record(seq: u64, event: Value) -> Record<Event> {
         let event = serde_json::from_value(event).unwrap();
         let (at, actor) = (Timestamp(0), Actor::System);
-        Record { seq, at, actor, epoch: 1, saw: None, event }
+        Record { seq, at, actor, epoch: 1, saw: None, event, signed: None }
     }
 
     #[test]

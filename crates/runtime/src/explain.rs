@@ -35,6 +35,8 @@ impl Runtime {
             shown_in: session.phase.clone(),
             turn,
             progress: Progress::Received,
+            of: None,
+            edited: false,
         };
         let (project, toolset, now) = (project.as_ref(), &agent.toolset, self.clock.now());
         let world = World { session, project, toolset, now, counted: Counted::NotYet };

@@ -34,6 +34,7 @@
 
 mod checkpoint;
 pub mod crash;
+mod credential;
 mod directing;
 pub mod drive;
 mod execute;
@@ -48,8 +49,11 @@ pub mod transaction;
 pub mod verify;
 mod versions;
 
+pub use credential::{Author, Signer};
 pub use directing::Directing;
-pub use drive::{Answered, Crew, DriveFault, Driver, Floor, Halt, Incoming, OpenFault, Start};
+pub use drive::{
+    Answered, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault, Start,
+};
 pub use execute::Cancel;
 pub use memory::MemoryStore;
 pub use picture::{Picture, PictureRefusal};

@@ -79,6 +79,16 @@ pub enum ReadFault {
         /// The stream.
         stream: StreamId,
     },
+    /// What only a person may say is not signed by one who is known here.
+    #[error(
+        "{stream}, record {seq}: a person's word without their signature; run `toolgate verify`"
+    )]
+    Unvouched {
+        /// The stream.
+        stream: StreamId,
+        /// The record.
+        seq: u64,
+    },
     /// A record makes no sense to this program.
     #[error("{stream}, record {seq}: cannot be read by this version of toolgate")]
     Unreadable {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::credential::Signable;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
@@ -17,6 +18,7 @@ use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::seal::SigningKey;
 
 use crate::checkpoint;
+use crate::credential::{Author, Signer, Spot, project_counts, sign};
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
 use crate::picture::{Picture, PictureRefusal};
@@ -37,6 +39,8 @@ pub struct Runtime {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) key: SigningKey,
+    /// What tells this log from every other.
+    pub(crate) mark: Digest,
     pub(crate) files: Arc<dyn Files>,
     pub(crate) resources: Resources,
     /// Version of the program, for the log.
@@ -68,11 +72,17 @@ pub enum SayFault {
     #[error(transparent)]
     Author(#[from] AuthorRefusal),
     /// It is too long.
-    #[error("this has {0} bytes; at most {SAID_BYTES_MAX} can be said at once")]
-    TooLong(usize),
+    #[error("this has {0} bytes; at most {1} can be said at once")]
+    TooLong(usize, usize),
     /// Too many pictures.
     #[error(transparent)]
     Pictures(#[from] PictureRefusal),
+    /// A person's word was not signed.
+    #[error("only a person may say this, and it must be signed with their key")]
+    Unsigned,
+    /// It was signed with a key that this project does not know.
+    #[error("this project knows another person's key; see `toolgate doctor`")]
+    Stranger,
     /// Others kept being first.
     #[error("too much is happening at once; try again")]
     Busy,
@@ -85,6 +95,9 @@ pub const OBSERVER_EVENTS_MAX: usize = 1_024;
 /// Bytes of what is said at once.
 const SAID_BYTES_MAX: usize = 100_000;
 
+/// Bytes of an answer to a question, with the arguments of the call.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
 /// Milliseconds the log may take for what somebody says. No agent's limits hold for them.
 const SAY_MS_MAX: u64 = 30_000;
 
@@ -95,6 +108,7 @@ impl Runtime {
     /// A runtime over a log. Nothing is read before it is needed.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, key: SigningKey) -> Self {
         Self {
+            mark: key.log_mark(),
             store,
             clock,
             key,
@@ -156,6 +170,10 @@ impl Runtime {
         for (record, hash) in news {
             // Another driver of this process may have read the same news meanwhile.
             if record.seq == mirror.tip.seq + 1 {
+                if !project_counts(&self.spot(mirror.tip.hash), &mirror.project, &record) {
+                    let (stream, seq) = (StreamId::Project, record.seq);
+                    return Err(ReadFault::Unvouched { stream, seq });
+                }
                 mirror.tip = Tip { seq: record.seq, hash };
                 Arc::make_mut(&mut mirror.project).apply(&record);
             }
@@ -164,13 +182,27 @@ impl Runtime {
         Ok(Arc::clone(&mirror.project))
     }
 
+    fn spot(&self, before: Digest) -> Spot<'_> {
+        Spot { log: &self.mark, stream: &StreamId::Project, before }
+    }
+
     /// Begins with the project as it was kept, and keeps it anew when much was read since.
     async fn load(&self) -> Result<(), ReadFault> {
         let (store, stream) = (self.store.as_ref(), StreamId::Project);
         let kept = checkpoint::load(store, &self.key, &stream).await?;
         let (mut project, from) = kept.unwrap_or_else(|| (Project::default(), Tip::START));
-        let each = |record, _: &Row| project.apply(&record);
+        let (mut before, mut unvouched) = (from.hash, None);
+        let each = |record: Record<ProjectEvent>, row: &Row| {
+            if !project_counts(&self.spot(before), &project, &record) {
+                unvouched = unvouched.or(Some(record.seq));
+            }
+            before = row.hash;
+            project.apply(&record);
+        };
         let tip = read_signed(store, &self.key, &stream, from, each).await?;
+        if let Some(seq) = unvouched {
+            return Err(ReadFault::Unvouched { stream, seq });
+        }
         drop(checkpoint::save(store, &self.key, &stream, &project, (from, tip)).await);
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
@@ -181,17 +213,19 @@ impl Runtime {
     }
 
     /// Prepares records for the end of the project stream. Hold `project_turn` meanwhile.
-    pub(crate) fn project_batch(
+    pub(crate) fn project_batch<'a>(
         &self,
-        actor: &Actor,
+        author: impl Into<Author<'a>>,
         events: Vec<ProjectEvent>,
     ) -> Result<ProjectBatch, AuthorRefusal> {
+        let Author { actor, signer } = author.into();
         let (project, before) = self.project();
         let (mut tip, mut rows, mut records) = (before, Vec::new(), Vec::new());
         let mut scratch = Vec::new();
         for event in events {
-            let (seq, at) = (tip.seq + 1, self.clock.now());
-            let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
+            let (seq, at, actor) = (tip.seq + 1, self.clock.now(), actor.clone());
+            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
+            sign(&self.spot(tip.hash), &mut record, signer)?;
             rows.push(tip.add(&record, &mut scratch)?);
             records.push(record);
         }
@@ -217,21 +251,26 @@ impl Runtime {
     }
 
     /// Writes down what was decided about tools of MCP servers, outside every session.
-    pub async fn pin(&self, actor: &Actor, pinned: Vec<Pinned>) -> Result<(), SayFault> {
+    pub async fn pin<'a>(
+        &self,
+        author: impl Into<Author<'a>>,
+        pinned: Vec<Pinned>,
+    ) -> Result<(), SayFault> {
         let decided = pinned.into_iter().map(|one| ProjectEvent::ToolPinned(Box::new(one)));
         let decided: Vec<ProjectEvent> = decided.collect();
-        self.decide(actor, |_| Ok::<_, SayFault>((decided.clone(), ()))).await
+        self.decide(author, |_| Ok::<_, SayFault>((decided.clone(), ()))).await
     }
 
     /// Writes down what somebody decides about the project as it is at that moment, outside every
     /// session. When others change it first, it is decided again about what it is then.
     ///
     /// What only a person may decide is refused for everyone else.
-    pub async fn decide<T, E: From<SayFault>>(
+    pub async fn decide<'a, T, E: From<SayFault>>(
         &self,
-        actor: &Actor,
+        author: impl Into<Author<'a>>,
         mut decide: impl FnMut(&Project) -> Result<(Vec<ProjectEvent>, T), E>,
     ) -> Result<T, E> {
+        let author: Author<'_> = author.into();
         let turn = self.project_turn.lock().await;
         for _ in 0..SHARED_TRIES {
             let project = self.catch_up().await.map_err(SayFault::from)?;
@@ -240,8 +279,11 @@ impl Runtime {
                 return Ok(told);
             }
             let opened = (project.seq == 0).then_some(ProjectEvent::ProjectOpened {});
-            let events = opened.into_iter().chain(decided).collect();
-            let prepared = self.project_batch(actor, events).map_err(SayFault::from)?;
+            let enrolled = enrolled(&project, author);
+            let events: Vec<ProjectEvent> =
+                opened.into_iter().chain(enrolled).chain(decided).collect();
+            self.may_sign(&project, author, &events)?;
+            let prepared = self.project_batch(author, events).map_err(SayFault::from)?;
             let batches = vec![prepared.batch.clone()];
             let append = self.store.append(Append { batches, blobs: Vec::new() });
             match within(SAY_MS_MAX, pin!(append)).await {
@@ -258,6 +300,49 @@ impl Runtime {
         Err(SayFault::Busy.into())
     }
 
+    /// Looks whether an author may write something that only a known person may.
+    pub(crate) async fn vouch<E: Signable>(
+        &self,
+        author: Author<'_>,
+        event: &E,
+    ) -> Result<(), SayFault> {
+        if !event.needs_signature(author.actor) {
+            return Ok(());
+        }
+        self.enrol(author).await?;
+        let project = self.catch_up().await?;
+        self.may_sign(&project, author, std::slice::from_ref(event))
+    }
+
+    /// Makes a person's key known here, where none is known yet.
+    async fn enrol(&self, author: Author<'_>) -> Result<(), SayFault> {
+        if author.signer.is_none() {
+            return Ok(());
+        }
+        self.decide(author, |project| {
+            Ok::<_, SayFault>((enrolled(project, author).into_iter().collect(), ()))
+        })
+        .await
+    }
+
+    /// Refuses what only a known person may sign, for everyone else.
+    fn may_sign<E: Signable>(
+        &self,
+        project: &Project,
+        author: Author<'_>,
+        events: &[E],
+    ) -> Result<(), SayFault> {
+        let known = |signer: &dyn Signer| {
+            project.people.is_empty() || project.people.contains(&signer.key())
+        };
+        let needed = events.iter().any(|event| event.needs_signature(author.actor));
+        match author.signer {
+            Some(signer) if needed && !known(signer) => Err(SayFault::Stranger),
+            None if needed && !project.people.is_empty() => Err(SayFault::Unsigned),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The newest project head, for a session record that has not seen it.
     pub(crate) fn newly_seen(&self, seen: Option<Saw>) -> Option<Saw> {
         if seen.map_or(0, |saw| saw.seq) == self.mirrored.load(Ordering::Acquire) {
@@ -268,13 +353,13 @@ impl Runtime {
     }
 
     /// Says something to a session. Any process may; its driver hears it at the next step.
-    pub async fn say(
+    pub async fn say<'a>(
         &self,
         session: &SessionId,
-        actor: &Actor,
+        author: impl Into<Author<'a>>,
         said: Said,
     ) -> Result<u64, SayFault> {
-        self.say_beside(session, actor, said, Vec::new()).await
+        self.say_beside(session, author.into(), said, Vec::new()).await
     }
 
     /// Says something to a session and shows it pictures.
@@ -288,23 +373,36 @@ impl Runtime {
     ) -> Result<u64, SayFault> {
         Picture::count(&pictures, limits)?;
         let (images, blobs) = Picture::split(pictures);
-        self.say_beside(session, actor, Said::Feedback { text, images }, blobs).await
+        self.say_beside(session, actor.into(), Said::Feedback { text, images }, blobs).await
     }
 
     async fn say_beside(
         &self,
         session: &SessionId,
-        actor: &Actor,
+        author: Author<'_>,
         said: Said,
         blobs: Vec<(Digest, Vec<u8>)>,
     ) -> Result<u64, SayFault> {
         let bytes = match &said {
             Said::Feedback { text, .. } | Said::Stop { reason: text } => text.len(),
-            Said::GoOn {} => 0,
+            Said::Answer(decision) => {
+                decision.note.len()
+                    + decision.args.as_ref().map_or(0, |args| args.to_string().len())
+            }
+            Said::GoOn {} | Said::Withdraw { .. } => 0,
         };
-        if bytes > SAID_BYTES_MAX {
-            return Err(SayFault::TooLong(bytes));
+        // The arguments of a call may be longer than what somebody says.
+        let bytes_max = match &said {
+            Said::Answer(_) => ANSWER_BYTES_MAX,
+            Said::Feedback { .. } | Said::Stop { .. } | Said::GoOn {} | Said::Withdraw { .. } => {
+                SAID_BYTES_MAX
+            }
+        };
+        if bytes > bytes_max {
+            return Err(SayFault::TooLong(bytes, bytes_max));
         }
+        let event = InboxEvent::Spoken { said };
+        self.vouch(author, &event).await?;
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
         for _ in 0..SHARED_TRIES {
             let mut tip = match store.head(&stream).await? {
@@ -313,8 +411,10 @@ impl Runtime {
                 Some(_) => return Err(ReadFault::Unsigned { stream }.into()),
             };
             let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
-            let event = InboxEvent::Spoken { said: said.clone() };
-            let record = Record { seq, at, actor: actor.clone(), epoch: 0, saw: None, event };
+            let (actor, event) = (author.actor.clone(), event.clone());
+            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
+            let spot = Spot { log: &self.mark, stream: &stream, before: tip.hash };
+            sign(&spot, &mut record, author.signer)?;
             let rows = vec![tip.add(&record, &mut Vec::new())?];
             let batch = batch(&self.key, stream.clone(), None, after, rows, tip);
             let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });
@@ -327,6 +427,12 @@ impl Runtime {
         }
         Err(SayFault::Busy)
     }
+}
+
+/// Makes the first person's key known, in the same breath as what it signs.
+fn enrolled(project: &Project, author: Author<'_>) -> Option<ProjectEvent> {
+    let key = author.signer.filter(|_| project.people.is_empty())?.key();
+    Some(ProjectEvent::PersonEnrolled { key })
 }
 
 /// Records on their way to the project stream.

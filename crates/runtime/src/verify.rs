@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use toolgate_kernel::credential::Signable;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, Said, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
+use toolgate_kernel::time::Timestamp;
 
 use crate::checkpoint;
+use crate::credential::{Spot, counts, project_counts};
 use crate::log::{PAGE_ROWS, Tip};
 use crate::port::{Checkpoint, Row, Store, StoreFault};
 
@@ -34,10 +37,20 @@ pub struct Problem {
     pub what: &'static str,
 }
 
+/// What only a person may do, done without a key that is known here.
+const UNSIGNED: &str = "a person's word without their signature";
+
 /// Reads everything and checks it. It changes nothing.
 pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, StoreFault> {
-    let mut check =
-        Check { key, report: Report::default(), project: Vec::new(), inboxes: BTreeMap::new() };
+    let mut check = Check {
+        key,
+        mark: key.log_mark(),
+        report: Report::default(),
+        project: Vec::new(),
+        inboxes: BTreeMap::new(),
+        people: Project::default(),
+        known_since: None,
+    };
     let heads = store.heads().await?;
     let mut present = BTreeSet::new();
     // The project first, then inboxes, because sessions refer to both.
@@ -66,6 +79,11 @@ struct Check<'a> {
     project: Vec<(Digest, Option<SessionId>)>,
     /// Chain hash of every inbox record, by session.
     inboxes: BTreeMap<SessionId, Vec<Digest>>,
+    mark: Digest,
+    /// A project that knows the people whose keys were made known so far, and nothing else.
+    people: Project,
+    /// Since when one is known. What people said before that nobody signed.
+    known_since: Option<Timestamp>,
 }
 
 impl Check<'_> {
@@ -90,10 +108,11 @@ impl Check<'_> {
                 } else if tip.follow(row).is_none() {
                     self.problem(stream, row.seq, "the record is not the one that was written");
                 }
+                let before = tip.hash;
                 // Go on from what is stored, so that one wound is reported once.
                 tip = Tip { seq: row.seq, hash: row.hash };
                 expected = row.seq + 1;
-                self.record(stream, row, &mut session);
+                self.record(stream, row, before, &mut session);
                 self.kept(store, stream, row.seq, &mut session).await?;
                 if let Some(kept) = kept.as_ref().filter(|kept| kept.seq >= row.seq) {
                     replay.apply(row);
@@ -120,12 +139,21 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn record(&mut self, stream: &StreamId, row: &Row, session: &mut SessionCheck) {
+    fn record(&mut self, stream: &StreamId, row: &Row, before: Digest, session: &mut SessionCheck) {
         let sound = match stream {
             StreamId::Project => match Record::<ProjectEvent>::decode(&row.bytes) {
                 Ok(record) => {
+                    let spot = Spot { log: &self.mark, stream, before };
+                    if !project_counts(&spot, &self.people, &record) {
+                        self.problem(stream, row.seq, UNSIGNED);
+                    }
                     let opened = match record.event {
                         ProjectEvent::SessionOpened { session } => Some(session),
+                        ProjectEvent::PersonEnrolled { key } => {
+                            self.people.people.insert(key);
+                            self.known_since = self.known_since.or(Some(record.at));
+                            None
+                        }
                         ProjectEvent::ProjectOpened {}
                         | ProjectEvent::ProjectConfigured { .. }
                         | ProjectEvent::ToolPinned(_)
@@ -138,10 +166,14 @@ impl Check<'_> {
             },
             StreamId::Inbox(id) => {
                 self.inboxes.entry(id.clone()).or_default().push(row.hash);
-                Record::<InboxEvent>::decode(&row.bytes).is_ok_and(|record| record.seq == row.seq)
+                Record::<InboxEvent>::decode(&row.bytes).is_ok_and(|record| {
+                    self.signature(stream, before, &record);
+                    record.seq == row.seq
+                })
             }
             StreamId::Session(id) => match Record::<Event>::decode(&row.bytes) {
                 Ok(record) => {
+                    self.signature(stream, before, &record);
                     self.session_record(stream, id, &record, session);
                     record.seq == row.seq
                 }
@@ -150,6 +182,15 @@ impl Check<'_> {
         };
         if !sound {
             self.problem(stream, row.seq, "the record cannot be read in this place");
+        }
+    }
+
+    /// Whether a person's word is signed, where it must be.
+    fn signature<E: Signable>(&mut self, stream: &StreamId, before: Digest, record: &Record<E>) {
+        let spot = Spot { log: &self.mark, stream, before };
+        let known = self.known_since.is_some_and(|since| since <= record.at);
+        if known && !counts(&spot, &self.people, record) {
+            self.problem(stream, record.seq, UNSIGNED);
         }
     }
 

@@ -60,7 +60,7 @@ async fn calls(stage: &Stage, stream: &StreamId) -> Result<Calls> {
         if let Event::ModelReplied { calls: raw, .. } = &record.event {
             calls.received.extend(raw.iter().map(|raw| raw.id));
         }
-        if let Event::CallReceived { call } = &record.event {
+        if let Event::CallReceived { call, .. } = &record.event {
             calls.received.insert(call.id);
         }
         if let Event::CallAdmitted(admitted) = &record.event {

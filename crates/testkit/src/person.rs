@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::{BoxFuture, ready};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
 use toolgate_kernel::names::{PhaseName, ToolName};
@@ -22,6 +23,12 @@ pub struct AnswerText {
     /// A sentence for the model.
     #[serde(default)]
     pub note: String,
+    /// Other arguments, where the person changes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Map<String, Value>>,
+    /// Whether it holds for the whole session.
+    #[serde(default)]
+    pub always: bool,
 }
 
 fn ada() -> Actor {
@@ -39,9 +46,10 @@ pub struct ScriptedPerson {
 impl Person for ScriptedPerson {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         let response = self.answers.get(&question.tool).map(|text| Response {
-            who: text.who.clone(),
-            answer: text.answer,
             note: text.note.clone(),
+            args: text.args.clone(),
+            always: text.always,
+            ..Response::of(text.who.clone(), text.answer)
         });
         Box::pin(ready(response))
     }

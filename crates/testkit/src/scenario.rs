@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{Change, Said};
-use toolgate_kernel::names::{Family, PhaseName, ToolName};
+use toolgate_kernel::event::{Answer, Change, Said};
+use toolgate_kernel::names::{CallId, Family, PhaseName, ToolName};
 use toolgate_kernel::section::Home;
 use toolgate_packs::workspace::{Act, Path as Pointer, ProposalId, Root};
 use toolgate_wire::script::{CallText, ScriptText};
@@ -117,6 +118,10 @@ pub enum StepText {
     Restart,
     /// Somebody says something to the session.
     Say(SayText),
+    /// A person answers, from another process, about a call that waits.
+    Decide(DecideText),
+    /// What a person said yes to is made.
+    TakeUp,
     /// Time passes.
     ClockMs(i64),
     /// Somebody moves the session to another phase.
@@ -124,7 +129,7 @@ pub enum StepText {
     /// Somebody changes the session's state.
     Change(ChangeText),
     /// Somebody decides about facts and locks.
-    Decide(DecideText),
+    Facts(FactsText),
     /// Somebody writes a file.
     WriteFile(String, String),
     /// The model drives on.
@@ -143,6 +148,25 @@ pub struct SayText {
     pub said: Said,
 }
 
+/// A person's word on a call that waits, as it was shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecideText {
+    /// The call.
+    pub call: CallId,
+    /// The answer.
+    pub answer: Answer,
+    /// A sentence for the model.
+    #[serde(default)]
+    pub note: String,
+    /// Other arguments, where the person changes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+    /// Whether it holds for the whole session.
+    #[serde(default)]
+    pub always: bool,
+}
+
 /// A change from outside a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -156,7 +180,7 @@ pub struct ChangeText {
 /// A decision about facts and locks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DecideText {
+pub struct FactsText {
     /// Who.
     pub actor: Actor,
     /// What.

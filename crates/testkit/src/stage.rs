@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow, ensure};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::event::{Event, Record, StreamId};
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Decision, Event, Record, Said, StreamId};
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{SectionName, SessionId};
 use toolgate_kernel::seal::SigningKey;
@@ -23,7 +24,7 @@ use toolgate_wire::script::Script;
 use crate::clock::FakeClock;
 use crate::ledger::{Entry, Ledger};
 use crate::person::ScriptedPerson;
-use crate::scenario::{DecideText, HomeText, Scenario, SectionText, StepText};
+use crate::scenario::{DecideText, FactsText, HomeText, Scenario, SectionText, StepText};
 use crate::tool::Props;
 use crate::trace::trace;
 
@@ -147,7 +148,8 @@ impl Stage {
             match step {
                 StepText::Call(call) => {
                     counts.calls_due += 1;
-                    if driver.session().next_call <= counts.model_calls + counts.calls_due {
+                    let made = self.counts(&session).await?.taken_up;
+                    if driver.session().next_call <= counts.model_calls + counts.calls_due + made {
                         let actor = Actor::Client("scenario".into());
                         let args = call.arguments(&self.scenario.input);
                         driver.call(&actor, &call.tool, &args, call.id.as_deref()).await?;
@@ -179,8 +181,8 @@ impl Stage {
                         counts.refused.extend(refused.map(|fault| fault.to_string()));
                     }
                 }
-                StepText::Decide(decided) => {
-                    counts.refused.extend(self.decide(at, decided).await?);
+                StepText::Facts(facts) => {
+                    counts.refused.extend(self.facts(at, facts).await?);
                 }
                 StepText::MoveTo(phase) => {
                     counts.moves_due += 1;
@@ -188,7 +190,14 @@ impl Stage {
                         driver.move_to(&Actor::Human("ada".into()), phase, "scenario").await?;
                     }
                 }
-                StepText::Say(_) | StepText::ClockMs(_) | StepText::WriteFile(..) => {
+                StepText::TakeUp => {
+                    driver.take_up_approved().await?;
+                    self.acknowledged(&driver)?;
+                }
+                StepText::Say(_)
+                | StepText::Decide(_)
+                | StepText::ClockMs(_)
+                | StepText::WriteFile(..) => {
                     self.outside(at, step, &session).await?;
                 }
             }
@@ -253,13 +262,21 @@ impl Stage {
                 let other = Runtime::new(Arc::clone(&self.store), clock, key);
                 other.say(session, &say.actor, say.said.clone()).await?;
             }
+            StepText::Decide(decide) => {
+                let said = Said::Answer(Box::new(self.decision(decide, session).await?));
+                let key = SigningKey::from_bytes(&SCENARIO_KEY);
+                let clock = Arc::clone(&self.props.clock);
+                let other = Runtime::new(Arc::clone(&self.store), clock, key);
+                other.say(session, &Actor::Human("ada".into()), said).await?;
+            }
             StepText::ClockMs(ms) => self.props.clock.pass_ms(*ms),
             StepText::WriteFile(path, content) => std::fs::write(self.folder.join(path), content)?,
             StepText::Call(_)
             | StepText::Restart
             | StepText::MoveTo(_)
             | StepText::Change(_)
-            | StepText::Decide(_)
+            | StepText::Facts(_)
+            | StepText::TakeUp
             | StepText::Run
             | StepText::OtherSession => {}
         }
@@ -267,15 +284,15 @@ impl Stage {
     }
 
     /// Somebody decides about facts and locks; answers what was refused or skipped.
-    async fn decide(&self, at: usize, decided: &DecideText) -> Result<Vec<String>> {
+    async fn facts(&self, at: usize, facts: &FactsText) -> Result<Vec<String>> {
         let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
         if done()?.contains(&at) {
             return Ok(Vec::new());
         }
         let (key, clock) = (SigningKey::from_bytes(&SCENARIO_KEY), Arc::clone(&self.props.clock));
         let runtime = Runtime::new(Arc::clone(&self.store), clock, key);
-        let act = decided.act.act()?;
-        let decision = runtime.decide(&decided.actor, |project| {
+        let act = facts.act.act()?;
+        let decision = runtime.decide(&facts.actor, |project| {
             let decision = decide(project, &act)?;
             let events = decision.event().into_iter().collect();
             Ok::<_, anyhow::Error>((events, decision))
@@ -296,6 +313,17 @@ impl Stage {
         Ok(told)
     }
 
+    /// The word of a person who was shown what waits now; one who saw nothing says it of nothing.
+    async fn decision(&self, decide: &DecideText, session: &SessionId) -> Result<Decision> {
+        let mut now = Session::new(session.clone());
+        let stream = StreamId::Session(session.clone());
+        let apply = |record: Record<Event>, _: &_| now.apply(&record);
+        read_from(self.store.as_ref(), &stream, Tip::START, apply).await?;
+        let shown = now.waiting.get(&decide.call).map_or(Digest::ZERO, |waiting| waiting.shown());
+        let DecideText { call, answer, note, args, always } = decide.clone();
+        Ok(Decision { call, shown, answer, note, args, always })
+    }
+
     async fn counts(&self, session: &SessionId) -> Result<Counts> {
         let mut counts = Counts::default();
         let stream = StreamId::Session(session.clone());
@@ -303,6 +331,8 @@ impl Stage {
             if let Event::ModelReplied { calls, .. } = &record.event {
                 counts.model_calls += u64::try_from(calls.len()).unwrap_or(0);
             }
+            let taken_up = matches!(record.event, Event::CallReceived { of: Some(_), .. });
+            counts.taken_up += u64::from(taken_up);
             counts.changes += usize::from(matches!(record.event, Event::StateChanged { .. }));
             let moved = matches!(record.event, Event::PhaseEntered { call: None, .. });
             counts.moves += usize::from(moved);
@@ -371,6 +401,7 @@ impl Stage {
 struct Counts {
     model_calls: u64,
     calls_due: u64,
+    taken_up: u64,
     changes: usize,
     changes_due: usize,
     moves: usize,

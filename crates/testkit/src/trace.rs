@@ -42,7 +42,7 @@ fn shorten(map: &mut Map<String, Value>) {
         match value {
             Value::String(text) => {
                 let digest = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-                if name == "program" || name == "config" || name == "version" {
+                if name == "program" || name == "config" || name == "version" || name == "frame" {
                     "…".clone_into(text);
                 } else if digest {
                     text.truncate(8);

@@ -51,7 +51,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
-    crew.person = AtTerminal::here(Ready::default());
+    crew.person = AtTerminal::here(&place.folder, Ready::default());
     let opened = place.open()?;
     let actor = Actor::Client("cli".into());
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;

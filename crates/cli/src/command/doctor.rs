@@ -19,6 +19,7 @@ use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
 use crate::console::{self, hint, paragraph, say, visible};
+use crate::credential::Standing;
 use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::model;
@@ -66,6 +67,8 @@ pub(crate) struct Report {
     servers: Vec<Server>,
     /// Variables that name a proxy, which is not used.
     unused_proxies: Vec<String>,
+    /// Whose word counts here as a person's.
+    person: Standing,
 }
 
 /// What was found at an address.
@@ -130,7 +133,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         }
         let address = address(place, &text, &exchange).await;
         let (servers, unused_proxies) = (servers(&exchange).await, environment::proxies());
-        Ok(Report { models, address, servers, unused_proxies })
+        let person = Standing::of(&place.folder)?;
+        Ok(Report { models, address, servers, unused_proxies, person })
     })?;
     if options.json {
         console::json(&report);
@@ -417,6 +421,7 @@ impl Report {
             address.print();
         }
         self.print_proxies();
+        self.person.print();
         say("");
         say("On this machine:");
         for server in &self.servers {

@@ -15,6 +15,7 @@ use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
 
 use crate::console::{self, hint, say, visible};
+use crate::credential;
 use crate::exit::Exit;
 use crate::person;
 use crate::project::{Opened, Place, block_on};
@@ -174,7 +175,7 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             return Ok(Exit::Failed);
         };
         hint(&format!("\nType {} to do this, or anything else to leave it:", shown.act));
-        let Some((who, said)) = person::word().await else {
+        let Some(said) = person::word().await else {
             let nobody = anyhow!(
                 "only a person decides this, and nobody is at a terminal here; nothing was changed"
             );
@@ -184,8 +185,9 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             let left = anyhow!("you did not type {}; nothing was changed", shown.act);
             return Ok(refused(left, json, Exit::Failed));
         }
+        let person = credential::decider(&place.folder).await?;
         let Opened { runtime, .. } = place.open()?;
-        let written = runtime.decide(&who, |project| match decide(project, act) {
+        let written = runtime.decide(person.author(), |project| match decide(project, act) {
             Ok(now) if now == shown => Ok((vec![event.clone()], ())),
             Ok(_) => Err(Undecided::Refused(anyhow!(
                 "this changed while you were looking at it; nothing was done. Look again"

@@ -6,8 +6,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::console;
+use crate::credential;
 use crate::exit::Exit;
-use crate::project::{OWN_AGENT, Place};
+use crate::person;
+use crate::project::{OWN_AGENT, Place, block_on};
 
 const MINIMAL: &str = include_str!("../../demo/minimal.yaml");
 const HELLO: &str = include_str!("../../demo/hello.yaml");
@@ -38,6 +40,10 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             write(place, "toolgate.yaml", MINIMAL, options.force)?;
             write(place, "hello.yaml", HELLO, options.force)?;
         }
+    }
+    // A person's key is made where a person is; without one it is made when it is first needed.
+    if person::attended() && !block_on(credential::begin(&place.folder))? {
+        console::hint("No key was made; it is when you first decide something.");
     }
     console::say("  toolgate check            says whether it is sound, and draws it");
     console::say(match options.template {

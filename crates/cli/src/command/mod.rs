@@ -1,5 +1,6 @@
 //! One file per command, and what several of them ask of their flags.
 
+pub(crate) mod approvals;
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod check;

@@ -10,6 +10,7 @@ use toolgate_kernel::names::ToolName;
 use toolgate_kernel::pin::{Definition, Pin, Pinned, Ruling};
 
 use crate::console::{self, hint, say, visible};
+use crate::credential;
 use crate::exit::Exit;
 use crate::person;
 use crate::project::{Opened, Place, block_on};
@@ -178,20 +179,24 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
     };
     hint(&format!("\n{what} Type {word}, or anything else to leave it:"));
     block_on(async {
-        let Some((who, said)) = person::word().await else {
+        let Some(said) = person::word().await else {
             bail!("only a person decides this, and nobody is at a terminal here");
         };
         if said.trim() != word {
             say("Nothing was decided.");
             return Ok(Exit::Failed);
         }
+        let person = credential::decider(&place.folder).await?;
         let Opened { runtime, .. } = place.open()?;
         let known = runtime.catch_up().await?.pins.get(&name).cloned().unwrap_or_default();
         if known != pin {
             bail!("{name} changed while you were looking at it; look again");
         }
         runtime
-            .pin(&who, vec![Pinned { tool: name.clone(), ruling, definition, why: vec![] }])
+            .pin(
+                person.author(),
+                vec![Pinned { tool: name.clone(), ruling, definition, why: vec![] }],
+            )
             .await?;
         say(&format!("{name}: {word}ed."));
         Ok(Exit::Done)

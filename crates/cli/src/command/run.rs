@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::port::{Clock, Streamed};
-use toolgate_runtime::{Crew, Driver, Halt, Start};
+use toolgate_runtime::{Crew, Driver, Halt, OnAsk, Start};
 use toolgate_store::{Hold, Rival};
 
+use super::approvals;
 use super::chat::picture;
 use crate::console;
 use crate::environment::{self, Flags};
@@ -53,6 +54,9 @@ pub(crate) struct How {
     /// Words for the model, shown once, in the next iteration.
     #[arg(long, value_name = "TEXT")]
     feedback: Option<String>,
+    /// What is done about a call that a person must approve. No value approves anything.
+    #[arg(long, value_enum, default_value_t = OnAskFlag::Prompt, value_name = "HOW")]
+    on_ask: OnAskFlag,
     /// Show arguments and results of every call.
     #[arg(long, short, conflicts_with_all = ["json", "quiet"])]
     verbose: bool,
@@ -64,6 +68,17 @@ pub(crate) struct How {
     quiet: bool,
     #[command(flatten)]
     have: Have,
+}
+
+/// What is done about a call that a person must approve.
+#[derive(Clone, Copy, ValueEnum)]
+enum OnAskFlag {
+    /// You are asked, when you are at the terminal; else it is put off.
+    Prompt,
+    /// It is put off: `toolgate approvals` shows it.
+    Park,
+    /// It is refused.
+    Deny,
 }
 
 /// What is done about another process that has the session.
@@ -89,6 +104,14 @@ impl How {
         }
     }
 
+    fn on_ask(&self) -> OnAsk {
+        match self.on_ask {
+            OnAskFlag::Prompt => OnAsk::Prompt,
+            OnAskFlag::Park => OnAsk::Park,
+            OnAskFlag::Deny => OnAsk::Deny,
+        }
+    }
+
     /// Refuses words that say nothing.
     fn check(&self) -> Result<()> {
         if self.feedback.as_ref().is_some_and(|text| text.trim().is_empty()) {
@@ -109,6 +132,7 @@ impl How {
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
     let Cast { mut crew, played, ready, text } = cast(place, &options.how.settings)?;
+    crew.on_ask = options.how.on_ask();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -135,6 +159,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
     how.check()?;
     let Cast { mut crew, played, ready, text } = cast(place, &how.settings)?;
+    crew.on_ask = how.on_ask();
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
@@ -186,7 +211,7 @@ pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
     let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
-    crew.person = AtTerminal::here(ready.clone());
+    crew.person = AtTerminal::here(&place.folder, ready.clone());
     Ok(Cast { crew, played, ready, text })
 }
 
@@ -337,6 +362,7 @@ async fn drive(
         // The words of a completed run were just shown.
         let shown = plain && ending == Ending::Completed;
         ended(ending, if shown { "" } else { &note });
+        approvals::remind(&driver.session());
         console::hint(&format!("The whole story: toolgate sessions show {id}"));
     }
     Ok(if ending == Ending::Completed { Exit::Done } else { Exit::Failed })

@@ -24,11 +24,16 @@ fn propose_for(desk: &Desk, path: &str, value: &Value, reason: &str) {
     desk.ok(&["call", "facts_propose", &args]);
 }
 
-/// A person at a terminal, who types one word when asked.
+/// A person at a terminal, who types one word when asked, and the first time no passphrase.
 fn person(desk: &Desk, args: &[&str], word: &str) -> Seen {
     let mut command = desk.command();
     command.args(args);
-    typing(command, &[("anything else to leave it:", word)], || {})
+    let mut answers = vec![("anything else to leave it:", word)];
+    let has_key = desk.home().join(".config/toolgate/person.key").exists();
+    if args.get(1) == Some(&word) && !has_key {
+        answers.push(("press Enter for none:", ""));
+    }
+    typing(command, &answers, || {})
 }
 
 fn listed(desk: &Desk) -> Vec<Value> {

@@ -46,6 +46,9 @@ pub struct CallAdmitted {
     /// Whether a person said yes to these very arguments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approved: bool,
+    /// What that yes is bound to beside the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<Digest>,
     /// What it touches, with the versions that were judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touches: Vec<Touched>,

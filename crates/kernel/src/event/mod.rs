@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use call::{
     Answer, Attached, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Kept,
@@ -24,10 +25,12 @@ pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
 pub use reply::{Attempt, Finish, Image, Native, Usage};
 pub use write::Written;
 
+use crate::credential::PersonKey;
 use crate::digest::Digest;
 use crate::directive::Directed;
 use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use crate::pin::Pinned;
+use crate::time::Timestamp;
 
 /// What can happen in a session. Packs add state keys, never variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -142,10 +145,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         partial: String,
     },
-    /// A call came from a caller without a model loop.
+    /// A call came from a caller without a model loop, or a person's yes made it.
     CallReceived {
         /// The call, untrusted.
         call: Arc<RawCall>,
+        /// The call that waited for a person's yes, where this one is made of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<CallId>,
     },
     /// A call passed the gate.
     CallAdmitted(Arc<CallAdmitted>),
@@ -161,6 +167,16 @@ pub enum Event {
         policy: PolicyName,
         /// Why it asks.
         reason: String,
+        /// The arguments after aliases and coercions, where they differ from what was written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args: Option<Value>,
+        /// What a yes is bound to beside the arguments: the tool's version, the phase, the policy
+        /// and the configuration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        frame: Option<Digest>,
+        /// When nobody need answer any more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
     },
     /// A call was refused; nothing of it ran.
     CallRefused(CallRefused),
@@ -227,6 +243,12 @@ pub enum Event {
         answer: Answer,
         /// A sentence for the model.
         note: String,
+        /// The arguments it runs with, where the person changed them; `args_hash` is theirs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args: Option<Value>,
+        /// Whether this policy need not ask about this tool again in this session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        always: bool,
     },
     /// Something from the inbox was taken in.
     Heard {
@@ -321,6 +343,35 @@ pub enum Said {
         /// Why.
         reason: String,
     },
+    /// A person's word on a call that waits for it.
+    Answer(Box<Decision>),
+    /// What was allowed for the whole session is asked about again.
+    Withdraw {
+        /// The tool.
+        tool: ToolName,
+        /// The policy that asks about it.
+        policy: PolicyName,
+    },
+}
+
+/// A person's word on a call, given from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    /// The call.
+    pub call: CallId,
+    /// What the person was shown: the frame of the question, and the arguments.
+    pub shown: Digest,
+    /// The answer.
+    pub answer: Answer,
+    /// A sentence for the model.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// The arguments it runs with, where the person changed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+    /// Whether this policy need not ask about this tool again in this session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
 }
 
 /// What can happen in an inbox.
@@ -367,4 +418,9 @@ pub enum ProjectEvent {
     },
     /// Something was decided about a tool of an MCP server.
     ToolPinned(Box<Pinned>),
+    /// From here on this person's key is known, and what only a person may do is signed with one.
+    PersonEnrolled {
+        /// The key.
+        key: PersonKey,
+    },
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::write::Written;
 use super::{Event, InboxEvent, ProjectEvent, Said};
 use crate::actor::Actor;
+use crate::credential::Signed;
 use crate::digest::Digest;
 use crate::names::SessionId;
 use crate::time::Timestamp;
@@ -80,6 +81,9 @@ pub struct Record<E> {
     pub saw: Option<Saw>,
     /// What happened.
     pub event: E,
+    /// The signature of the person who did it, where they have a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Box<Signed>>,
 }
 
 /// An event whose author must be a person, and is not.
@@ -114,7 +118,7 @@ impl Authored for Event {
         match self {
             Self::Answered { .. } => Some("answer a question"),
             Self::StateChanged { .. } => Some("change state outside a call"),
-            Self::Heard { said: Said::GoOn {}, .. } => Some("let a run go on"),
+            Self::Heard { said, .. } => said.human_act(),
             Self::Opened { .. }
             | Self::ConfigBound { .. }
             | Self::IterationOpened { .. }
@@ -131,7 +135,6 @@ impl Authored for Event {
             | Self::FileConflicted { .. }
             | Self::PhaseEntered { .. }
             | Self::ToolsSupplied { .. }
-            | Self::Heard { .. }
             | Self::Ended { .. } => None,
         }
     }
@@ -144,6 +147,7 @@ impl Authored for ProjectEvent {
             Self::ToolPinned(pinned) if pinned.ruling.is_a_persons() => {
                 Some("accept or reject what a server offers")
             }
+            Self::PersonEnrolled { .. } => Some("make a person's key known"),
             Self::ToolPinned(_)
             | Self::ProjectChanged { .. }
             | Self::ProjectOpened {}
@@ -155,9 +159,18 @@ impl Authored for ProjectEvent {
 
 impl Authored for InboxEvent {
     fn human_act(&self) -> Option<&'static str> {
+        let Self::Spoken { said } = self;
+        said.human_act()
+    }
+}
+
+impl Said {
+    fn human_act(&self) -> Option<&'static str> {
         match self {
-            Self::Spoken { said: Said::GoOn {} } => Some("let a run go on"),
-            Self::Spoken { said: Said::Feedback { .. } | Said::Stop { .. } } => None,
+            Self::GoOn {} => Some("let a run go on"),
+            Self::Answer(_) => Some("answer a question"),
+            Self::Withdraw { .. } => Some("withdraw what was allowed"),
+            Self::Feedback { .. } | Self::Stop { .. } => None,
         }
     }
 }
@@ -185,7 +198,14 @@ impl<E: Written> Record<E> {
     /// Appends the bytes that are stored and chained.
     pub fn encode_into(&self, bytes: &mut Vec<u8>) -> Result<(), AuthorRefusal> {
         self.check_author()?;
-        self.write(bytes);
+        self.write(bytes, self.signed.as_deref());
+        Ok(())
+    }
+
+    /// Appends the bytes that a person signs.
+    pub(crate) fn encode_unsigned_into(&self, bytes: &mut Vec<u8>) -> Result<(), AuthorRefusal> {
+        self.check_author()?;
+        self.write(bytes, None);
         Ok(())
     }
 }

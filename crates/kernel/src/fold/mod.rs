@@ -9,9 +9,9 @@ mod tally;
 mod turn;
 
 pub use lap::Lap;
-pub use open::OpenCalls;
+pub use open::{OpenCall, OpenCalls, Progress};
 pub use project::Project;
-pub use session::{OpenCall, Progress, READS_MAX, Seen, Session, Stay};
+pub use session::{Grant, READS_MAX, Seen, Session, Stay, Waiting, Yes, shown};
 pub use state::{Shelf, Slot, State, StateRefusal};
 pub use tally::{RATE_CALLS_MAX, Tally};
 pub use turn::{Told, Turn};

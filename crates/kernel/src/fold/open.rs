@@ -1,12 +1,81 @@
-//! Decides how calls on their way are kept: in a row, in call order, because few are open at once.
+//! Decides what is known of a call on its way, and how those calls are kept: in a row, in call
+//! order, because few are open at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
-use super::OpenCall;
-use crate::names::CallId;
+use crate::actor::Actor;
+use crate::digest::Digest;
+use crate::event::{Answer, CallAdmitted, RawCall};
+use crate::names::{CallId, PhaseName, PolicyName, ToolName};
+use crate::time::Timestamp;
+
+/// A call on its way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The call as written.
+    pub raw: Arc<RawCall>,
+    /// Who wrote it.
+    pub actor: Actor,
+    /// The phase whose tools were shown when it was written.
+    pub shown_in: Option<PhaseName>,
+    /// The model turn it belongs to.
+    pub turn: Option<u64>,
+    /// How far it has come.
+    pub progress: Progress,
+    /// The call that waited for a person's yes, where this one is made of it.
+    #[serde(default)]
+    pub of: Option<CallId>,
+    /// Whether a person changed its arguments.
+    #[serde(default)]
+    pub edited: bool,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Progress {
+    /// It was received and not judged.
+    Received,
+    /// A person is asked.
+    Asked {
+        /// The tool.
+        tool: ToolName,
+        /// The policy that asks.
+        policy: PolicyName,
+        /// Why.
+        reason: Arc<str>,
+        /// Hash of the arguments in question.
+        args_hash: Digest,
+        /// The arguments, where they differ from what was written.
+        #[serde(default)]
+        args: Option<Arc<Value>>,
+        /// What a yes is bound to beside them.
+        #[serde(default)]
+        frame: Option<Digest>,
+        /// When nobody need answer any more.
+        #[serde(default)]
+        expires_at: Option<Timestamp>,
+    },
+    /// A person answered.
+    Answered {
+        /// The answer.
+        answer: Answer,
+        /// Hash of the arguments the person wants.
+        args_hash: Digest,
+        /// What the answer is bound to beside them.
+        #[serde(default)]
+        frame: Option<Digest>,
+        /// A sentence for the model.
+        note: Arc<str>,
+    },
+    /// It passed the gate.
+    Admitted(Arc<CallAdmitted>),
+    /// Its intent is durable; the world may have been reached.
+    Started(Arc<CallAdmitted>),
+}
 
 /// Calls that are not settled, by their ids.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,9 +148,6 @@ impl<'de> Deserialize<'de> for OpenCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actor::Actor;
-    use crate::event::RawCall;
-    use crate::fold::Progress;
 
     fn call(id: u64, name: &str) -> OpenCall {
         let (id, name, args) = (CallId(id), name.to_owned(), "{}".to_owned());
@@ -91,6 +157,8 @@ mod tests {
             shown_in: None,
             turn: None,
             progress: Progress::Received,
+            of: None,
+            edited: false,
         }
     }
 

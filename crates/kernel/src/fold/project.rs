@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::State;
+use crate::credential::PersonKey;
 use crate::digest::Digest;
 use crate::event::{ProjectEvent, Record};
 use crate::json::canonical;
@@ -25,6 +26,9 @@ pub struct Project {
     /// Which definitions of tools from MCP servers are believed.
     #[serde(default)]
     pub pins: Pins,
+    /// The keys of the people who may decide here; none before the first was made known.
+    #[serde(default)]
+    pub people: OrdSet<PersonKey>,
 }
 
 impl Project {
@@ -39,6 +43,9 @@ impl Project {
             }
             ProjectEvent::ProjectConfigured { config, .. } => self.config = Some(*config),
             ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned),
+            ProjectEvent::PersonEnrolled { key } => {
+                self.people.insert(*key);
+            }
             ProjectEvent::ProjectChanged { changes, .. } => {
                 for change in changes {
                     // What could not be made was refused when it was staged; a log that says

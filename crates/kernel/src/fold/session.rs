@@ -1,5 +1,6 @@
 //! Decides what a session is at any point of its log.
 
+mod person;
 mod reply;
 mod words;
 
@@ -9,18 +10,20 @@ use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::person::Given;
+pub use self::person::{Grant, Waiting, Yes, shown};
 use self::reply::Words;
-use super::{Lap, OpenCalls, State, Tally, Told, Turn};
+use super::{Lap, OpenCall, OpenCalls, Progress, State, Tally, Told, Turn};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Answer, Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending,
-    Event, FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
+    Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
+    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
-use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+use crate::names::{CallId, PhaseName, SessionId, ToolName};
 use crate::plan::opening;
 use crate::time::Timestamp;
 
@@ -132,6 +135,12 @@ pub struct Session {
     /// What there is from outside.
     #[serde(default)]
     pub supplied: Arc<Supplied>,
+    /// Calls that were put off until a person says yes, by their ids.
+    #[serde(default)]
+    pub waiting: OrdMap<CallId, Arc<Waiting>>,
+    /// Which policies need not ask about which tools any more.
+    #[serde(default)]
+    pub grants: Vector<Arc<Grant>>,
 }
 
 /// What there is from outside, as the log last said.
@@ -165,50 +174,6 @@ pub struct Seen {
     pub iteration: u64,
     /// Whether it was read, or written by this session itself.
     pub access: Access,
-}
-
-/// A call on its way.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OpenCall {
-    /// The call as written.
-    pub raw: Arc<RawCall>,
-    /// Who wrote it.
-    pub actor: Actor,
-    /// The phase whose tools were shown when it was written.
-    pub shown_in: Option<PhaseName>,
-    /// The model turn it belongs to.
-    pub turn: Option<u64>,
-    /// How far it has come.
-    pub progress: Progress,
-}
-
-/// How far a call has come.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Progress {
-    /// It was received and not judged.
-    Received,
-    /// A person is asked.
-    Asked {
-        /// The policy that asks.
-        policy: PolicyName,
-        /// Why.
-        reason: Arc<str>,
-        /// Hash of the arguments in question.
-        args_hash: Digest,
-    },
-    /// A person answered.
-    Answered {
-        /// The answer.
-        answer: Answer,
-        /// Hash of the arguments the person saw.
-        args_hash: Digest,
-        /// A sentence for the model.
-        note: Arc<str>,
-    },
-    /// It passed the gate.
-    Admitted(Arc<CallAdmitted>),
-    /// Its intent is durable; the world may have been reached.
-    Started(Arc<CallAdmitted>),
 }
 
 fn bytes(text: &str) -> u64 {
@@ -271,6 +236,8 @@ impl Session {
             saw: None,
             ended: None,
             supplied: Arc::default(),
+            waiting: OrdMap::new(),
+            grants: Vector::new(),
         }
     }
 
@@ -350,25 +317,31 @@ impl Session {
                 let stopped = *fault == FaultKind::Stopped;
                 self.failure = (!stopped).then(|| (*fault, reason.as_str().into()));
             }
-            Event::CallReceived { call } => {
+            Event::CallReceived { call, of } => {
                 self.receive(Arc::clone(call), &record.actor, None);
+                if let Some(of) = of {
+                    self.taken_up(call.id, *of);
+                }
             }
             Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
-            Event::CallAsked { call, policy, reason, args_hash, .. } => {
+            Event::CallAsked { call, tool, policy, reason, args, args_hash, frame, expires_at } => {
                 self.progress(*call, |_| Progress::Asked {
+                    tool: tool.clone(),
                     policy: policy.clone(),
                     reason: reason.as_str().into(),
+                    args: args.clone().map(Arc::new),
                     args_hash: *args_hash,
+                    frame: *frame,
+                    expires_at: *expires_at,
                 });
             }
-            Event::Answered { call, answer, args_hash, note } => {
-                self.progress(*call, |_| Progress::Answered {
-                    answer: *answer,
-                    args_hash: *args_hash,
-                    note: note.as_str().into(),
-                });
+            Event::Answered { call, answer, args_hash, note, args, always } => {
+                let (answer, args_hash, always) = (*answer, *args_hash, *always);
+                let given = Given { answer, args_hash, note, args: args.as_ref(), always };
+                self.answered(*call, given, &record.actor, record.at);
             }
             Event::CallRefused(CallRefused { call, envelope, .. }) => {
+                self.put_off(*call, envelope, record.at);
                 let envelope = Arc::clone(envelope);
                 self.close(*call, || Told { envelope, message_only: false });
             }
@@ -395,9 +368,12 @@ impl Session {
             }
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
-                self.hears(said, &record.actor);
+                self.hears(said, &record.actor, record.at);
             }
             Event::Ended { ending, .. } => self.ended = Some(*ending),
+        }
+        if !self.waiting.is_empty() {
+            self.expire(record.at);
         }
     }
 
@@ -445,21 +421,6 @@ impl Session {
         self.closed = Some(Arc::new(closed.clone()));
     }
 
-    /// Questions, answers and approvals hold under the configuration they were given under.
-    fn lapse(&mut self, config: Digest) {
-        if self.config == Some(config) {
-            return;
-        }
-        let asked: Vec<CallId> = self.open.iter().map(|open| open.raw.id).collect();
-        for call in asked {
-            self.progress(call, |progress| match progress {
-                Progress::Asked { .. } | Progress::Answered { .. } => Progress::Received,
-                Progress::Admitted(admitted) if admitted.approved => Progress::Received,
-                Progress::Received | Progress::Admitted(_) | Progress::Started(_) => progress,
-            });
-        }
-    }
-
     fn enter(&mut self, phase: &PhaseName, reason: &str, at: Timestamp) {
         if let Some(stay) = self.stays.back_mut() {
             stay.left = Some((at, reason.into()));
@@ -476,6 +437,8 @@ impl Session {
             shown_in: self.phase.clone().filter(|_| turn.is_none() || !self.toolless),
             turn,
             progress: Progress::Received,
+            of: None,
+            edited: false,
             raw,
         });
     }
@@ -545,7 +508,7 @@ impl Session {
     /// Ends a call; the model is told of it when it was the model's.
     fn close(&mut self, call: CallId, told: impl FnOnce() -> Told) {
         let Some(open) = self.open.remove(&call) else { return };
-        let Some(turn) = open.turn else { return };
+        let Some(turn) = open.turn else { return self.tell_of(&open, told) };
         let told = told();
         self.remember(&open.raw.name, &told);
         if let Some(lap) = &mut self.lap

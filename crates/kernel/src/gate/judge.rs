@@ -3,10 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::refusal::Refusal;
-use super::{Admitted, Call, Circumstances, prepare, resolve};
+use super::{Admitted, Call, Circumstances, Yes, prepare, resolve};
 use crate::agent::Agent;
-use crate::digest::Tag;
+use crate::digest::{Digest, Tag};
 use crate::envelope::{Code, Trouble};
 use crate::event::{Answer, DenialKind, Event, RawCall, Stage};
 use crate::fold::{Counted, Progress, Session, World};
@@ -14,6 +16,7 @@ use crate::key::Touched;
 use crate::names::{CallId, PolicyName};
 use crate::policy::{Policy, Verdict};
 use crate::seeded::{Bug, seeded};
+use crate::time::Timestamp;
 use crate::tool::Effect;
 
 /// The gate's word on a call.
@@ -29,6 +32,10 @@ pub enum Judgement {
         policy: PolicyName,
         /// Why.
         reason: String,
+        /// What a yes is bound to beside the arguments.
+        frame: Digest,
+        /// When nobody need answer any more.
+        expires_at: Timestamp,
     },
     /// It may not run.
     Refused(Refusal),
@@ -39,12 +46,15 @@ impl Judgement {
     pub fn event(&self, raw: &RawCall) -> Event {
         match self {
             Self::Admitted(admitted) => Event::CallAdmitted(Arc::new(admitted.event())),
-            Self::Asked { call, policy, reason } => Event::CallAsked {
+            Self::Asked { call, policy, reason, frame, expires_at } => Event::CallAsked {
                 call: call.id,
                 tool: call.spec.name.clone(),
                 args_hash: call.args_hash,
                 policy: policy.clone(),
                 reason: reason.clone(),
+                args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
+                frame: Some(*frame),
+                expires_at: Some(*expires_at),
             },
             Self::Refused(refusal) => Event::CallRefused(refusal.event(raw)),
         }
@@ -62,24 +72,61 @@ pub fn admit(
         return Judgement::Refused(refusal);
     }
     let answer = world.session.open.get(&call.id).map(|open| &open.progress);
-    let approved = match answer {
-        Some(Progress::Answered { answer: Answer::Approve, args_hash, .. }) => {
-            // An approval is for the very arguments the person saw.
-            *args_hash == call.args_hash
+    // A yes is for the very arguments the person saw, and for what the question stood on.
+    let yes = match answer {
+        Some(Progress::Answered { answer: Answer::Approve, args_hash, frame, .. }) => {
+            (*args_hash == call.args_hash).then_some(Yes(*frame))
         }
         Some(Progress::Answered { answer: Answer::Deny, note, .. }) => {
             return Judgement::Refused(Refusal::by_person(note));
         }
-        _ => false,
+        _ => None,
     };
-    match word(agent, world, &call, &touched) {
+    match question(agent, world, &call, &touched, yes) {
         Err(refusal) => Judgement::Refused(refusal),
-        Ok(Some((policy, reason))) if !approved => Judgement::Asked { call, policy, reason },
-        Ok(_) => {
+        Ok(Some(Question { policy, reason, frame })) => {
+            let expires_at = world.now.plus_ms(agent.limits.approval_ms_max);
+            Judgement::Asked { call, policy, reason, frame, expires_at }
+        }
+        Ok(None) => {
             let judged_in = Circumstances::of(agent, world);
-            Judgement::Admitted(Admitted { call, touched, approved, judged_in })
+            Judgement::Admitted(Admitted { call, touched, yes, judged_in })
         }
     }
+}
+
+/// What a person must be asked.
+struct Question {
+    policy: PolicyName,
+    reason: String,
+    frame: Digest,
+}
+
+/// All policies' word on a call that a person may have said yes to. A yes lifts a question, and
+/// never a no.
+fn question(
+    agent: &Agent,
+    world: &World<'_>,
+    call: &Call,
+    touched: &[Touched],
+    yes: Option<Yes>,
+) -> Result<Option<Question>, Refusal> {
+    let Some((policy, reason)) = word(agent, world, call, touched)? else { return Ok(None) };
+    let frame = frame(agent, world, call, &policy);
+    let lifted = yes.is_some_and(|yes| yes.covers(frame));
+    Ok((!lifted).then_some(Question { policy, reason, frame }))
+}
+
+/// What a question stands on beside the arguments. When any of it is another, so is the question.
+fn frame(agent: &Agent, world: &World<'_>, call: &Call, policy: &PolicyName) -> Digest {
+    let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
+    Digest::of_json(&serde_json::json!([
+        call.spec.name,
+        call.spec.version,
+        phase,
+        policy,
+        agent.fingerprint,
+    ]))
 }
 
 /// Judges an admitted call again when the world moved since it was admitted: another phase or
@@ -105,7 +152,7 @@ pub fn confirm(
         return Ok(admitted);
     }
     let judged_in = Circumstances::of(agent, world);
-    let Admitted { mut call, approved, .. } = admitted;
+    let Admitted { mut call, yes, .. } = admitted;
     call.place = place;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
     if !agent.grants(phase, call.place) {
@@ -113,9 +160,9 @@ pub fn confirm(
         return Err(resolve::not_granted(call.spec.name.as_str(), phase, available));
     }
     let world = World { counted: Counted::Already, ..*world };
-    match word(agent, &world, &call, &touched)? {
-        Some((_, reason)) if !approved => Err(Refusal::pending(&reason)),
-        _ => Ok(Admitted { call, touched, approved, judged_in }),
+    match question(agent, &world, &call, &touched, yes)? {
+        Some(question) => Err(Refusal::asked_too_late(&question.reason)),
+        None => Ok(Admitted { call, touched, yes, judged_in }),
     }
 }
 
@@ -141,8 +188,8 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     let never = u64::MAX;
     let judged_in =
         Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
-    let (touched, approved) = (logged.touches.clone(), logged.approved);
-    Ok(Some(Admitted { call, touched, approved, judged_in }))
+    let (touched, yes) = (logged.touches.clone(), logged.approved.then_some(Yes(logged.frame)));
+    Ok(Some(Admitted { call, touched, yes, judged_in }))
 }
 
 fn changed() -> Refusal {
@@ -160,6 +207,10 @@ fn word(
     let mut asked: Option<(PolicyName, String)> = None;
     for (policy, word) in words(agent, world, call, touched)? {
         let Some(reason) = word? else { continue };
+        // What a person allowed for the whole session is not asked about again.
+        if world.session.granted(&call.spec.name, policy) {
+            continue;
+        }
         match &mut asked {
             None => asked = Some((policy.clone(), reason)),
             // One answer is for all of them, so all of them are told.

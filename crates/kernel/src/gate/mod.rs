@@ -5,7 +5,7 @@
 //! ```compile_fail
 //! use toolgate_kernel::gate::Admitted;
 //! fn forge() -> Admitted {
-//!     Admitted { call: todo!(), touched: vec![], approved: true, judged_in: todo!() }
+//!     Admitted { call: todo!(), touched: vec![], yes: None, judged_in: todo!() }
 //! }
 //! ```
 //!
@@ -114,9 +114,19 @@ impl Call {
 pub struct Admitted {
     call: Box<Call>,
     touched: Vec<Touched>,
-    /// Whether a person said yes to these very arguments.
-    approved: bool,
+    /// A person's yes to these very arguments.
+    yes: Option<Yes>,
     judged_in: Circumstances,
+}
+
+/// A person's yes, with what it is bound to beside the arguments; old logs do not say.
+#[derive(Debug, Clone, Copy)]
+struct Yes(Option<Digest>);
+
+impl Yes {
+    fn covers(self, frame: Digest) -> bool {
+        self.0.is_none_or(|seen| seen == frame)
+    }
 }
 
 /// What a judgement stood on. When it is the same at the start of the run, so is the judgement.
@@ -169,7 +179,8 @@ impl Admitted {
             effect: call.spec.effect,
             args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
             args_hash: call.args_hash,
-            approved: self.approved,
+            approved: self.yes.is_some(),
+            frame: self.yes.and_then(|Yes(frame)| frame),
             touches: self.touched.clone(),
             warnings: call.warnings.clone(),
         }
@@ -186,7 +197,12 @@ pub fn prepare(agent: &Agent, session: &Session, open: &OpenCall) -> Result<Box<
     // A name that cannot be called is the first thing to put right, so it is reported first.
     let resolved = resolve::resolve(agent, session, open)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
-    let call = validate::validate(resolved, parsed, open)?;
+    let mut call = validate::validate(resolved, parsed, open)?;
+    if open.edited {
+        // Whoever made the call is told that it ran with other arguments.
+        let args = Value::Object(call.args_tree().clone());
+        call.warnings.push(format!("A person changed the arguments; these count: {args}"));
+    }
     validate::keeps_out(&agent.toolset, &call)?;
     Ok(Box::new(call))
 }

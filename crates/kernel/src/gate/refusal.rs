@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::envelope::{Code, Envelope, Trouble};
 use crate::event::{CallRefused, Denial, DenialKind, RawCall, Stage};
-use crate::names::{PhaseName, PolicyName};
+use crate::names::{CallId, PhaseName, PolicyName};
 
 /// A call that may not run, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,10 +75,36 @@ impl Refusal {
         Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_DENIED, message))
     }
 
-    /// Nobody was there to ask.
-    pub fn pending(reason: &str) -> Self {
-        let message = format!("A person must approve this first ({reason}). Go on without it.");
+    /// Nobody was there to ask, or nobody answered: the call waits under its id.
+    pub fn pending(call: CallId, reason: &str) -> Self {
+        let message = format!(
+            "A person must approve this first ({reason}). It waits as {call}; you will be told \
+             what becomes of it. Go on without it."
+        );
         Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))
+    }
+
+    /// A person must be asked, and was not when the call was admitted.
+    pub fn asked_too_late(reason: &str) -> Self {
+        let message = format!("A person must approve this now ({reason}). Make the call again.");
+        Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))
+    }
+
+    /// More would wait for a person than one person can look at.
+    pub fn too_many_wait(waiting: usize, reason: &str) -> Self {
+        let message = format!(
+            "A person must approve this first ({reason}), and {waiting} calls wait for that \
+             already. Go on without it."
+        );
+        Self::new(Stage::Answer, Trouble::new(Code::APPROVALS_OVER_LIMIT, message))
+    }
+
+    /// Nobody is asked in this run, so what a person must approve is not done.
+    pub fn nobody_asked(reason: &str) -> Self {
+        let message = format!(
+            "A person must approve this ({reason}), and nobody is asked. Go on without it."
+        );
+        Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_DENIED, message))
     }
 
     /// What the caller is told.

@@ -16,7 +16,7 @@ use toolgate_kernel::tool::SpecDraft;
 
 use crate::support::{Desk, built, human, policy, section, tool};
 
-fn rule(name: &str, deny: Option<&str>, ask: Option<&str>) -> Arc<dyn Policy> {
+pub(crate) fn rule(name: &str, deny: Option<&str>, ask: Option<&str>) -> Arc<dyn Policy> {
     let text = RuleText {
         tools: vec![tool("send")],
         deny: deny.map(str::to_owned),
@@ -29,7 +29,7 @@ fn rule(name: &str, deny: Option<&str>, ask: Option<&str>) -> Arc<dyn Policy> {
 }
 
 /// A tool that is asked about when it goes outside, and never goes to `evil`.
-fn draft(policies: Vec<Arc<dyn Policy>>) -> AgentDraft {
+pub(crate) fn draft(policies: Vec<Arc<dyn Policy>>) -> AgentDraft {
     let send = SpecDraft::new("send", "Sends.").params_schema(json!({
         "type": "object", "required": ["to"], "properties": {"to": {"type": "string"}},
     }));
@@ -38,7 +38,7 @@ fn draft(policies: Vec<Arc<dyn Policy>>) -> AgentDraft {
     draft
 }
 
-fn asking() -> Desk {
+pub(crate) fn asking() -> Desk {
     Desk::new(draft(vec![
         rule("outside", None, Some("args.to != 'home'")),
         rule("never", Some("args.to == 'evil'"), None),
@@ -53,9 +53,22 @@ fn answer(desk: &mut Desk, call: CallId, args_hash: Digest, answer: Answer) {
         args_hash: desk.args_hash(call),
         policy: policy("outside"),
         reason: "says outside".into(),
+        args: None,
+        frame: None,
+        expires_at: None,
     };
     desk.note(&Actor::System, asked);
-    desk.note(&human(), Event::Answered { call, args_hash, answer, note: "so be it".into() });
+    desk.note(
+        &human(),
+        Event::Answered {
+            call,
+            args_hash,
+            answer,
+            note: "so be it".into(),
+            args: None,
+            always: false,
+        },
+    );
 }
 
 fn refused(judgement: Judgement) -> Refusal {

@@ -46,6 +46,8 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "heard", "inbox": 1, "hash": DIGEST,
                "said": {"what": "stop", "reason": ""}}),
         json!({"kind": "heard", "inbox": 2, "hash": DIGEST, "said": {"what": "go_on"}}),
+        json!({"kind": "heard", "inbox": 3, "hash": DIGEST, "said": answer()}),
+        json!({"kind": "heard", "inbox": 4, "hash": DIGEST, "said": withdraw()}),
         json!({"kind": "ended", "ending": "completed", "note": ""}),
     ]
 }
@@ -70,7 +72,16 @@ fn project_events() -> Vec<Value> {
         pinned("quarantined"),
         pinned("accepted"),
         pinned("rejected"),
+        json!({"kind": "person_enrolled", "key": DIGEST}),
     ]
+}
+
+fn answer() -> Value {
+    json!({"what": "answer", "call": "c1", "shown": DIGEST, "answer": "approve"})
+}
+
+fn withdraw() -> Value {
+    json!({"what": "withdraw", "tool": "t", "policy": "p"})
 }
 
 fn inbox_events() -> Vec<Value> {
@@ -78,16 +89,20 @@ fn inbox_events() -> Vec<Value> {
         json!({"kind": "spoken", "said": {"what": "feedback", "text": "shorter"}}),
         json!({"kind": "spoken", "said": {"what": "go_on"}}),
         json!({"kind": "spoken", "said": {"what": "stop", "reason": "enough"}}),
+        json!({"kind": "spoken", "said": answer()}),
+        json!({"kind": "spoken", "said": withdraw()}),
     ]
 }
 
 /// Whether only a person may write this: the list itself, apart from the code that keeps it.
 fn needs_a_person(event: &Value) -> bool {
     match event["kind"].as_str().unwrap() {
-        "answered" | "state_changed" => true,
+        "answered" | "state_changed" | "person_enrolled" => true,
         "project_changed" => event.get("call").is_none(),
         "tool_pinned" => ["accepted", "rejected"].contains(&event["ruling"].as_str().unwrap()),
-        "spoken" | "heard" => event["said"]["what"] == "go_on",
+        "spoken" | "heard" => {
+            ["go_on", "answer", "withdraw"].contains(&event["said"]["what"].as_str().unwrap())
+        }
         _ => false,
     }
 }
@@ -99,8 +114,15 @@ fn check<E: Written + DeserializeOwned>(events: &[Value]) {
             let actor = Actor::try_from((*name).to_owned()).unwrap();
             let legal = actor.is_human() || !needs_a_person(event);
             let typed: E = serde_json::from_value(event.clone()).unwrap();
-            let record =
-                Record { seq: 1, at: Timestamp(0), actor, epoch: 1, saw: None, event: typed };
+            let record = Record {
+                seq: 1,
+                at: Timestamp(0),
+                actor,
+                epoch: 1,
+                saw: None,
+                event: typed,
+                signed: None,
+            };
             assert_eq!(record.check_author().is_ok(), legal, "{name}: {event}");
             assert_eq!(record.encode().is_ok(), legal, "{name} writes {event}");
             let forged = json!({"seq": 1, "at": 0, "actor": name, "epoch": 1, "event": event});

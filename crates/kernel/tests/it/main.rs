@@ -14,6 +14,7 @@ mod registration;
 mod schemas;
 mod shapes;
 mod support;
+mod waiting;
 
 /// Every file beside this one is part of the suite.
 #[test]

@@ -99,8 +99,14 @@ impl Desk {
 
     /// Takes in one more event, as a driver would.
     pub(crate) fn note(&mut self, actor: &Actor, event: Event) {
-        let (seq, at, epoch) = (self.session.seq + 1, Timestamp(1_000), 1);
-        let record = Record { seq, at, actor: actor.clone(), epoch, saw: None, event };
+        self.note_at(Timestamp(1_000), actor, event);
+    }
+
+    /// The same at a moment.
+    pub(crate) fn note_at(&mut self, at: Timestamp, actor: &Actor, event: Event) {
+        let (seq, epoch) = (self.session.seq + 1, 1);
+        let record =
+            Record { seq, at, actor: actor.clone(), epoch, saw: None, event, signed: None };
         let bytes = record.encode().unwrap();
         self.session.apply(&Record::decode(&bytes).unwrap());
     }
@@ -110,7 +116,7 @@ impl Desk {
         let id = CallId(self.session.next_call);
         let call = RawCall { id, name: name.to_owned(), args: args.to_owned(), alias: None };
         let actor = Actor::Client("test".into());
-        self.note(&actor, Event::CallReceived { call: call.into() });
+        self.note(&actor, Event::CallReceived { call: call.into(), of: None });
         id
     }
 

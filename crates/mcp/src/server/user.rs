@@ -118,7 +118,7 @@ impl User {
     pub(crate) fn of(principal: &Principal, said: Option<Said>) -> Self {
         // A person whom the operator trusts, and not the one at the terminal.
         let client = Actor::Client(Arc::clone(&principal.name));
-        let who = Actor::Human(format!("user of {client}").into());
+        let who = Actor::client_user(&client);
         Self(Arc::new(Mutex::new(Turn { who, said, asked: None })))
     }
 
@@ -132,7 +132,7 @@ impl User {
         match turn.said.take() {
             Some(said) if said.about == Matter::of(question) => {
                 let who = turn.who.clone();
-                Some(Response { who, answer: said.answer, note: String::new() })
+                Some(Response::of(who, said.answer))
             }
             // It is about something else, and nobody is asked twice for one request.
             Some(_) => None,

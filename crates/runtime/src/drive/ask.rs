@@ -1,25 +1,35 @@
-//! Decides how a person is asked about a call, and what happens when nobody answers.
+//! Decides how a person is asked about a call, what is heard from elsewhere, and what happens when
+//! nobody answers.
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use toolgate_kernel::event::{Event, Said};
-use toolgate_kernel::fold::Progress;
+use futures_util::future::{Either, select};
+use serde_json::Value;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Event, InboxEvent, RawCall, Said, StreamId};
+use toolgate_kernel::fold::{OpenCall, Progress, shown};
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
-use super::{DriveFault, Driver, Halt};
+use super::{DriveFault, Driver, Halt, OnAsk};
+use crate::credential::{Author, Spot, counts};
 use crate::execute::within;
-use crate::port::{Pause, Question, Word};
+use crate::log::{ReadFault, Tip, news};
+use crate::port::{Pause, Person, Question, Response, Word};
+use crate::runtime::SayFault;
+
+/// Milliseconds between two looks whether somebody else has answered a question.
+const LOOK_MS: u64 = 250;
 
 impl Driver {
     /// Asks about one call. The question is durable before anybody sees it.
     pub(super) async fn ask(&mut self, id: CallId) -> Result<(), DriveFault> {
         self.flush().await?;
         let Some(open) = self.session.open.get(&id).cloned() else { return Ok(()) };
-        let Progress::Asked { policy, reason, args_hash } = &open.progress else { return Ok(()) };
-        let pending = Refusal::pending(reason);
-        let Some(person) = self.crew.person.clone() else {
-            return self.refuse(&open.raw, &pending);
+        let Progress::Asked { policy, reason, args_hash, frame, .. } = &open.progress else {
+            return Ok(());
         };
         let call = match prepare(&self.crew.agent, &self.session, &open) {
             Ok(call) => call,
@@ -31,18 +41,107 @@ impl Driver {
             args: call.args_tree().clone(),
             policy: policy.clone(),
             reason: reason.to_string(),
+            shown: shown(*frame, *args_hash),
         };
-        let answer = pin!(person.ask(&question));
-        let answer = within(self.crew.agent.limits.answer_ms_max, answer).await;
+        let person = match self.crew.on_ask {
+            OnAsk::Deny => return self.refuse(&open.raw, &Refusal::nobody_asked(reason)),
+            OnAsk::Park => None,
+            OnAsk::Prompt => self.crew.person.clone(),
+        };
+        let Some(person) = person else { return self.put_off(&open, reason) };
+        let answer = self.answer(id, person.as_ref(), &question).await?;
         self.tick();
-        let Some(Some(response)) = answer else { return self.refuse(&open.raw, &pending) };
-        let (args_hash, answer) = (*args_hash, response.answer);
-        let answered = Event::Answered { call: id, args_hash, answer, note: response.note };
-        // Whoever answers and is no person is refused by the kernel: nobody has answered.
-        match self.note(&response.who, answered) {
-            Err(DriveFault::Author(_)) => self.refuse(&open.raw, &pending),
+        let response = match answer {
+            // Somebody else was quicker, and it is in the log.
+            Answer::Elsewhere => return Ok(()),
+            Answer::None => return self.put_off(&open, reason),
+            Answer::Here(response) => response,
+        };
+        let args = response.args.map(Value::Object);
+        let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
+        let Response { who, signer, answer, note, always, .. } = response;
+        let answered = Event::Answered { call: id, args_hash, answer, note, args, always };
+        let author = Author { actor: &who, signer: signer.as_deref() };
+        // Whoever answers and is no person, or one whom the project does not know, is nobody.
+        if who.is_human() {
+            match self.runtime.vouch(author, &answered).await {
+                Ok(()) => {}
+                Err(SayFault::Stranger | SayFault::Unsigned) => return self.put_off(&open, reason),
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        match self.note(author, answered) {
+            Err(DriveFault::Author(_)) => self.put_off(&open, reason),
             noted => noted,
         }
+    }
+
+    /// What the person here says, or somebody else says first.
+    async fn answer(
+        &mut self,
+        id: CallId,
+        person: &dyn Person,
+        question: &Question,
+    ) -> Result<Answer, DriveFault> {
+        let asked = pin!(person.ask(question));
+        let mut here = pin!(within(self.crew.agent.limits.answer_ms_max, asked));
+        loop {
+            let look = pin!(tokio::time::sleep(Duration::from_millis(LOOK_MS)));
+            match select(here.as_mut(), look).await {
+                Either::Left((Some(Some(response)), _)) => return Ok(Answer::Here(response)),
+                Either::Left((Some(None) | None, _)) => return Ok(Answer::None),
+                Either::Right(_) => {}
+            }
+            self.hear().await?;
+            let open = self.session.open.get(&id).map(|open| &open.progress);
+            if !matches!(open, Some(Progress::Asked { .. })) {
+                return Ok(Answer::Elsewhere);
+            }
+        }
+    }
+
+    /// Puts a call off until a person says yes, unless too many wait already.
+    fn put_off(&mut self, open: &OpenCall, reason: &str) -> Result<(), DriveFault> {
+        let waiting = self.session.waiting.len();
+        let max = usize::try_from(self.crew.agent.limits.approvals_max).unwrap_or(usize::MAX);
+        let refusal = if waiting < max {
+            Refusal::pending(open.raw.id, reason)
+        } else {
+            Refusal::too_many_wait(waiting, reason)
+        };
+        self.refuse(&open.raw, &refusal)
+    }
+
+    /// Makes a new call of one that waited, now that a person said yes. It is judged from the
+    /// beginning.
+    pub(super) fn take_up(&mut self, id: CallId) -> Result<(), DriveFault> {
+        let Some(waiting) = self.session.waiting.get(&id).cloned() else { return Ok(()) };
+        let (name, args) = (waiting.tool.to_string(), waiting.args_text());
+        let call =
+            Arc::new(RawCall { id: CallId(self.session.next_call), name, args, alias: None });
+        self.note(&waiting.actor, Event::CallReceived { call, of: Some(id) })
+    }
+
+    /// Takes in what others said since the last step.
+    pub(super) async fn hear(&mut self) -> Result<(), DriveFault> {
+        let stream = StreamId::Inbox(self.session.id.clone());
+        let (store, key) = (self.runtime.store.as_ref(), &self.runtime.key);
+        let heard = Tip { seq: self.session.inbox, hash: self.session.inbox_hash };
+        let news = news::<InboxEvent>(store, key, &stream, heard).await?;
+        if news.is_empty() {
+            return Ok(());
+        }
+        let (project, mut before) = (self.runtime.catch_up().await?, heard.hash);
+        for (record, hash) in news {
+            let spot = Spot { log: &self.runtime.mark, stream: &stream, before };
+            if !counts(&spot, &project, &record) {
+                return Err(ReadFault::Unvouched { stream, seq: record.seq }.into());
+            }
+            before = hash;
+            let InboxEvent::Spoken { said } = record.event;
+            self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
+        }
+        self.flush().await
     }
 
     /// Asks whether the run goes on after a phase change. Without a word it waits.
@@ -67,4 +166,11 @@ impl Driver {
         self.runtime.say(&self.session.id, &who, said).await?;
         Ok(None)
     }
+}
+
+/// What came of a question.
+enum Answer {
+    Here(Response),
+    Elsewhere,
+    None,
 }

@@ -34,6 +34,7 @@ pub use model::Halt;
 pub use open::{OpenFault, Start};
 
 use crate::crash_point;
+use crate::credential::{Author, Spot, sign};
 use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
@@ -98,6 +99,8 @@ pub struct Crew {
     pub supplier: Option<Arc<dyn Supplier>>,
     /// Somebody who can be asked.
     pub person: Option<Arc<dyn Person>>,
+    /// What is done about calls that a person must approve.
+    pub on_ask: OnAsk,
     /// Hears the heartbeats of running calls.
     pub heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
 }
@@ -106,8 +109,20 @@ impl Crew {
     /// An agent with its handlers, without a model and with nobody to ask.
     pub fn new(agent: Arc<Agent>, tools: Toolbox) -> Self {
         let heartbeat = Arc::new(|_| {});
-        Self { agent, tools, provider: None, supplier: None, person: None, heartbeat }
+        let on_ask = OnAsk::Prompt;
+        Self { agent, tools, provider: None, supplier: None, person: None, on_ask, heartbeat }
     }
+}
+
+/// What is done about a call that a person must approve. Nothing here approves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnAsk {
+    /// Whoever is there is asked; when nobody is, it is put off.
+    Prompt,
+    /// It is put off, also when somebody is there.
+    Park,
+    /// It is refused.
+    Deny,
 }
 
 /// A call by a caller without a model loop.
@@ -305,7 +320,20 @@ impl Driver {
         self.enter_open()?;
         // Whoever came before may have been cut off.
         self.floor = None;
+        // What a person said about calls counts before the next one.
+        if !self.session.waiting.is_empty() || !self.session.grants.is_empty() {
+            self.tick();
+            self.hear().await?;
+        }
         self.look_around().await
+    }
+
+    /// Makes calls of those that waited and a person said yes to meanwhile. Tells what came of them.
+    pub async fn take_up_approved(&mut self) -> Result<Vec<(CallId, Answered)>, DriveFault> {
+        self.enter_call().await?;
+        self.results.clear();
+        self.settle_received().await?;
+        Ok(std::mem::take(&mut self.results))
     }
 
     async fn look_around(&mut self) -> Result<(), DriveFault> {
@@ -331,8 +359,11 @@ impl Driver {
         alias: Option<String>,
     ) -> Result<Arc<RawCall>, DriveFault> {
         let id = CallId(self.session.next_call);
+        // Whoever makes a call again that a person has said yes to meanwhile gets what comes of it.
+        let of = self.session.approved(actor, &name, &args);
+        let args = of.and_then(|of| self.session.waiting.get(&of)).map_or(args, |w| w.args_text());
         let call = Arc::new(RawCall { id, name, args, alias });
-        self.note(actor, Event::CallReceived { call: Arc::clone(&call) })?;
+        self.note(actor, Event::CallReceived { call: Arc::clone(&call), of })?;
         Ok(call)
     }
 
@@ -361,6 +392,7 @@ impl Driver {
             match step {
                 Some(Step::Judge(raws)) => self.judge(&raws).await?,
                 Some(Step::AskPerson(id)) => self.ask(id).await?,
+                Some(Step::TakeUp(id)) => self.take_up(id)?,
                 Some(Step::Run(ids)) => self.run_calls(&ids).await?,
                 _ => break,
             }
@@ -391,16 +423,23 @@ impl Driver {
     }
 
     /// Puts an event in line for the log; the outside does not see it before it is durable.
-    fn note(&mut self, actor: &Actor, event: Event) -> Result<(), DriveFault> {
+    fn note<'a>(&mut self, author: impl Into<Author<'a>>, event: Event) -> Result<(), DriveFault> {
+        let Author { actor, signer } = author.into();
         self.alive()?;
-        let record = Record {
+        let mut record = Record {
             seq: self.session.seq + 1,
             at: self.now,
             actor: actor.clone(),
             epoch: self.epoch,
             saw: self.runtime.newly_seen(self.session.saw),
             event,
+            signed: None,
         };
+        if let Some(signer) = signer {
+            let stream = StreamId::Session(self.session.id.clone());
+            let spot = Spot { log: &self.runtime.mark, stream: &stream, before: self.tip.hash };
+            sign(&spot, &mut record, Some(signer))?;
+        }
         let row = self.tip.add(&record, &mut self.scratch)?;
         Arc::make_mut(&mut self.session).apply(&record);
         if let Event::CallSettled(CallSettled { call, envelope, message_only, .. }) = &record.event

@@ -8,8 +8,7 @@ use std::time::Duration;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, InboxEvent, RawCall,
-    StreamId, Worth,
+    Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, RawCall, Worth,
 };
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
@@ -19,7 +18,6 @@ use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
-use crate::log::{Tip, news};
 use crate::port::{Provider, ProviderFault, Reply, Streamed, Tap};
 
 /// Why a run came to a halt.
@@ -96,6 +94,7 @@ impl Driver {
                 }
                 Step::Judge(raws) => self.judge(&raws).await?,
                 Step::AskPerson(id) => self.ask(id).await?,
+                Step::TakeUp(id) => self.take_up(id)?,
                 Step::AskToGoOn => {
                     if let Some(waiting) = self.ask_to_go_on().await? {
                         return Ok(waiting);
@@ -362,19 +361,6 @@ impl Driver {
             directed: reply.directed.map(Arc::new),
             attempts: reply.attempts,
         }
-    }
-
-    /// Takes in what others said since the last step.
-    async fn hear(&mut self) -> Result<(), DriveFault> {
-        let stream = StreamId::Inbox(self.session.id.clone());
-        let (store, key) = (self.runtime.store.as_ref(), &self.runtime.key);
-        let heard = Tip { seq: self.session.inbox, hash: self.session.inbox_hash };
-        let news = news::<InboxEvent>(store, key, &stream, heard).await?;
-        for (record, hash) in news {
-            let InboxEvent::Spoken { said } = record.event;
-            self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
-        }
-        self.flush().await
     }
 }
 

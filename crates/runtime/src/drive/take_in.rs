@@ -14,9 +14,6 @@ use super::{DriveFault, Driver};
 use crate::port::{FilesFault, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
 
-/// Who is named as the author of what was found in a file: whoever can write there is a person.
-const EDITOR: &str = "editor";
-
 /// Milliseconds a file must stay as it is before it is taken in: some editors empty it first.
 const QUIET_MS: u64 = 100;
 
@@ -143,7 +140,7 @@ impl Driver {
             call: None,
             reason: format!("{} was edited", projection.path),
         };
-        let who = Actor::Human(EDITOR.into());
+        let who = Actor::editor();
         self.append_with_project(&who, vec![event]).await?;
         self.unplaced.remove(projection.path);
         Ok(())

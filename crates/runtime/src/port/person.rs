@@ -1,10 +1,15 @@
 //! Decides how a person is asked about a call.
 
+use std::sync::Arc;
+
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, ToolName};
+
+use crate::credential::Signer;
 
 /// What a person is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,17 +24,33 @@ pub struct Question {
     pub policy: PolicyName,
     /// Why it asks.
     pub reason: String,
+    /// What the answer is bound to: the arguments, the tool's version, the phase, the policy and
+    /// the configuration.
+    pub shown: Digest,
 }
 
 /// A person's word.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Response {
     /// The person. Anyone else is refused by the kernel.
     pub who: Actor,
+    /// Their key, where they have one.
+    pub signer: Option<Arc<dyn Signer>>,
     /// The answer.
     pub answer: Answer,
     /// A sentence for the model.
     pub note: String,
+    /// The arguments it runs with, where the person changed them.
+    pub args: Option<Map<String, Value>>,
+    /// Whether this policy need not ask about this tool again in this session.
+    pub always: bool,
+}
+
+impl Response {
+    /// A plain answer to what was shown.
+    pub fn of(who: Actor, answer: Answer) -> Self {
+        Self { who, signer: None, answer, note: String::new(), args: None, always: false }
+    }
 }
 
 /// Where a run stands when a person is asked whether it goes on.

@@ -510,7 +510,7 @@ impl Person for ApprovesOnly {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         let approved = Value::Object(question.args.clone()) == self.0;
         let who = Actor::Human("ada".into());
-        let response = Response { who, answer: Answer::Approve, note: String::new() };
+        let response = Response::of(who, Answer::Approve);
         Box::pin(ready(approved.then_some(response)))
     }
 }

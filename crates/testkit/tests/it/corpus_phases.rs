@@ -86,7 +86,7 @@ fn answers(bench: &Bench, name: &str) -> Vec<(String, bool)> {
         if let Event::ModelReplied { calls, .. } = &record.event {
             names.extend(calls.iter().map(|call| (call.id, call.name.clone())));
         }
-        if let Event::CallReceived { call } = &record.event {
+        if let Event::CallReceived { call, .. } = &record.event {
             names.insert(call.id, call.name.clone());
         }
         if let Event::CallSettled(CallSettled { call, outcome, .. }) = &record.event {

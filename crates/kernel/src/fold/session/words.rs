@@ -9,9 +9,10 @@ use super::{Session, bytes};
 use crate::actor::Actor;
 use crate::event::{Image, Said};
 use crate::plan::opening;
+use crate::time::Timestamp;
 
 impl Session {
-    pub(super) fn hears(&mut self, said: &Said, actor: &Actor) {
+    pub(super) fn hears(&mut self, said: &Said, actor: &Actor, at: Timestamp) {
         match said {
             Said::Feedback { text, images } => {
                 self.awaits &= !actor.is_human();
@@ -24,6 +25,10 @@ impl Session {
             }
             Said::GoOn {} => self.awaits = false,
             Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
+            Said::Answer(word) => self.hears_answer(word, actor, at),
+            Said::Withdraw { tool, policy } => {
+                self.withdraw(tool, policy);
+            }
         }
     }
 

@@ -1,0 +1,338 @@
+//! Decides how a person's key is made, kept and unlocked: outside every project, for this user
+//! alone, with a passphrase that is typed at the terminal and comes from nowhere else.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail, ensure};
+use argon2::{Algorithm, Argon2, Params, Version};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::credential::{PersonKey, Signature};
+use toolgate_runtime::{Author, Signer};
+use zeroize::Zeroizing;
+
+use crate::console::{self, hint};
+use crate::environment;
+use crate::person::{self, attended};
+use crate::project::{check_mode, own_folder};
+
+/// The key as it lies on the disk.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    version: u16,
+    /// How the person is called in the log.
+    name: String,
+    /// The public half.
+    key: PersonKey,
+    /// The secret half, sealed where there is a passphrase.
+    #[serde(with = "hexed")]
+    secret: Vec<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealed: Option<Sealed>,
+}
+
+/// How a passphrase becomes the key that the secret is sealed with.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sealed {
+    argon2id_kib: u32,
+    argon2id_passes: u32,
+    #[serde(with = "hexed")]
+    salt: Vec<u8>,
+    #[serde(with = "hexed")]
+    nonce: Vec<u8>,
+}
+
+/// What a passphrase costs to try: 64 MiB and three passes.
+const KIB: u32 = 64 << 10;
+const PASSES: u32 = 3;
+
+/// More would make a key that somebody put there a way to use up the memory.
+const KIB_MAX: u32 = 1 << 20;
+const PASSES_MAX: u32 = 16;
+
+/// How often a passphrase may be typed.
+const TRIES: usize = 3;
+
+/// A person's key while it is unlocked.
+pub(crate) struct Unlocked {
+    pair: Ed25519KeyPair,
+    pub(crate) name: Arc<str>,
+}
+
+impl Signer for Unlocked {
+    fn key(&self) -> PersonKey {
+        let mut key = [0; 32];
+        key.iter_mut().zip(self.pair.public_key().as_ref()).for_each(|(to, from)| *to = *from);
+        PersonKey(key)
+    }
+
+    fn sign(&self, words: &[u8]) -> Signature {
+        let mut bytes = [0; 64];
+        let signature = self.pair.sign(words);
+        bytes.iter_mut().zip(signature.as_ref()).for_each(|(to, from)| *to = *from);
+        Signature(bytes)
+    }
+}
+
+/// Whose word counts as a person's, and what that promises.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Standing {
+    /// How the person is called in the log; absent while there is no key.
+    name: Option<String>,
+    /// The public half of the key.
+    key: Option<PersonKey>,
+    /// Whether a passphrase guards it.
+    passphrase: bool,
+    /// What is promised, in a sentence.
+    says: String,
+}
+
+impl Standing {
+    pub(crate) fn of(project: &Path) -> Result<Self> {
+        let path = place(project)?;
+        let Some(kept) = read(&path)? else {
+            let says = "There is no key yet. It is made when you first decide something at a \
+                        terminal, or by `toolgate init`.";
+            return Ok(Self { name: None, key: None, passphrase: false, says: says.to_owned() });
+        };
+        let (path, passphrase) = (path.display(), kept.sealed.is_some());
+        let who = if passphrase {
+            "Only who knows its passphrase can do it."
+        } else {
+            "It has no passphrase, so anyone with this user account can do it, programs too."
+        };
+        let says = format!("What only a person may do is signed with {path}. {who}");
+        Ok(Self { name: Some(kept.name), key: Some(kept.key), passphrase, says })
+    }
+
+    pub(crate) fn print(&self) {
+        let mark = console::mark(if self.passphrase { '✓' } else { '!' });
+        let name = self.name.as_deref().unwrap_or("nobody yet");
+        console::say("");
+        console::say(&console::fit(&format!("{mark} person: {}", console::visible(name))));
+        console::paragraph(&console::visible(&self.says));
+    }
+}
+
+/// Unlocks the key of the person at the terminal; the first time, makes it. A process asks for the
+/// passphrase once. Nothing when nobody is at a terminal.
+pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
+    static OPEN: Mutex<Option<Arc<Unlocked>>> = Mutex::new(None);
+    let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !attended() {
+        return Ok(None);
+    }
+    if let Some(unlocked) = open().clone() {
+        return Ok(Some(unlocked));
+    }
+    let path = place(project)?;
+    let Some(unlocked) = (match read(&path)? {
+        Some(kept) => open_kept(&kept, &path).await?,
+        None => make(&path).await?,
+    }) else {
+        return Ok(None);
+    };
+    let unlocked = Arc::new(unlocked);
+    *open() = Some(Arc::clone(&unlocked));
+    Ok(Some(unlocked))
+}
+
+/// Makes the key of the person at the terminal, unless there is one. Tells whether it is there.
+pub(crate) async fn begin(project: &Path) -> Result<bool> {
+    Ok(read(&place(project)?)?.is_some() || unlock(project).await?.is_some())
+}
+
+/// The person who decides something here: unlocked, or nothing is decided.
+pub(crate) async fn decider(project: &Path) -> Result<Decider> {
+    let nobody = "only a person decides this, and nobody is at a terminal here";
+    let unlocked = unlock(project).await?.context(nobody)?;
+    Ok(Decider { who: Actor::Human(Arc::clone(&unlocked.name)), unlocked })
+}
+
+/// A person who decides something, with their key.
+pub(crate) struct Decider {
+    pub(crate) who: Actor,
+    unlocked: Arc<Unlocked>,
+}
+
+impl Decider {
+    pub(crate) fn author(&self) -> Author<'_> {
+        Author { actor: &self.who, signer: Some(self.unlocked.as_ref()) }
+    }
+}
+
+fn place(project: &Path) -> Result<PathBuf> {
+    Ok(own_folder(project, "person's key")?.join("person.key"))
+}
+
+fn read(path: &Path) -> Result<Option<Kept>> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be read", path.display()));
+        }
+    };
+    check_mode(path)?;
+    let kept: Kept = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is no person's key", path.display()))?;
+    ensure!(kept.version == 1, "{} was made by a newer toolgate", path.display());
+    Ok(Some(kept))
+}
+
+async fn open_kept(kept: &Kept, path: &Path) -> Result<Option<Unlocked>> {
+    let Some(sealed) = &kept.sealed else { return unlocked(kept, &kept.secret, path).map(Some) };
+    for left in (0..TRIES).rev() {
+        let Some(phrase) = person::secret("Your passphrase:").await else { return Ok(None) };
+        if let Some(secret) = open_sealed(sealed, &kept.secret, &phrase)? {
+            return unlocked(kept, &secret, path).map(Some);
+        }
+        let again = if left > 0 { " Try again." } else { "" };
+        hint(&format!("That is not the passphrase.{again}"));
+    }
+    bail!("the passphrase of {} was not given, so nothing was done", path.display())
+}
+
+fn unlocked(kept: &Kept, secret: &[u8], path: &Path) -> Result<Unlocked> {
+    let damaged = || format!("{} is damaged", path.display());
+    let pair = Ed25519KeyPair::from_seed_and_public_key(secret, &kept.key.0).ok();
+    Ok(Unlocked { pair: pair.with_context(damaged)?, name: kept.name.as_str().into() })
+}
+
+/// Makes a key, with a passphrase if the person wants one.
+async fn make(path: &Path) -> Result<Option<Unlocked>> {
+    hint("What only a person may do is signed with a key of your own. It is made now:");
+    hint(&format!("  {}", path.display()));
+    let Some(phrase) = choose().await? else { return Ok(None) };
+    let seed = Zeroizing::new(environment::random::<32>()?);
+    let pair = Ed25519KeyPair::from_seed_unchecked(&*seed).ok().context("no key can be made")?;
+    let name: Arc<str> = person::user_name();
+    let unlocked = Unlocked { pair, name: Arc::clone(&name) };
+    let (secret, sealed) = if phrase.is_empty() {
+        hint("No passphrase: anyone with this user account can say that they are you.");
+        (seed.to_vec(), None)
+    } else {
+        let (secret, sealed) = seal(&*seed, &phrase)?;
+        (secret, Some(sealed))
+    };
+    let kept = Kept { version: 1, name: name.to_string(), key: unlocked.key(), secret, sealed };
+    write(path, &kept)?;
+    Ok(Some(unlocked))
+}
+
+/// A passphrase that was typed twice; blank for none.
+async fn choose() -> Result<Option<Zeroizing<String>>> {
+    for _ in 0..TRIES {
+        let asked = "Choose a passphrase, or press Enter for none:";
+        let Some(phrase) = person::secret(asked).await else { return Ok(None) };
+        if phrase.is_empty() {
+            return Ok(Some(phrase));
+        }
+        let Some(again) = person::secret("The same once more:").await else { return Ok(None) };
+        if *phrase == *again {
+            return Ok(Some(phrase));
+        }
+        hint("They differ.");
+    }
+    bail!("no passphrase was chosen, so no key was made")
+}
+
+fn sealing_key(sealed: &Sealed, phrase: &str) -> Result<LessSafeKey> {
+    let bearable = sealed.argon2id_kib <= KIB_MAX && sealed.argon2id_passes <= PASSES_MAX;
+    ensure!(bearable, "the person's key asks for more work than any that toolgate makes");
+    let params = Params::new(sealed.argon2id_kib, sealed.argon2id_passes, 1, Some(32));
+    let params = params.map_err(|_| anyhow::anyhow!("the person's key is damaged"))?;
+    let mut key = Zeroizing::new([0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into(phrase.as_bytes(), &sealed.salt, &mut *key)
+        .map_err(|_| anyhow::anyhow!("the person's key is damaged"))?;
+    let key = UnboundKey::new(&CHACHA20_POLY1305, &*key);
+    Ok(LessSafeKey::new(key.ok().context("the key cannot be used")?))
+}
+
+fn seal(secret: &[u8], phrase: &str) -> Result<(Vec<u8>, Sealed)> {
+    let sealed = Sealed {
+        argon2id_kib: KIB,
+        argon2id_passes: PASSES,
+        salt: environment::random::<16>()?.to_vec(),
+        nonce: environment::random::<12>()?.to_vec(),
+    };
+    let mut bytes = secret.to_vec();
+    let nonce = Nonce::try_assume_unique_for_key(&sealed.nonce).ok().context("no nonce")?;
+    sealing_key(&sealed, phrase)?
+        .seal_in_place_append_tag(nonce, Aad::empty(), &mut bytes)
+        .ok()
+        .context("the key cannot be sealed")?;
+    Ok((bytes, sealed))
+}
+
+/// The secret, when this is the passphrase.
+fn open_sealed(sealed: &Sealed, secret: &[u8], phrase: &str) -> Result<Option<Zeroizing<Vec<u8>>>> {
+    let nonce = Nonce::try_assume_unique_for_key(&sealed.nonce).ok();
+    let nonce = nonce.context("the person's key is damaged")?;
+    let mut bytes = Zeroizing::new(secret.to_vec());
+    let opened = sealing_key(sealed, phrase)?.open_in_place(nonce, Aad::empty(), &mut bytes);
+    Ok(opened.ok().map(|secret| Zeroizing::new(secret.to_vec())))
+}
+
+/// Writes the key where there is none. Who is first wins.
+fn write(path: &Path, kept: &Kept) -> Result<()> {
+    let context = || format!("{} cannot be made", path.display());
+    let folder = path.parent().with_context(context)?;
+    std::fs::create_dir_all(folder).with_context(context)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).with_context(context)?;
+    file.write_all(&Zeroizing::new(serde_json::to_vec_pretty(kept)?))?;
+    file.sync_all()?;
+    Ok(())
+}
+
+/// Bytes as hex.
+mod hexed {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], out: S) -> Result<S::Ok, S::Error> {
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        out.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+        let bytes = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+        Option::<Vec<u8>>::ok_or(bytes, D::Error::custom("is no hex"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_key_opens_with_its_passphrase_and_with_no_other() {
+        let (secret, sealed) = seal(&[7; 32], "storm lamp").unwrap();
+        assert_ne!(secret[..32], [7; 32]);
+        let open = |phrase| open_sealed(&sealed, &secret, phrase).unwrap();
+        assert_eq!(open("storm lamp").as_deref(), Some(&vec![7; 32]));
+        for other in ["", "storm lamp ", "Storm lamp"] {
+            assert!(open(other).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_asks_for_too_much_work_is_refused() {
+        let (secret, sealed) = seal(&[7; 32], "a").unwrap();
+        let sealed = Sealed { argon2id_kib: u32::MAX, ..sealed };
+        assert!(open_sealed(&sealed, &secret, "a").is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! A person's word on calls that wait for it, given from another process, at a terminal.
+
+use serde_json::Value;
+
+use crate::support::Desk;
+use crate::terminal::{Seen, typing};
+
+const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: careful\n    rule: {tools: [write_notes], \
+     ask: 'true', message: A note is serious.}\n";
+
+/// No passphrase is chosen the first time.
+const FIRST: (&str, &str) = ("press Enter for none:", "");
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", CONFIG);
+    desk
+}
+
+/// A call that waits, made through a pipe.
+fn put_off(desk: &Desk, key: &str) -> Value {
+    let args = format!(r#"{{"key":"{key}","data":1}}"#);
+    let ran = desk.run(&["call", "write_notes", &args, "--json"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let envelope: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(envelope["errors"][0]["code"], "APPROVAL_PENDING");
+    envelope
+}
+
+fn at_terminal(desk: &Desk, args: &[&str], answers: &[(&str, &str)]) -> Seen {
+    let mut command = desk.command();
+    command.args(args);
+    typing(command, answers, || {})
+}
+
+fn notes(desk: &Desk) -> Value {
+    let out = desk.ok(&["call", "list_notes", "--json"]);
+    serde_json::from_str::<Value>(&out).unwrap()["data"].clone()
+}
+
+fn waiting(desk: &Desk) -> Vec<Value> {
+    let out = desk.ok(&["approvals", "list", "--json"]);
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_yes_makes_the_call_and_the_log_has_who_said_it() {
+    let desk = desk();
+    put_off(&desk, "a");
+    assert_eq!(waiting(&desk)[0]["call"], "c1");
+    let approve = ("Type approve", "approve");
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[approve, FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("would run, and nothing else"), "{}", seen.screen);
+    assert!(seen.screen.contains("c1 is approved"), "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"a": "number"}));
+    assert!(waiting(&desk).is_empty());
+    let shown = desk.ok(&["sessions", "export", "call"]);
+    assert!(shown.contains("\"human:ada\""), "{shown}");
+    desk.ok(&["verify"]);
+    let again = at_terminal(&desk, &["approvals", "approve", "c1"], &[]);
+    assert_eq!(again.code, 2, "{}", again.screen);
+    assert!(again.screen.contains("c1 does not wait for your word"), "{}", again.screen);
+}
+
+#[test]
+fn a_no_and_a_word_that_is_neither_leave_nothing() {
+    let desk = desk();
+    put_off(&desk, "a");
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[("Type approve", "sure")]);
+    assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
+    let args = ["approvals", "deny", "c1", "--note", "Not today."];
+    let seen = at_terminal(&desk, &args, &[("Type deny", "deny"), FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    // The session hears it with its next call.
+    assert_eq!(notes(&desk), serde_json::json!({}));
+    assert!(waiting(&desk).is_empty());
+}
+
+#[test]
+fn other_arguments_count_when_the_person_wrote_them() {
+    let desk = desk();
+    put_off(&desk, "a");
+    let args = ["approvals", "edit", "c1", "--args", r#"{"key":"b","data":2}"#];
+    let seen = at_terminal(&desk, &args, &[("Type approve", "approve"), FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
+}
+
+#[test]
+fn always_is_a_grant_that_can_be_withdrawn() {
+    let desk = desk();
+    put_off(&desk, "a");
+    let args = ["approvals", "approve", "c1", "--always"];
+    let seen = at_terminal(&desk, &args, &[("Type approve", "approve"), FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    desk.ok(&["call", "write_notes", r#"{"key":"b","data":2}"#]);
+    assert!(desk.ok(&["approvals", "list"]).contains("always write_notes"));
+    let seen = at_terminal(&desk, &["approvals", "withdraw", "write_notes"], &[]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    put_off(&desk, "c");
+}
+
+#[test]
+fn a_pipe_a_flag_and_a_variable_are_nobody() {
+    let desk = desk();
+    put_off(&desk, "a");
+    for args in [&["approve", "c1"][..], &["deny", "c1"], &["edit", "c1", "--args", "{}"]] {
+        let mut command = desk.command();
+        command.arg("approvals").args(args).env("TOOLGATE_PASSPHRASE", "x");
+        let ran = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(2), "{args:?} {said}");
+        assert!(said.contains("nobody is at a terminal here"), "{said}");
+    }
+    assert_eq!(waiting(&desk).len(), 1);
+    let ran = desk.run(&["run", "x", "--on-ask", "approve"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn who_does_not_know_the_passphrase_decides_nothing() {
+    let desk = desk();
+    put_off(&desk, "a");
+    put_off(&desk, "b");
+    let approve = ("Type approve", "approve");
+    let chosen = [approve, ("press Enter for none:", "storm"), ("once more:", "storm")];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &chosen);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(!seen.screen.contains("storm"), "a passphrase is not shown: {}", seen.screen);
+    let asked = "Your passphrase:";
+    let wrong =
+        [approve, (asked, "calm"), ("not the passphrase. Try again", ""), ("Try again", "Storm")];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &wrong);
+    assert_eq!(seen.code, 2, "{}", seen.screen);
+    assert_eq!(waiting(&desk).len(), 1);
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &[approve, (asked, "storm")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"a": "number", "b": "number"}));
+    let doctor = desk.run(&["doctor", "--json"]).out;
+    let report: Value = serde_json::from_str(&doctor).unwrap();
+    assert_eq!(
+        (&report["person"]["name"], &report["person"]["passphrase"]),
+        (&Value::from("ada"), &Value::from(true))
+    );
+    let key = std::fs::read_to_string(desk.home().join(".config/toolgate/person.key")).unwrap();
+    assert!(!key.contains("storm"), "{key}");
+}
+
+#[test]
+fn another_persons_key_is_a_strangers_here() {
+    let desk = desk();
+    put_off(&desk, "a");
+    put_off(&desk, "b");
+    let approve = ("Type approve", "approve");
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[approve, FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    std::fs::remove_file(desk.home().join(".config/toolgate/person.key")).unwrap();
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &[approve, FIRST]);
+    assert_ne!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("knows another person's key"), "{}", seen.screen);
+    assert_eq!(waiting(&desk).len(), 1);
+}
+
+#[test]
+fn what_was_shown_must_still_be_what_waits() {
+    let desk = desk();
+    put_off(&desk, "a");
+    let mut command = desk.command();
+    command.args(["approvals", "approve", "c1"]);
+    let seen = typing(command, &[("Type approve", "approve"), FIRST], || {
+        if waiting(&desk).len() == 1 {
+            // Another law is in force by the time the word is given.
+            desk.write("toolgate.yaml", &CONFIG.replace("serious", "very serious"));
+            desk.ok(&["call", "list_notes"]);
+        }
+    });
+    assert_ne!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("look again"), "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({}));
+}

@@ -1,0 +1,273 @@
+//! Decides what a person's word leaves in a session: calls that wait for it, answers, grants.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Session;
+use crate::actor::Actor;
+use crate::digest::Digest;
+use crate::envelope::{Code, Envelope};
+use crate::event::{Answer, Decision, RawCall};
+use crate::fold::{OpenCall, Progress, Told};
+use crate::names::{CallId, PolicyName, ToolName};
+use crate::time::Timestamp;
+
+/// A call that was put off until a person says yes. The yes makes a new call of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The call as written.
+    pub raw: Arc<RawCall>,
+    /// Who wrote it.
+    pub actor: Actor,
+    /// The tool it resolved to.
+    pub tool: ToolName,
+    /// The policy that asks.
+    pub policy: PolicyName,
+    /// Why.
+    pub reason: Arc<str>,
+    /// The arguments, where they differ from what was written.
+    pub args: Option<Arc<Value>>,
+    /// Hash of the arguments in question.
+    pub args_hash: Digest,
+    /// What a yes is bound to beside them.
+    pub frame: Option<Digest>,
+    /// When it was put off.
+    pub since: Timestamp,
+    /// When nobody need answer any more.
+    pub expires_at: Option<Timestamp>,
+    /// A yes that nothing was made of yet.
+    pub yes: Option<Yes>,
+}
+
+/// A person's yes to a call that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Yes {
+    /// The person.
+    pub who: Actor,
+    /// The arguments, where the person changed them.
+    pub args: Option<Arc<Value>>,
+    /// A sentence for the model.
+    pub note: Arc<str>,
+}
+
+impl Waiting {
+    /// What a person is shown when asked about it: the frame and the arguments.
+    pub fn shown(&self) -> Digest {
+        shown(self.frame, self.args_hash)
+    }
+
+    /// The arguments it would run with, as a text.
+    pub fn args_text(&self) -> String {
+        let changed = self.yes.as_ref().and_then(|yes| yes.args.as_ref());
+        match changed.or(self.args.as_ref()) {
+            Some(args) => args.to_string(),
+            None => self.raw.args.clone(),
+        }
+    }
+}
+
+/// What a person is shown when asked: what the question stands on, and the arguments.
+pub fn shown(frame: Option<Digest>, args_hash: Digest) -> Digest {
+    Digest::link(frame.unwrap_or(Digest::ZERO), &args_hash.0)
+}
+
+/// A policy need not ask about a tool any more, because a person said so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The tool.
+    pub tool: ToolName,
+    /// The policy.
+    pub policy: PolicyName,
+    /// Who said so.
+    pub who: Actor,
+    /// When.
+    pub since: Timestamp,
+}
+
+/// An answer as an event says it.
+pub(super) struct Given<'a> {
+    pub(super) answer: Answer,
+    pub(super) args_hash: Digest,
+    pub(super) note: &'a str,
+    pub(super) args: Option<&'a Value>,
+    pub(super) always: bool,
+}
+
+impl Session {
+    /// An answer to a question that somebody waits for.
+    pub(super) fn answered(
+        &mut self,
+        call: CallId,
+        given: Given<'_>,
+        who: &Actor,
+        since: Timestamp,
+    ) {
+        let Some(open) = self.open.get_mut(&call) else { return };
+        let mut frame = None;
+        let mut asked = None;
+        if let Progress::Asked { tool, policy, frame: of, .. } = &open.progress {
+            (frame, asked) = (*of, Some((tool.clone(), policy.clone())));
+        }
+        let (answer, args_hash, note) = (given.answer, given.args_hash, given.note.into());
+        open.progress = Progress::Answered { answer, args_hash, frame, note };
+        if let Some(args) = given.args {
+            change_args(open, args);
+        }
+        if let Some((tool, policy)) = asked.filter(|_| given.always && answer == Answer::Approve) {
+            self.allow(tool, policy, who, since);
+        }
+    }
+
+    fn allow(&mut self, tool: ToolName, policy: PolicyName, who: &Actor, since: Timestamp) {
+        self.withdraw(&tool, &policy);
+        self.grants.push_back(Arc::new(Grant { tool, policy, who: who.clone(), since }));
+    }
+
+    pub(super) fn withdraw(&mut self, tool: &ToolName, policy: &PolicyName) {
+        self.grants.retain(|grant| grant.tool != *tool || grant.policy != *policy);
+    }
+
+    /// The call that waited, when this is the same one again and a person has said yes to it.
+    pub fn approved(&self, actor: &Actor, name: &str, args: &str) -> Option<CallId> {
+        let same = |waiting: &Waiting| {
+            let raw = &waiting.raw;
+            waiting.yes.is_some() && waiting.actor == *actor && raw.name == name && raw.args == args
+        };
+        self.waiting.iter().find(|(_, waiting)| same(waiting)).map(|(id, _)| *id)
+    }
+
+    /// Whether a person allowed it for the whole session.
+    pub fn granted(&self, tool: &ToolName, policy: &PolicyName) -> bool {
+        self.grants.iter().any(|grant| grant.tool == *tool && grant.policy == *policy)
+    }
+
+    /// A person's word from outside. It counts for what the person was shown, and for nothing else.
+    pub(super) fn hears_answer(&mut self, word: &Decision, who: &Actor, at: Timestamp) {
+        let Decision { call, answer, note, args, always, .. } = word;
+        if let Some(open) = self.open.get(call) {
+            let Progress::Asked { args_hash, frame, .. } = &open.progress else { return };
+            if shown(*frame, *args_hash) == word.shown {
+                let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
+                let (answer, args, always) = (*answer, args.as_ref(), *always);
+                self.answered(*call, Given { answer, args_hash, note, args, always }, who, at);
+            }
+            return;
+        }
+        let Some(waiting) = self.waiting.get(call).filter(|w| w.shown() == word.shown) else {
+            return;
+        };
+        let (tool, policy) = (waiting.tool.clone(), waiting.policy.clone());
+        if *answer == Answer::Deny {
+            let why = if note.is_empty() { String::new() } else { format!(": {note}") };
+            let told = format!("A person was asked about {call} ({tool}) and said no{why}.");
+            self.feedback.push_back(told.as_str().into());
+            self.waiting.remove(call);
+            return;
+        }
+        let args = args.clone().map(Arc::new);
+        let yes = Yes { who: who.clone(), args, note: note.as_str().into() };
+        self.waiting
+            .insert(*call, Arc::new(Waiting { yes: Some(yes), ..waiting.as_ref().clone() }));
+        if *always {
+            self.allow(tool, policy, who, at);
+        }
+    }
+
+    /// Keeps a call that nobody was there to be asked about.
+    pub(super) fn put_off(&mut self, call: CallId, envelope: &Envelope, since: Timestamp) {
+        if envelope.code() != Some(&Code::APPROVAL_PENDING) {
+            return;
+        }
+        let Some(open) = self.open.get(&call) else { return };
+        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at } =
+            &open.progress
+        else {
+            return;
+        };
+        let waiting = Waiting {
+            raw: Arc::clone(&open.raw),
+            actor: open.actor.clone(),
+            tool: tool.clone(),
+            policy: policy.clone(),
+            reason: Arc::clone(reason),
+            args: args.clone(),
+            args_hash: *args_hash,
+            frame: *frame,
+            since,
+            expires_at: *expires_at,
+            yes: None,
+        };
+        self.waiting.insert(call, Arc::new(waiting));
+    }
+
+    /// A new call was made of one that waited: it has its answer already.
+    pub(super) fn taken_up(&mut self, call: CallId, of: CallId) {
+        let Some(waiting) = self.waiting.remove(&of) else { return };
+        let (Some(open), Some(yes)) = (self.open.get_mut(&call), &waiting.yes) else { return };
+        let args_hash = yes.args.as_deref().map_or(waiting.args_hash, Digest::of_json);
+        let (answer, frame, note) = (Answer::Approve, waiting.frame, Arc::clone(&yes.note));
+        open.progress = Progress::Answered { answer, args_hash, frame, note };
+        (open.of, open.edited) = (Some(of), yes.args.is_some());
+        if !yes.note.is_empty() {
+            let told = format!("A person says about {of}: {}", yes.note);
+            self.feedback.push_back(told.as_str().into());
+        }
+    }
+
+    /// The model is told what became of a call that waited.
+    pub(super) fn tell_of(&mut self, open: &OpenCall, told: impl FnOnce() -> Told) {
+        let Some(of) = open.of else { return };
+        let Told { envelope, message_only } = told();
+        let result = if message_only {
+            envelope.message.clone()
+        } else {
+            serde_json::to_string(&envelope).unwrap_or_default()
+        };
+        let (name, id) = (&open.raw.name, open.raw.id);
+        let told = format!("A person said yes to {of} ({name}). It was made as {id}: {result}");
+        self.feedback.push_back(told.as_str().into());
+    }
+
+    /// What nobody answered in time waits no more, whatever the clock says later.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let over = |waiting: &Waiting| waiting.expires_at.is_some_and(|at| at < now);
+        let gone: Vec<CallId> =
+            self.waiting.iter().filter(|(_, waiting)| over(waiting)).map(|(id, _)| *id).collect();
+        for call in gone {
+            self.forget(call, "Nobody answered in time");
+        }
+    }
+
+    fn forget(&mut self, call: CallId, why: &str) {
+        let Some(waiting) = self.waiting.remove(&call) else { return };
+        let told = format!("{why}: {call} ({}) was not run.", waiting.tool);
+        self.feedback.push_back(told.as_str().into());
+    }
+
+    /// Questions, answers and approvals hold under the configuration they were given under.
+    pub(super) fn lapse(&mut self, config: Digest) {
+        if self.config == Some(config) {
+            return;
+        }
+        let asked: Vec<CallId> = self.open.iter().map(|open| open.raw.id).collect();
+        for call in asked {
+            self.progress(call, |progress| match progress {
+                Progress::Asked { .. } | Progress::Answered { .. } => Progress::Received,
+                Progress::Admitted(admitted) if admitted.approved => Progress::Received,
+                Progress::Received | Progress::Admitted(_) | Progress::Started(_) => progress,
+            });
+        }
+        let waiting: Vec<CallId> = self.waiting.keys().copied().collect();
+        for call in waiting {
+            self.forget(call, "The configuration changed before a person answered");
+        }
+        self.grants.clear();
+    }
+}
+
+fn change_args(open: &mut OpenCall, args: &Value) {
+    let raw = RawCall { args: args.to_string(), ..open.raw.as_ref().clone() };
+    (open.raw, open.edited) = (Arc::new(raw), true);
+}

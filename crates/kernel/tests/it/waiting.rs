@@ -1,0 +1,182 @@
+//! Calls that wait for a person's yes: what a yes is bound to, and what becomes of them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Answer, Decision, Event, RawCall, Said};
+use toolgate_kernel::fold::Progress;
+use toolgate_kernel::gate::{Judgement, Refusal};
+use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::next::{Step, open_calls};
+use toolgate_kernel::time::Timestamp;
+
+use crate::approvals::asking;
+use crate::support::{Desk, human, policy, tool};
+
+/// A call that a person was asked about, and nobody answered.
+fn put_off(desk: &mut Desk, args: &str) -> CallId {
+    let call = desk.receive("send", args);
+    let raw = Arc::clone(&desk.session.open.get(&call).unwrap().raw);
+    let judged = desk.admit(call);
+    assert!(matches!(judged, Judgement::Asked { .. }), "{judged:?}");
+    desk.note(&Actor::System, judged.event(&raw));
+    let pending = Refusal::pending(call, "says outside");
+    desk.note(&Actor::System, Event::CallRefused(pending.event(&raw)));
+    call
+}
+
+fn decision(desk: &Desk, call: CallId, answer: Answer) -> Decision {
+    let shown = desk.session.waiting.get(&call).unwrap().shown();
+    Decision { call, shown, answer, note: String::new(), args: None, always: false }
+}
+
+fn heard(decision: Decision) -> Event {
+    Event::Heard { inbox: 1, hash: Digest::ZERO, said: Said::Answer(Box::new(decision)) }
+}
+
+/// Makes the new call, as a driver does.
+fn take_up(desk: &mut Desk, of: CallId) -> CallId {
+    let Some(Step::TakeUp(found)) = open_calls(&desk.session) else { panic!("nothing to take up") };
+    assert_eq!(found, of);
+    let waiting = desk.session.waiting.get(&of).unwrap();
+    let id = CallId(desk.session.next_call);
+    let (name, args) = (waiting.tool.to_string(), waiting.args_text());
+    let call = Arc::new(RawCall { id, name, args, alias: None });
+    let actor = waiting.actor.clone();
+    desk.note(&actor, Event::CallReceived { call, of: Some(of) });
+    id
+}
+
+fn last_word(desk: &Desk) -> String {
+    desk.session.feedback.back().map(ToString::to_string).unwrap_or_default()
+}
+
+#[test]
+fn a_yes_makes_one_new_call_and_no_second() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    assert!(open_calls(&desk.session).is_none(), "nobody has answered");
+    let yes = decision(&desk, call, Answer::Approve);
+    desk.note(&human(), heard(yes.clone()));
+    let made = take_up(&mut desk, call);
+    assert!(matches!(desk.admit(made), Judgement::Admitted(_)));
+    desk.note(&human(), heard(yes));
+    assert!(desk.session.waiting.is_empty());
+    assert!(!matches!(open_calls(&desk.session), Some(Step::TakeUp(_))), "the yes was used");
+}
+
+#[test]
+fn a_no_is_told_with_its_sentence_and_makes_nothing() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let note = "Not on a Friday.".to_owned();
+    let no = Decision { note, ..decision(&desk, call, Answer::Deny) };
+    desk.note(&human(), heard(no));
+    assert!(desk.session.waiting.is_empty() && open_calls(&desk.session).is_none());
+    assert!(last_word(&desk).contains("said no: Not on a Friday"), "{}", last_word(&desk));
+}
+
+#[test]
+fn a_word_on_something_else_than_was_shown_counts_for_nothing() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let other = put_off(&mut desk, r#"{"to":"bank"}"#);
+    let shown = desk.session.waiting.get(&other).unwrap().shown();
+    let wrong = Decision { shown, ..decision(&desk, call, Answer::Approve) };
+    desk.note(&human(), heard(wrong));
+    assert!(open_calls(&desk.session).is_none());
+    assert_eq!(desk.session.waiting.len(), 2);
+}
+
+#[test]
+fn a_yes_never_lifts_a_no_of_a_policy() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let args = Some(json!({"to": "evil"}));
+    let yes = Decision { args, ..decision(&desk, call, Answer::Approve) };
+    desk.note(&human(), heard(yes));
+    let made = take_up(&mut desk, call);
+    let judged = desk.admit(made);
+    assert!(matches!(judged, Judgement::Refused(_)), "{judged:?}");
+}
+
+#[test]
+fn other_arguments_run_when_the_person_wrote_them_and_the_caller_is_told() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let args: Value = json!({"to": "bank"});
+    let yes = Decision { args: Some(args), ..decision(&desk, call, Answer::Approve) };
+    desk.note(&human(), heard(yes));
+    let made = take_up(&mut desk, call);
+    let Judgement::Admitted(admitted) = desk.admit(made) else { panic!("not admitted") };
+    let event = admitted.event();
+    assert!(event.approved && event.frame.is_some());
+    assert!(event.warnings[0].contains(r#"{"to":"bank"}"#), "{:?}", event.warnings);
+}
+
+#[test]
+fn a_yes_is_bound_to_the_phase_it_was_asked_in() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let yes = decision(&desk, call, Answer::Approve);
+    desk.note(&human(), heard(yes));
+    let made = take_up(&mut desk, call);
+    let from = desk.session.phase.clone().unwrap();
+    // Where the phase has another name, it is another question, even about the same tool.
+    let phase = PhaseName::parse("other").unwrap();
+    let reason = String::new();
+    desk.note(&Actor::System, Event::PhaseEntered { phase, from, reason, call: None });
+    let open = desk.session.open.get(&made).unwrap();
+    assert!(matches!(open.progress, Progress::Answered { .. }));
+    assert!(desk.prepare(made).is_err(), "the other phase does not even grant it");
+}
+
+#[test]
+fn what_nobody_answers_in_time_is_gone_whatever_the_clock_says_later() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let yes = decision(&desk, call, Answer::Approve);
+    let until = desk.session.waiting.get(&call).unwrap().expires_at.unwrap();
+    let stop = || Said::Feedback { text: "hm".into(), images: Vec::new() };
+    let event = |said| Event::Heard { inbox: 1, hash: Digest::ZERO, said };
+    desk.note_at(until, &human(), event(stop()));
+    assert_eq!(desk.session.waiting.len(), 1, "not yet");
+    desk.note_at(Timestamp(until.0 + 1), &human(), event(stop()));
+    assert!(desk.session.waiting.is_empty());
+    assert!(last_word(&desk).contains("Nobody answered in time"), "{}", last_word(&desk));
+    desk.note(&human(), heard(yes));
+    assert!(open_calls(&desk.session).is_none(), "the clock went back");
+}
+
+#[test]
+fn another_configuration_lets_everything_lapse() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let yes = Decision { always: true, ..decision(&desk, call, Answer::Approve) };
+    desk.note(&human(), heard(yes));
+    assert!(desk.session.granted(&tool("send"), &policy("outside")));
+    let phase = desk.session.phase.clone().unwrap();
+    let other = Event::ConfigBound { config: Digest::of(b"other"), program: "2".into(), phase };
+    desk.note(&Actor::System, other);
+    assert!(desk.session.waiting.is_empty() && desk.session.grants.is_empty());
+    assert!(open_calls(&desk.session).is_none());
+}
+
+#[test]
+fn always_holds_for_the_tool_and_the_policy_until_it_is_withdrawn() {
+    let mut desk = asking();
+    let call = put_off(&mut desk, r#"{"to":"work"}"#);
+    let yes = Decision { always: true, ..decision(&desk, call, Answer::Approve) };
+    desk.note(&human(), heard(yes));
+    take_up(&mut desk, call);
+    let next = desk.receive("send", r#"{"to":"bank"}"#);
+    assert!(matches!(desk.admit(next), Judgement::Admitted(_)));
+    let evil = desk.receive("send", r#"{"to":"evil"}"#);
+    assert!(matches!(desk.admit(evil), Judgement::Refused(_)), "a grant lifts no denial");
+    let said = Said::Withdraw { tool: tool("send"), policy: policy("outside") };
+    desk.note(&human(), Event::Heard { inbox: 2, hash: Digest::ZERO, said });
+    let last = desk.receive("send", r#"{"to":"bank"}"#);
+    assert!(matches!(desk.admit(last), Judgement::Asked { .. }));
+}
