@@ -1,6 +1,7 @@
 //! The four workspace tools: what they read, what they change, and what they leave as it is.
 
 use serde_json::{Value, json};
+use toolgate_kernel::credential::SIGNED_FAMILIES;
 use toolgate_kernel::section::Guard;
 use toolgate_kernel::tool::Effect::{Read, Staged};
 use toolgate_packs::workspace::{OPS_MAX, PROPOSALS_MAX, Root, workspace};
@@ -32,6 +33,8 @@ fn four_tools_in_one_group_and_none_that_commits() {
     for family in &pack.section.families {
         let guarded = ["facts", "locks"].contains(&family.name.as_str());
         assert_eq!(family.guard == Guard::HumanOnly, guarded, "{}", family.name);
+        let signed = SIGNED_FAMILIES.contains(&family.name.as_str());
+        assert_eq!(signed, guarded, "{}: what a person decides is signed", family.name);
     }
 }
 
