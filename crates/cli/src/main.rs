@@ -69,6 +69,8 @@ enum Command {
     Approvals(command::approvals::Options),
     /// Says what the gate would decide on a call; nothing runs.
     Explain(command::explain::Options),
+    /// Lists, shows and decides about facts, and locks paths.
+    Facts(command::facts::Options),
     /// Offers a session to MCP clients, through the same gate.
     Mcp(command::mcp::Options),
     /// Makes, lists and revokes tokens for MCP clients.
@@ -101,6 +103,7 @@ impl Command {
             Self::Tools(options) => options.json,
             Self::Approvals(options) => options.json(),
             Self::Token(options) => options.json(),
+            Self::Facts(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
@@ -121,6 +124,7 @@ fn main() -> std::process::ExitCode {
         Command::Approvals(options) => command::approvals::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Facts(options) => command::facts::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),

@@ -11,6 +11,7 @@ pub mod tasks;
 mod text;
 pub mod web;
 pub mod whiteboard;
+pub mod workspace;
 
 use toolgate_kernel::config::{AgentText, PackName};
 use toolgate_kernel::tool::SpecRefusal;
@@ -53,6 +54,9 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     }
     if has(PackName::Web) {
         packs.push(web::web(&text.web.clone().unwrap_or_default())?);
+    }
+    if has(PackName::Workspace) {
+        packs.push(workspace::workspace()?);
     }
     Ok(packs)
 }

@@ -407,6 +407,9 @@ impl Transaction {
             return Err(Fault::failed(format!("Only a person may change {key}.")));
         }
         let max = usize::try_from(self.reach.shared.agent.limits.changes_max).unwrap_or(usize::MAX);
+        // The entry that counts its parts comes on top; a call has one for a key it declared.
+        let wholes = if spec.whole.as_ref() == Some(key) { self.call.keys().len() } else { 0 };
+        let max = max.saturating_add(wholes);
         if self.staged.session.len() + self.staged.project.len() >= max {
             return Err(Fault::failed(format!("At most {max} changes per call.")));
         }

@@ -12,6 +12,7 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Answer, Change, Said};
 use toolgate_kernel::names::{CallId, Family, PhaseName, ToolName};
 use toolgate_kernel::section::Home;
+use toolgate_packs::workspace::{Act, Path as Pointer, ProposalId, Root};
 use toolgate_wire::script::{CallText, ScriptText};
 
 use crate::person::AnswerText;
@@ -127,6 +128,8 @@ pub enum StepText {
     MoveTo(PhaseName),
     /// Somebody changes the session's state.
     Change(ChangeText),
+    /// Somebody decides about facts and locks.
+    Facts(FactsText),
     /// Somebody writes a file.
     WriteFile(String, String),
     /// The model drives on.
@@ -172,6 +175,43 @@ pub struct ChangeText {
     pub actor: Actor,
     /// What.
     pub changes: Vec<Change>,
+}
+
+/// A decision about facts and locks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FactsText {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub act: ActText,
+}
+
+/// What is decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ActText {
+    /// Makes facts of proposals.
+    Commit(Vec<ProposalId>),
+    /// Takes proposals away.
+    Reject(Vec<ProposalId>),
+    /// Holds a path.
+    Lock(String),
+    /// Holds it no longer.
+    Unlock(String),
+}
+
+impl ActText {
+    /// The act itself.
+    pub fn act(&self) -> Result<Act> {
+        let path = |text: &str| Pointer::parse(text, &[Root::Facts, Root::Draft]);
+        Ok(match self {
+            Self::Commit(ids) => Act::Commit(ids.clone()),
+            Self::Reject(ids) => Act::Reject(ids.clone(), String::new()),
+            Self::Lock(text) => Act::Lock(path(text)?, String::new()),
+            Self::Unlock(text) => Act::Unlock(path(text)?, String::new()),
+        })
+    }
 }
 
 impl Scenario {

@@ -14,8 +14,9 @@ use toolgate_kernel::names::{SectionName, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
+use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Files, Store};
+use toolgate_runtime::port::{Files, Store, StoreFault};
 use toolgate_runtime::{Crew, Driver, OpenFault, Pack, Runtime, Start, Toolbox};
 use toolgate_store::Folder;
 use toolgate_wire::script::Script;
@@ -23,7 +24,7 @@ use toolgate_wire::script::Script;
 use crate::clock::FakeClock;
 use crate::ledger::{Entry, Ledger};
 use crate::person::ScriptedPerson;
-use crate::scenario::{DecideText, HomeText, Scenario, SectionText, StepText};
+use crate::scenario::{DecideText, FactsText, HomeText, Scenario, SectionText, StepText};
 use crate::tool::Props;
 use crate::trace::trace;
 
@@ -180,6 +181,9 @@ impl Stage {
                         counts.refused.extend(refused.map(|fault| fault.to_string()));
                     }
                 }
+                StepText::Facts(facts) => {
+                    counts.refused.extend(self.facts(at, facts).await?);
+                }
                 StepText::MoveTo(phase) => {
                     counts.moves_due += 1;
                     if counts.moves < counts.moves_due {
@@ -271,11 +275,42 @@ impl Stage {
             | StepText::Restart
             | StepText::MoveTo(_)
             | StepText::Change(_)
+            | StepText::Facts(_)
             | StepText::TakeUp
             | StepText::Run
             | StepText::OtherSession => {}
         }
         Ok(())
+    }
+
+    /// Somebody decides about facts and locks; answers what was refused or skipped.
+    async fn facts(&self, at: usize, facts: &FactsText) -> Result<Vec<String>> {
+        let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
+        if done()?.contains(&at) {
+            return Ok(Vec::new());
+        }
+        let (key, clock) = (SigningKey::from_bytes(&SCENARIO_KEY), Arc::clone(&self.props.clock));
+        let runtime = Runtime::new(Arc::clone(&self.store), clock, key);
+        let act = facts.act.act()?;
+        let decision = runtime.decide(&facts.actor, |project| {
+            let decision = decide(project, &act)?;
+            let events = decision.event().into_iter().collect();
+            Ok::<_, anyhow::Error>((events, decision))
+        });
+        let told = match decision.await {
+            Ok(decision) => {
+                let skipped = decision.skipped.into_iter();
+                let line = |one: Skipped| {
+                    format!("{} at {}: {}, {}", one.proposal, one.path, one.why, one.message)
+                };
+                skipped.map(line).collect()
+            }
+            // A log that fails is the crash loop's doing; the person says it again.
+            Err(error) if error.chain().any(|cause| cause.is::<StoreFault>()) => return Err(error),
+            Err(refusal) => vec![format!("{refusal:#}")],
+        };
+        done()?.insert(at);
+        Ok(told)
     }
 
     /// The word of a person who was shown what waits now; one who saw nothing says it of nothing.

@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod facts;
 pub(crate) mod init;
 mod login;
 pub(crate) mod mcp;

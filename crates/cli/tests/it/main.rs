@@ -5,6 +5,7 @@
 mod approvals;
 mod calls;
 mod configs;
+mod facts;
 mod gateway;
 mod held;
 mod known;

@@ -162,6 +162,8 @@ pub enum PackName {
     Memory,
     /// Searching the web and reading its pages.
     Web,
+    /// Facts that a person confirms, a draft, locks, and what a user interface shows.
+    Workspace,
 }
 
 impl PackName {
@@ -178,6 +180,7 @@ impl PackName {
         Self::Whiteboard,
         Self::Memory,
         Self::Web,
+        Self::Workspace,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 pub use limit::{CountLimit, LimitPolicyRefusal, Per, RateLimit};
 pub use read_before_write::{OwnWrites, ReadBeforeWrite, ReadScope, SEEN_FAMILY, seen_key};
 pub use rule::{Rule, RuleExample, RuleRefusal, RuleText};
-pub use scope::{RULE_ROOTS, STATE_ROOTS, holds};
+pub use scope::{FACTS_FAMILY, RULE_ROOTS, STATE_ROOTS, holds};
 pub use sequential::SequentialDependency;
 
 use crate::fold::World;

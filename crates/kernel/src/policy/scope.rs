@@ -24,11 +24,16 @@ pub const RULE_ROOTS: &[&str] = &[
     "turn",
     "session",
     "project",
+    "facts",
     "now",
 ];
 
 /// The variables of a condition that concerns no call.
-pub const STATE_ROOTS: &[&str] = &["phase", "iteration", "turn", "session", "project", "now"];
+pub const STATE_ROOTS: &[&str] =
+    &["phase", "iteration", "turn", "session", "project", "facts", "now"];
+
+/// The family of the facts. Its single entry counts their changes; every other one is a fact.
+pub const FACTS_FAMILY: &str = "facts";
 
 /// Whether a condition over the state holds. Whoever asks must take a fault for a no.
 pub fn holds(condition: &Expression, world: &World<'_>) -> Result<bool, EvaluationFault> {
@@ -40,13 +45,18 @@ struct StateScope<'a> {
     world: &'a World<'a>,
     session: Shelves<'a>,
     project: Shelves<'a>,
+    /// Where somebody keeps them.
+    facts: Option<Facts<'a>>,
 }
 
 impl<'a> StateScope<'a> {
     fn new(world: &'a World<'a>) -> Self {
         let toolset = world.toolset;
+        let kept = toolset.family_named(FACTS_FAMILY).is_some();
+        let shelf = world.project.state.shelf(FACTS_FAMILY).unwrap_or(&EMPTY);
         Self {
             world,
+            facts: kept.then_some(Facts(shelf)),
             session: Shelves { state: &world.session.state, toolset, home: Home::Session },
             project: Shelves { state: &world.project.state, toolset, home: Home::Project },
         }
@@ -62,6 +72,7 @@ impl Scope for StateScope<'_> {
             "turn" => View::Uint(session.turn),
             "session" => View::Object(&self.session),
             "project" => View::Object(&self.project),
+            "facts" => View::Object(self.facts.as_ref()?),
             "now" => View::Int(self.world.now.0),
             _ => return None,
         })
@@ -198,6 +209,23 @@ impl Lookup for Shelves<'_> {
 
     fn keys(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         Box::new(self.state.shelves().map(|(family, _)| family.as_str()))
+    }
+}
+
+/// What a person confirmed, by name: `facts.city`.
+struct Facts<'a>(&'a Shelf);
+
+impl Lookup for Facts<'_> {
+    fn field(&self, name: &str) -> Option<View<'_>> {
+        self.0.get(name).filter(|_| !name.is_empty()).map(slot_view)
+    }
+
+    fn size(&self) -> usize {
+        self.keys().count()
+    }
+
+    fn keys(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.0.iter().map(|(name, _)| name).filter(|name| !name.is_empty()))
     }
 }
 

@@ -92,6 +92,12 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
         "state family `nots`",
     ),
     (
+        "phases: {A: {transitions: [{to: B, when: \"has(facts.x)\"}]}, B: {}}",
+        Mistake::UnknownName,
+        "\"has(facts.x)\"",
+        "workspace",
+    ),
+    (
         "phases: {A: {transitions: [{to: B, when: \"1\"}]}, B: {}}",
         Mistake::Condition,
         "\"1\"",

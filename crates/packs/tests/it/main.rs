@@ -26,6 +26,9 @@ mod section;
 mod support;
 mod task_tools;
 mod whiteboards;
+mod workspace_desk;
+mod workspace_facts;
+mod workspace_tools;
 
 #[test]
 fn no_test_file_is_forgotten() {

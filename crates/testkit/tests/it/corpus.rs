@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use toolgate_testkit::corpus::{Case, Corpus, Outcome, Recipe};
 
 use crate::corpus_bench::Bench;
-use crate::{corpus_args, corpus_names, corpus_rules, corpus_stream};
+use crate::{corpus_args, corpus_facts, corpus_names, corpus_patch, corpus_rules, corpus_stream};
 
 /// Plays one case and tells what came of it.
 type Adapter = fn(&Case, &Bench) -> Outcome;
@@ -17,6 +17,8 @@ const ADAPTERS: &[(&str, usize, Adapter)] = &[
     ("tool.name", 17, corpus_names::play),
     ("policy.rule", 8, corpus_rules::play),
     ("provider.stream", 31, corpus_stream::play),
+    ("fact.write", 8, corpus_facts::play),
+    ("json.patch", 17, corpus_patch::play),
 ];
 
 /// Where the design decides otherwise than the corpus, with its reason. `fail_turn` reads as
@@ -28,6 +30,9 @@ const DECIDED: &[(&str, Outcome, &str)] = &[
     ("ARG-032", Outcome::Reject, "a path is a type: it is refused when arguments are validated"),
     ("ARG-036", Outcome::Reject, "an argument that is not declared is refused before any policy"),
     ("POL-009", Outcome::Reject, "a name is exact: none of these is a tool, so no rule is asked"),
+    ("FCT-002", Outcome::Reject, "no tool commits facts, so it is unknown like any other"),
+    ("FCT-009", Outcome::Reject, "a path is a type: it is refused when arguments are validated"),
+    ("FCT-011", Outcome::Reject, "no tool commits facts, so it is unknown like any other"),
 ];
 
 fn expected(case: &Case) -> Outcome {

@@ -8,7 +8,7 @@ use crate::fold::{Counted, Project, Session, World};
 use crate::names::{PhaseName, SessionId, nearest};
 use crate::phase::Phase;
 use crate::policy::expression::EvaluationFault;
-use crate::policy::holds;
+use crate::policy::{FACTS_FAMILY, holds};
 use crate::time::Timestamp;
 
 /// The group of the tools that change the phase.
@@ -102,6 +102,13 @@ impl Desk<'_> {
                     let near = nearest(&name, families).map(str::to_owned);
                     let message = format!("there is no state family `{name}`");
                     Finding::error(Mistake::UnknownName, message).near(near.as_deref())
+                }
+                Err(EvaluationFault::NoVariable { name })
+                    if name == FACTS_FAMILY && !self.of_a_pack("state family", &name) =>
+                {
+                    let message = "`facts` has no value here, so this never holds";
+                    let finding = Finding::error(Mistake::UnknownName, message);
+                    finding.help("facts come with the pack `workspace`; add it to `packs`")
                 }
                 Err(fault @ EvaluationFault::NotBoolean { .. }) => {
                     Finding::error(Mistake::Condition, fault.to_string())
