@@ -13,7 +13,7 @@ use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::server::http::{Door, Opening};
-use toolgate_mcp::server::token::{Claims, Roster, TokenKeeper};
+use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
 use toolgate_packs::workspace::{Act, Decision, ProposalId, Root, decide, proposals};
 use toolgate_runtime::{Crew, Driver, Runtime, SayFault};
@@ -197,7 +197,7 @@ fn page_framed(bench: &Bench) -> Outcome {
         tokio::spawn(driving);
         let (gateway, telling) = Gateway::new(clerk, "0");
         tokio::spawn(telling);
-        let keeper = TokenKeeper {
+        let porter = TokenPorter {
             key: key.clone(),
             session: session("case"),
             clock: Arc::new(FakeClock::default()),
@@ -213,7 +213,7 @@ fn page_framed(bench: &Bench) -> Outcome {
         let opening = Opening {
             server: gateway.implementation(),
             served: Arc::new(gateway),
-            keeper: Arc::new(keeper),
+            porter: Arc::new(porter),
             door: Door::default(),
             key,
             now: Timestamp(0),
