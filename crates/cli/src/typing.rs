@@ -77,7 +77,10 @@ impl Typing {
                 match tokio::task::spawn_blocking(read).await? {
                     Ok(line) => Typed::Said(joined(&line)),
                     Err(ReadlineError::Interrupted) => Typed::Nothing,
-                    Err(ReadlineError::Eof) => Typed::Closed,
+                    // A terminal that is gone says nothing any more, however often it is asked.
+                    Err(ReadlineError::Eof | ReadlineError::Io(_) | ReadlineError::Errno(_)) => {
+                        Typed::Closed
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }

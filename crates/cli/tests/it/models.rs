@@ -354,3 +354,13 @@ fn a_switch_for_parallel_calls_is_sent_to_the_server_it_was_written_for() {
         assert_eq!(found, sent, "{own}");
     }
 }
+
+/// A chat whose terminal is gone ends; it does not ask for ever.
+#[test]
+fn a_chat_ends_with_its_terminal() {
+    let desk = Desk::new();
+    desk.write("s.yaml", "replies: [{text: Hello.}]\n");
+    let mut command = desk.command();
+    command.args(["chat", "--model", "script:s.yaml"]).env("TERM", "xterm");
+    assert_eq!(crate::terminal::hanging_up(command, "> "), Some(0));
+}

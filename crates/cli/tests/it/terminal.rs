@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -17,14 +18,47 @@ pub(crate) struct Seen {
     pub(crate) screen: String,
 }
 
-/// Runs a program at a terminal. Each answer is typed once its question is on the screen; what is
-/// between the two is done first.
-pub(crate) fn typing(mut command: Command, answers: &[(&str, &str)], between: impl Fn()) -> Seen {
+/// Runs a program at a terminal that goes away once something is on the screen. Tells how the
+/// program ended; one that does not is stopped, and has no code.
+pub(crate) fn hanging_up(mut command: Command, after: &str) -> Option<i32> {
+    let (keys, screen) = open();
+    let end = || Stdio::from(screen.try_clone().unwrap());
+    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+    drop((command, screen));
+    let mut seen = Vec::new();
+    let mut keys = File::from(keys);
+    while !String::from_utf8_lossy(&seen).contains(after) {
+        let mut buffer = [0; 4096];
+        let read = keys.read(&mut buffer).unwrap_or(0);
+        assert!(read > 0, "{after:?} is not shown:\n{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buffer[..read]);
+    }
+    drop(keys);
+    let until = std::time::Instant::now() + PATIENCE;
+    while std::time::Instant::now() < until {
+        if let Some(ended) = child.try_wait().unwrap() {
+            return Some(ended.code().unwrap_or(-1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    None
+}
+
+/// Both ends of a terminal: where keys are typed, and what a program has.
+fn open() -> (OwnedFd, File) {
     let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&keys).unwrap();
     unlockpt(&keys).unwrap();
     let name = ptsname(&keys, Vec::new()).unwrap().into_string().unwrap();
     let screen = OpenOptions::new().read(true).write(true).open(name).unwrap();
+    (keys, screen)
+}
+
+/// Runs a program at a terminal. Each answer is typed once its question is on the screen; what is
+/// between the two is done first.
+pub(crate) fn typing(mut command: Command, answers: &[(&str, &str)], between: impl Fn()) -> Seen {
+    let (keys, screen) = open();
     let end = || Stdio::from(screen.try_clone().unwrap());
     let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
     // The program has the only ends that are left, so reading ends with it.
