@@ -11,6 +11,7 @@ mod meter;
 mod park;
 mod snapshot;
 mod store;
+mod undo;
 
 use clap::{Parser, Subcommand};
 
@@ -40,6 +41,8 @@ enum What {
     Snapshot,
     /// Durable events per second on SQLite, from many sessions at once.
     Store(store::Options),
+    /// 1,000 calls undone at once, in memory and on SQLite.
+    Undo(undo::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -51,5 +54,6 @@ fn main() -> anyhow::Result<()> {
         What::Manuscript(options) => manuscript::run(&options),
         What::Snapshot => snapshot::run(),
         What::Store(options) => store::run(&options),
+        What::Undo(options) => undo::run(&options),
     }
 }

@@ -122,6 +122,8 @@ pub enum StepText {
     MoveTo(PhaseName),
     /// Somebody changes the session's state.
     Change(ChangeText),
+    /// Ada undoes the last so many calls.
+    Undo(usize),
     /// Somebody writes a file.
     WriteFile(String, String),
     /// The model drives on.

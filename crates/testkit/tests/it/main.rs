@@ -33,6 +33,7 @@ mod provider_faults;
 mod provider_strict;
 mod scenarios;
 mod tampering;
+mod undo;
 
 /// Every file beside this one is part of the suite.
 #[test]
