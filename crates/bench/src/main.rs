@@ -12,6 +12,7 @@ mod meter;
 mod park;
 mod snapshot;
 mod store;
+mod undo;
 
 use clap::{Parser, Subcommand};
 
@@ -43,6 +44,8 @@ enum What {
     Snapshot,
     /// Durable events per second on SQLite, from many sessions at once.
     Store(store::Options),
+    /// 1,000 calls undone at once, in memory and on SQLite.
+    Undo(undo::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -55,5 +58,6 @@ fn main() -> anyhow::Result<()> {
         What::Memory(options) => memory::run(&options),
         What::Snapshot => snapshot::run(),
         What::Store(options) => store::run(&options),
+        What::Undo(options) => undo::run(&options),
     }
 }

@@ -96,6 +96,7 @@ fn of_drive(fault: &DriveFault) -> Option<Exit> {
         | DriveFault::Change(_)
         | DriveFault::NotHere(_)
         | DriveFault::Supply(_)
+        | DriveFault::Undo(_)
         | DriveFault::NoPhase(_) => None,
     }
 }

@@ -265,6 +265,9 @@ impl Live {
             Event::FileConflicted { note, .. } => {
                 state.line(&fit(&format!("  ! {}", visible(note))));
             }
+            Event::Undone(undone) => {
+                state.line(&fit(&format!("  « {}", visible(&undone.note))));
+            }
             Event::Heard { said, .. } => {
                 let text = match said {
                     Said::Feedback { text, .. } | Said::Stop { reason: text } => text.clone(),

@@ -126,6 +126,7 @@ impl Summary {
             | Event::CallStarted { .. }
             | Event::FileConflicted { .. }
             | Event::StateChanged { .. }
+            | Event::Undone(_)
             | Event::ToolsSupplied { .. }
             | Event::Answered { .. }
             | Event::Heard { .. }

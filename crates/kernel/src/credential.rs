@@ -98,7 +98,7 @@ impl Signable for Event {
     fn needs_signature(&self, author: &Actor) -> bool {
         // The operator's word lets the user of a client answer, who has no key here (ADR 0016).
         matches!(self, Self::Answered { .. }) && !author.is_client_user()
-            || matches!(self, Self::StateChanged { .. })
+            || matches!(self, Self::StateChanged { .. } | Self::Undone(_))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::policy::{Policy, SEEN_FAMILY};
 use crate::tool::ToolSpec;
 
 /// Where a family of keys is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
     /// With the session; gone with it.

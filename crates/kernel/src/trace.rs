@@ -351,6 +351,7 @@ impl Telling<'_> {
             | Event::CallStarted { .. }
             | Event::FileConflicted { .. }
             | Event::StateChanged { .. }
+            | Event::Undone(_)
             | Event::PhaseEntered { .. }
             | Event::ToolsSupplied { .. }
             | Event::Answered { .. }

@@ -46,6 +46,7 @@ pub mod port;
 mod runtime;
 mod toolbox;
 pub mod transaction;
+mod undo;
 pub mod verify;
 mod versions;
 
@@ -60,3 +61,4 @@ pub use picture::{Picture, PictureRefusal};
 pub use runtime::{Committed, OBSERVER_EVENTS_MAX, Runtime, SayFault};
 pub use toolbox::{Nothing, Pack, Toolbox, tool, waiting_tool};
 pub use transaction::{Resources, Transaction};
+pub use undo::{Back, REPLACED_BYTES_MAX, Range, Undo, UndoRefusal, preview};

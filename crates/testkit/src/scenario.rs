@@ -130,6 +130,8 @@ pub enum StepText {
     Change(ChangeText),
     /// Somebody decides about facts and locks.
     Facts(FactsText),
+    /// Ada undoes the last so many calls.
+    Undo(usize),
     /// Somebody writes a file.
     WriteFile(String, String),
     /// The model drives on.

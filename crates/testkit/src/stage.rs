@@ -17,7 +17,7 @@ use toolgate_packs::enabled;
 use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Files, Store, StoreFault};
-use toolgate_runtime::{Crew, Driver, OpenFault, Pack, Runtime, Start, Toolbox};
+use toolgate_runtime::{Crew, DriveFault, Driver, OpenFault, Pack, Range, Runtime, Start, Toolbox};
 use toolgate_store::Folder;
 use toolgate_wire::script::Script;
 
@@ -109,6 +109,11 @@ impl Stage {
         self.driver(&session_id(1)?).await
     }
 
+    /// A second session's driver, as another process has one.
+    pub async fn open_other_session(&self) -> Result<Driver> {
+        self.driver(&session_id(2)?).await
+    }
+
     /// The first session's stream.
     pub fn stream(&self) -> StreamId {
         session_id(1).map_or(StreamId::Project, StreamId::Session)
@@ -184,6 +189,19 @@ impl Stage {
                 StepText::Facts(facts) => {
                     counts.refused.extend(self.facts(at, facts).await?);
                 }
+                StepText::Undo(calls) => {
+                    let undone = counts.undos > counts.undos_due;
+                    match if undone { Ok(()) } else { self.undo(&mut driver, *calls).await } {
+                        Ok(()) => {
+                            // An undo has an id in one row with the calls.
+                            counts.undos_due += 1;
+                            counts.calls_due += 1;
+                        }
+                        // One that is refused is part of what a scenario shows.
+                        Err(DriveFault::Undo(refusal)) => counts.refused.push(refusal.to_string()),
+                        Err(fault) => return Err(fault.into()),
+                    }
+                }
                 StepText::MoveTo(phase) => {
                     counts.moves_due += 1;
                     if counts.moves < counts.moves_due {
@@ -250,6 +268,11 @@ impl Stage {
         self.acknowledged(driver)
     }
 
+    async fn undo(&self, driver: &mut Driver, calls: usize) -> Result<(), DriveFault> {
+        let undo = driver.undo_preview(Range::Calls(calls)).await?;
+        driver.undo(&Actor::Human("ada".into()), &undo, "").await
+    }
+
     async fn outside(&self, at: usize, step: &StepText, session: &SessionId) -> Result<()> {
         let new = self.outside_done.lock().map_err(|_| anyhow!("poisoned"))?.insert(at);
         if !new {
@@ -277,6 +300,7 @@ impl Stage {
             | StepText::Change(_)
             | StepText::Facts(_)
             | StepText::TakeUp
+            | StepText::Undo(_)
             | StepText::Run
             | StepText::OtherSession => {}
         }
@@ -325,7 +349,7 @@ impl Stage {
     }
 
     async fn counts(&self, session: &SessionId) -> Result<Counts> {
-        let mut counts = Counts::default();
+        let (mut counts, mut undid) = (Counts::default(), false);
         let stream = StreamId::Session(session.clone());
         read_from::<Event>(self.store.as_ref(), &stream, Tip::START, |record, _| {
             if let Event::ModelReplied { calls, .. } = &record.event {
@@ -334,8 +358,11 @@ impl Stage {
             let taken_up = matches!(record.event, Event::CallReceived { of: Some(_), .. });
             counts.taken_up += u64::from(taken_up);
             counts.changes += usize::from(matches!(record.event, Event::StateChanged { .. }));
+            counts.undos += usize::from(matches!(record.event, Event::Undone(_)));
             let moved = matches!(record.event, Event::PhaseEntered { call: None, .. });
-            counts.moves += usize::from(moved);
+            // Right after an undo it is the way back.
+            counts.moves += usize::from(moved && !undid);
+            undid = matches!(record.event, Event::Undone(_));
         })
         .await?;
         Ok(counts)
@@ -406,6 +433,8 @@ struct Counts {
     changes_due: usize,
     moves: usize,
     moves_due: usize,
+    undos: usize,
+    undos_due: usize,
     refused: Vec<String>,
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod token;
 pub(crate) mod tools;
+mod undo;
 pub(crate) mod verify;
 
 use anyhow::{Result, bail};

@@ -1,4 +1,4 @@
-//! `toolgate sessions`: list, show, resume, replay and export what the log has.
+//! `toolgate sessions`: list, show, resume, undo, replay and export what the log has.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use toolgate_kernel::trace::{Bodies, events, trace};
 use toolgate_runtime::port::Store;
 
 use super::run::{self, How};
+use super::undo;
 use crate::console;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
@@ -25,7 +26,8 @@ use crate::summary::Summary;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate sessions list\n  toolgate sessions show \
-                        run-20261115093000-a1b2 --verbose\n  toolgate sessions replay \
+                        run-20261115093000-a1b2 --verbose\n  toolgate sessions undo \
+                        run-20261115093000-a1b2 --calls 3\n  toolgate sessions replay \
                         run-20261115093000-a1b2")]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -57,6 +59,13 @@ enum What {
         session: String,
         #[command(flatten)]
         how: How,
+    },
+    /// Takes back what the last calls changed, by new records. It is shown first, and you are asked.
+    Undo {
+        /// The session.
+        session: String,
+        #[command(flatten)]
+        how: undo::How,
     },
     /// Plays a session's log again. Nothing runs; the log must end at its signed head.
     Replay {
@@ -164,6 +173,7 @@ impl Options {
         match &self.what {
             What::List { json } | What::Show { json, .. } | What::Replay { json, .. } => *json,
             What::Resume { how, .. } => how.json,
+            What::Undo { how, .. } => how.json,
             What::Export { .. } | What::Trace { .. } => true,
         }
     }
@@ -172,6 +182,9 @@ impl Options {
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     if let What::Resume { session, how } = &options.what {
         return run::resume(place, &SessionId::parse(session)?, how);
+    }
+    if let What::Undo { session, how } = &options.what {
+        return undo::run(place, session, how);
     }
     let log = place.log()?;
     let store = log.store.as_ref();
@@ -185,7 +198,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
                 let bodies = if *bodies { Bodies::Shown } else { Bodies::Left };
                 print_trace(store, session, *events, bodies).await
             }
-            What::Resume { .. } => Ok(Exit::Usage),
+            What::Resume { .. } | What::Undo { .. } => Ok(Exit::Usage),
         }
     })
 }

@@ -20,6 +20,7 @@ mod schemas;
 mod servers;
 mod support;
 mod terminal;
+mod undo;
 
 /// Every file beside this one is part of the suite.
 #[test]

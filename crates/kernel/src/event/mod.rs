@@ -6,6 +6,7 @@ mod fault;
 mod iteration;
 mod record;
 mod reply;
+mod undone;
 mod write;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use fault::{FaultKind, Worth};
 pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
 pub use reply::{Attempt, Finish, Image, Native, Usage};
+pub use undone::{Undone, UndoneCall};
 pub use write::Written;
 
 use crate::credential::PersonKey;
@@ -211,6 +213,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A person undid calls.
+    Undone(Box<Undone>),
     /// The session moved to another phase.
     PhaseEntered {
         /// Where to.
@@ -287,6 +291,7 @@ impl Event {
             Self::CallSettled(_) => "call_settled",
             Self::FileConflicted { .. } => "file_conflicted",
             Self::StateChanged { .. } => "state_changed",
+            Self::Undone(_) => "undone",
             Self::PhaseEntered { .. } => "phase_entered",
             Self::ToolsSupplied { .. } => "tools_supplied",
             Self::Answered { .. } => "answered",
@@ -407,7 +412,8 @@ pub enum ProjectEvent {
     ProjectChanged {
         /// The changes.
         changes: Vec<Change>,
-        /// The session whose call made them; absent when a person did.
+        /// The session whose call made them, or whose calls were undone; absent when a person made
+        /// them otherwise.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
         /// The call that made them.

@@ -118,6 +118,7 @@ impl Authored for Event {
         match self {
             Self::Answered { .. } => Some("answer a question"),
             Self::StateChanged { .. } => Some("change state outside a call"),
+            Self::Undone(_) => Some("undo calls"),
             Self::Heard { said, .. } => said.human_act(),
             Self::Opened { .. }
             | Self::ConfigBound { .. }

@@ -19,7 +19,7 @@ use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
     Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Usage,
+    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Undone, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -356,6 +356,7 @@ impl Session {
                 self.feedback.push_back(note.as_str().into());
             }
             Event::StateChanged { changes, .. } => self.change(changes),
+            Event::Undone(undone) => self.undone(undone),
             Event::PhaseEntered { phase, reason, .. } => {
                 self.enter(phase, reason, record.at);
                 if let Some(lap) = &mut self.lap {
@@ -535,6 +536,19 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
+    }
+
+    /// What policies count is as if the calls had not succeeded. That they were admitted stays.
+    fn undone(&mut self, undone: &Undone) {
+        self.next_call = self.next_call.max(undone.id.0 + 1);
+        for one in &undone.calls {
+            if let Some(tally) = self.tallies.get_mut(&one.tool) {
+                let tally = Arc::make_mut(tally);
+                tally.succeeded = tally.succeeded.saturating_sub(1);
+            }
+        }
+        self.change(&undone.changes);
+        self.feedback.push_back(undone.note.as_str().into());
     }
 
     /// How often a tool was used.

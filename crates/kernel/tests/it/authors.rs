@@ -38,6 +38,10 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "call_settled", "call": "c1", "outcome": "done", "envelope": envelope}),
         json!({"kind": "file_conflicted", "call": "c1", "path": "a.md", "note": "Look."}),
         json!({"kind": "state_changed", "changes": [{"op": "clear"}], "reason": "anew"}),
+        json!({"kind": "undone", "id": "c2", "calls": [{"call": "c1", "tool": "t"}],
+               "changes": [{"op": "remove", "key": "note:a"}],
+               "files": [{"path": "a.md", "old": DIGEST}], "left": ["b.md stays."],
+               "note": "c1 is undone."}),
         json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "done", "call": "c1"}),
         json!({"kind": "phase_entered", "phase": "b", "from": "a", "reason": "asked"}),
         json!({"kind": "tools_supplied", "phase": "a", "tools": ["mcp:web:search"]}),
@@ -97,7 +101,7 @@ fn inbox_events() -> Vec<Value> {
 /// Whether only a person may write this: the list itself, apart from the code that keeps it.
 fn needs_a_person(event: &Value) -> bool {
     match event["kind"].as_str().unwrap() {
-        "answered" | "state_changed" | "person_enrolled" => true,
+        "answered" | "state_changed" | "undone" | "person_enrolled" => true,
         "project_changed" => event.get("call").is_none(),
         "tool_pinned" => ["accepted", "rejected"].contains(&event["ruling"].as_str().unwrap()),
         "spoken" | "heard" => {

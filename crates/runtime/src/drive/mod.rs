@@ -8,6 +8,7 @@ mod run;
 mod settle;
 mod supply;
 mod take_in;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -44,6 +45,7 @@ use crate::port::{
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
 use crate::transaction::Shared;
+use crate::undo::UndoRefusal;
 
 /// Why a session cannot be driven on. What was acknowledged is in the log; resume it.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +83,9 @@ pub enum DriveFault {
     /// Something from outside is missing without which the phase must not begin.
     #[error(transparent)]
     Supply(#[from] SupplyFault),
+    /// Nothing can be undone, or not what was shown.
+    #[error(transparent)]
+    Undo(#[from] UndoRefusal),
     /// A person asked for a phase that does not exist.
     #[error("there is no phase {0}")]
     NoPhase(PhaseName),
@@ -558,12 +563,12 @@ impl Driver {
     }
 
     /// Appends what is in line together with project events, all or nothing.
-    async fn append_with_project(
+    async fn append_with_project<'a>(
         &mut self,
-        actor: &Actor,
+        author: impl Into<Author<'a>>,
         events: Vec<ProjectEvent>,
     ) -> Result<(), DriveFault> {
-        let project = self.runtime.project_batch(actor, events)?;
+        let project = self.runtime.project_batch(author, events)?;
         let other = project.batch.clone();
         self.append(vec![other], |runtime| runtime.project_appended(project)).await
     }

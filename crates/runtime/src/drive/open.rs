@@ -320,6 +320,9 @@ impl Settled {
     fn take(&mut self, record: Record<Event>) {
         if let Event::FileConflicted { call: Some(call), path, .. } = record.event {
             self.reported.insert((call, path));
+        } else if let Event::Undone(undone) = record.event {
+            undone.calls.iter().for_each(|one| drop(self.files.remove(&one.call)));
+            self.files.insert(undone.id, undone.files);
         } else if let Event::CallSettled(event) = record.event
             && event.outcome == Outcome::Done
             && !event.files.is_empty()

@@ -348,6 +348,7 @@ impl Driver {
             }
         }
         let placing = !settled.files.is_empty();
+        self.keep_replaced(&settled.files);
         self.note(&Actor::System, Event::CallSettled(settled))?;
         if let Some((_, result)) = self.results.last_mut().filter(|(last, _)| *last == id) {
             result.parts = parts;
@@ -369,7 +370,9 @@ impl Driver {
             self.flush().await?;
         }
         crash_point!("after_settlement");
-        if placing { self.place_files(ran).await } else { Ok(()) }
+        // What the call wrote is in the state; a person's file must not undo it.
+        let wrote: Vec<Key> = ran.staged.project.iter().filter_map(Change::key).cloned().collect();
+        if placing { self.place_all(id, file_changes(ran), &wrote).await } else { Ok(()) }
     }
 
     /// The first key whose content is no longer what the call began with.
@@ -418,17 +421,22 @@ impl Driver {
         StageTag { session: self.session.id.clone(), call: ran.call.id(), at }
     }
 
-    async fn place_files(&mut self, ran: &Ran) -> Result<(), DriveFault> {
-        for (at, change) in file_changes(ran).into_iter().enumerate() {
-            let (tag, call) = (self.tag(ran, at), ran.call.id());
+    /// Puts staged copies in place. `wrote` are the keys that were written with them.
+    pub(super) async fn place_all(
+        &mut self,
+        call: CallId,
+        files: Vec<FileChange>,
+        wrote: &[Key],
+    ) -> Result<(), DriveFault> {
+        for (at, change) in files.into_iter().enumerate() {
+            let tag = StageTag { session: self.session.id.clone(), call, at };
             let placed = self.runtime.files.place(&tag, &change.path, change.old, change.new);
             crash_point!("after_place");
             let told = match placed {
                 Ok(Placed::Done) => continue,
                 Ok(Placed::Conflict { found }) => {
-                    // What the call wrote is in the state; a person's file must not undo it.
-                    let wrote = ran.staged.project.iter().filter_map(Change::key).cloned();
-                    self.unplaced.entry(change.path.clone()).or_default().extend(wrote);
+                    let unplaced = self.unplaced.entry(change.path.clone()).or_default();
+                    unplaced.extend(wrote.iter().cloned());
                     drop(self.runtime.files.set_aside(&tag));
                     conflicted(call, change.path, found)
                 }

@@ -62,12 +62,13 @@ impl Driver {
             if shown.is_some_and(|shown| found == shown.file) {
                 return Ok(());
             }
-            if shown.is_some_and(|shown| Some(found) == shown.was) {
+            // Where no call that counts wrote it, an undo may be about to remove it.
+            if shown.is_none_or(|shown| Some(found) == shown.was) {
                 self.roll_forward().await?;
                 if runtime.files.version(projection.path)? != Some(found) {
                     return Ok(());
                 }
-                if !runtime.files.leftovers()?.is_empty() {
+                if shown.is_some() && !runtime.files.leftovers()?.is_empty() {
                     let reason = "what the last call wrote cannot be put in place.";
                     return self.cannot_take_in(projection.path, Some(found), reason).await;
                 }

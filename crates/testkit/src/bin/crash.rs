@@ -59,7 +59,7 @@ enum What {
 }
 
 /// The scenarios that are killed for real: they have every effect and both kinds of caller.
-const KILLED: &[&str] = &["transaction/world", "policy/sequential", "approval/asked"];
+const KILLED: &[&str] = &["transaction/world", "policy/sequential", "approval/asked", "undo/calls"];
 
 fn main() -> std::process::ExitCode {
     match chosen() {
@@ -110,7 +110,8 @@ fn crash(quick: bool, only: &str) -> Result<()> {
         }
         println!("{:<32} {:>4} crashes in process", name(path), tally.runs - before);
     }
-    let killed = KILLED.iter().filter(|name| name.contains(only)).take(if quick { 1 } else { 3 });
+    let killed =
+        KILLED.iter().filter(|name| name.contains(only)).take(if quick { 1 } else { KILLED.len() });
     for scenario in killed {
         let before = tally.runs;
         let path =

@@ -37,6 +37,7 @@ mod provider_strict;
 mod scenarios;
 mod signatures;
 mod tampering;
+mod undo;
 mod web_calls;
 mod web_stage;
 

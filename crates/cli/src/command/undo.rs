@@ -1,0 +1,182 @@
+//! `toolgate sessions undo`: shows what would go back and what would not, and does it on the word
+//! of the person at the terminal.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use toolgate_kernel::event::{FileChange, UndoneCall};
+use toolgate_kernel::fold::Slot;
+use toolgate_kernel::key::Key;
+use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::section::Home;
+use toolgate_runtime::{Back, Driver, Range, Undo, preview};
+
+use super::run::Have;
+use crate::console::{self, fit, hint, say, visible};
+use crate::credential;
+use crate::environment::Flags;
+use crate::exit::Exit;
+use crate::person;
+use crate::project::{Place, block_on};
+use crate::reading;
+use crate::servers::Servers;
+
+/// Characters of a value that are shown.
+const VALUE_CHARS_MAX: usize = 60;
+
+/// Keys that are shown at the terminal; `--dry-run --json` has all of them.
+const KEYS_SHOWN_MAX: usize = 40;
+
+#[derive(Args)]
+pub(crate) struct How {
+    /// How many calls, the last ones first. Calls that only read do not count.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "to")]
+    calls: usize,
+    /// Every call that settled after this record of the session.
+    #[arg(long, value_name = "SEQ")]
+    to: Option<u64>,
+    /// Show what would be undone, and undo nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print it as one JSON object.
+    #[arg(long, requires = "dry_run")]
+    pub(crate) json: bool,
+    /// A sentence for the model.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    #[command(flatten)]
+    have: Have,
+}
+
+impl How {
+    fn range(&self) -> Range {
+        self.to.map_or(Range::Calls(self.calls), Range::After)
+    }
+}
+
+pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
+    ensure!(how.calls > 0 || how.to.is_some(), "--calls must be at least 1");
+    let session = SessionId::parse(session)?;
+    let (mut crew, text) = place.crew_with(&Flags::default())?;
+    // Who only looks is told of a session that is not there before anything is opened.
+    let log = place.log()?;
+    block_on(reading::session(log.store.as_ref(), &session))?;
+    drop(log);
+    let opened = place.open()?;
+    if how.dry_run {
+        let undo = block_on(async {
+            Ok(preview(&opened.runtime, &crew.agent, &session, how.range()).await?)
+        })?;
+        match how.json {
+            true => console::json(&Shown::of(&undo)),
+            false => print(&undo),
+        }
+        return Ok(Exit::Done);
+    }
+    ensure!(person::attended(), "only a person undoes calls, and nobody is at a terminal here");
+    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    block_on(servers.around_until_told(async {
+        let _hold = opened.hold(&session, how.have.rival())?;
+        let runtime = Arc::clone(&opened.runtime);
+        let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
+        let undo = driver.undo_preview(how.range()).await?;
+        print(&undo);
+        hint("\nType undo, or anything else to leave it:");
+        if person::word().await.unwrap_or_default().trim() != "undo" {
+            say("Nothing was undone.");
+            return Ok(Exit::Failed);
+        }
+        let person = credential::decider(&place.folder).await?;
+        driver.undo(person.author(), &undo, how.note.trim()).await?;
+        match undo.calls.len() {
+            1 => say(&format!("{} is undone.", undo.told())),
+            _ => say(&format!("{} are undone.", undo.told())),
+        }
+        Ok(Exit::Done)
+    }))
+}
+
+/// What would be undone, for programs.
+#[derive(Serialize)]
+struct Shown<'a> {
+    session: &'a SessionId,
+    calls: &'a [UndoneCall],
+    keys: Vec<KeyShown<'a>>,
+    phase: Option<PhaseShown<'a>>,
+    files: &'a [FileChange],
+    /// What stays as it is, in words.
+    left: &'a [String],
+}
+
+#[derive(Serialize)]
+struct KeyShown<'a> {
+    key: &'a Key,
+    home: Home,
+    now: Option<Value>,
+    then: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct PhaseShown<'a> {
+    now: &'a PhaseName,
+    then: &'a PhaseName,
+}
+
+impl<'a> Shown<'a> {
+    fn of(undo: &'a Undo) -> Self {
+        let key = |back: &'a Back| KeyShown {
+            key: &back.key,
+            home: back.home,
+            now: back.now.as_ref().map(Slot::value),
+            then: back.then.as_ref().map(Slot::value),
+        };
+        Self {
+            session: &undo.session,
+            calls: &undo.calls,
+            keys: undo.keys.iter().map(key).collect(),
+            phase: undo.phase.as_ref().map(|(now, then)| PhaseShown { now, then }),
+            files: &undo.files,
+            left: &undo.left,
+        }
+    }
+}
+
+fn print(undo: &Undo) {
+    say(&format!("Of {} would be undone: {}", undo.session, undo.told()));
+    for back in undo.keys.iter().take(KEYS_SHOWN_MAX) {
+        let key = visible(&back.key.to_string());
+        say(&fit(&format!("  {key}: {} → {}", short(&back.now), short(&back.then))));
+    }
+    if let Some(more) = undo.keys.len().checked_sub(KEYS_SHOWN_MAX).filter(|more| *more > 0) {
+        say(&format!("  and {more} more; --dry-run --json shows all"));
+    }
+    if let Some((now, then)) = &undo.phase {
+        say(&format!("  phase: {now} → {then}"));
+    }
+    for FileChange { path, old, new } in &undo.files {
+        let what = match (old, new) {
+            (Some(_), None) => "is removed",
+            (None, _) => "comes back",
+            (Some(_), Some(_)) => "goes back",
+        };
+        say(&fit(&format!("  {} {what}", visible(path))));
+    }
+    if undo.keys.is_empty() && undo.files.is_empty() && undo.phase.is_none() {
+        say("  nothing that is kept here");
+    }
+    if !undo.left.is_empty() {
+        say("What stays as it is:");
+        undo.left.iter().for_each(|left| console::hanging(&format!("  {}", visible(left)), 2));
+    }
+}
+
+fn short(slot: &Option<Slot>) -> String {
+    let Some(slot) = slot else { return "nothing".to_owned() };
+    let text = slot.value().to_string();
+    let cut: String = text.chars().take(VALUE_CHARS_MAX).collect();
+    let dots = if cut.len() < text.len() { "…" } else { "" };
+    format!("{}{dots}", visible(&cut))
+}
