@@ -8,7 +8,7 @@ use crate::budget::Overspent;
 use crate::calling::{FailurePolicy, Finishing};
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
-use crate::fold::{Lap, Progress, Session, Turn, World};
+use crate::fold::{Lap, Progress, Session, Turn, Waiting, World};
 use crate::names::{CallId, PhaseName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::prompt::{phase_note, system_prompt};
@@ -438,8 +438,9 @@ pub fn open_calls(session: &Session) -> Option<Step> {
     if !admitted.is_empty() {
         return Some(Step::Run(admitted));
     }
-    let yes = session.waiting.iter().find(|(_, waiting)| waiting.yes.is_some());
-    yes.map(|(id, _)| Step::TakeUp(*id))
+    // Whoever calls without a model makes the call again, and gets what comes of it.
+    let yes = |waiting: &Waiting| waiting.modelled && waiting.approved();
+    session.waiting.iter().find(|(_, waiting)| yes(waiting)).map(|(id, _)| Step::TakeUp(*id))
 }
 
 fn plan(

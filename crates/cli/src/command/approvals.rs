@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Answer, Decision, Said};
-use toolgate_kernel::fold::{Progress, Session, shown};
+use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::Driver;
 use toolgate_runtime::port::Clock;
 use toolgate_store::Rival;
 
+use super::call::own_caller;
 use crate::console::{self, hint, say, visible};
 use crate::credential;
 use crate::environment::Flags;
@@ -174,7 +175,9 @@ impl Card {
 fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
     let text = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| Value::from(args));
     let phase = session.phase.clone();
-    let put_off = session.waiting.iter().map(|(call, waiting)| Card {
+    let denied = |waiting: &Waiting| waiting.word.is_some() && !waiting.approved();
+    let waiting = session.waiting.iter().filter(|(_, waiting)| !denied(waiting));
+    let put_off = waiting.map(|(call, waiting)| Card {
         session: session.id.clone(),
         call: *call,
         tool: waiting.tool.clone(),
@@ -186,7 +189,7 @@ fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
         since: Some(waiting.since),
         expires_at: waiting.expires_at,
         shown: waiting.shown(),
-        approved: waiting.yes.is_some(),
+        approved: waiting.approved(),
     });
     let asked = session.open.iter().filter_map(|open| {
         let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at } =
@@ -373,7 +376,15 @@ fn decide(
         opened.runtime.say(&card.session, person.author(), said).await?;
         say(&format!("{} is {done}.", card.call));
         drop(opened);
-        if answer == Answer::Deny { Ok(Exit::Done) } else { carry_out(place, &card).await }
+        if answer == Answer::Deny {
+            return Ok(Exit::Done);
+        }
+        // A client elsewhere would never learn what came of a call that is made here.
+        if matches!(card.actor, Actor::Client(_)) && card.actor != own_caller() {
+            say(&format!("It is made when {} makes the call again.", card.actor));
+            return Ok(Exit::Done);
+        }
+        carry_out(place, &card).await
     })
 }
 

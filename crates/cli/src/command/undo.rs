@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
+use toolgate_kernel::agent::Agent;
 use toolgate_kernel::event::{FileChange, UndoneCall};
 use toolgate_kernel::fold::Slot;
 use toolgate_kernel::key::Key;
@@ -25,7 +26,7 @@ use crate::reading;
 use crate::servers::Servers;
 
 /// Characters of a value that are shown.
-const VALUE_CHARS_MAX: usize = 60;
+const VALUE_CHARS_MAX: usize = 28;
 
 /// Keys that are shown at the terminal; `--dry-run --json` has all of them.
 const KEYS_SHOWN_MAX: usize = 40;
@@ -72,18 +73,19 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         })?;
         match how.json {
             true => console::json(&Shown::of(&undo)),
-            false => print(&undo),
+            false => print(&undo, &crew.agent),
         }
         return Ok(Exit::Done);
     }
     ensure!(person::attended(), "only a person undoes calls, and nobody is at a terminal here");
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {
         let _hold = opened.hold(&session, how.have.rival())?;
         let runtime = Arc::clone(&opened.runtime);
         let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
         let undo = driver.undo_preview(how.range()).await?;
-        print(&undo);
+        print(&undo, &agent);
         hint("\nType undo, or anything else to leave it:");
         if person::word().await.unwrap_or_default().trim() != "undo" {
             say("Nothing was undone.");
@@ -144,13 +146,16 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn print(undo: &Undo) {
+fn print(undo: &Undo, agent: &Agent) {
     say(&format!("Of {} would be undone: {}", undo.session, undo.told()));
-    for back in undo.keys.iter().take(KEYS_SHOWN_MAX) {
+    // Of a file that shows state the file is named, not its fingerprint.
+    let shows = |key: &Key| agent.toolset.projections().any(|shown| shown.key == *key);
+    let keys: Vec<&Back> = undo.keys.iter().filter(|back| !shows(&back.key)).collect();
+    for back in keys.iter().take(KEYS_SHOWN_MAX) {
         let key = visible(&back.key.to_string());
         say(&fit(&format!("  {key}: {} → {}", short(&back.now), short(&back.then))));
     }
-    if let Some(more) = undo.keys.len().checked_sub(KEYS_SHOWN_MAX).filter(|more| *more > 0) {
+    if let Some(more) = keys.len().checked_sub(KEYS_SHOWN_MAX).filter(|more| *more > 0) {
         say(&format!("  and {more} more; --dry-run --json shows all"));
     }
     if let Some((now, then)) = &undo.phase {

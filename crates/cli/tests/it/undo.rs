@@ -51,6 +51,7 @@ fn a_person_sees_what_goes_back_and_says_so() {
     let seen = at_terminal(&desk, &["sessions", "undo", "call", "--calls", "2"], &[undo, FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert!(seen.screen.contains("note:a: 2 → 1"), "{}", seen.screen);
+    assert!(!seen.screen.contains("  manuscript:"), "{}", seen.screen);
     assert!(seen.screen.contains("manuscript.md is removed"), "{}", seen.screen);
     assert!(seen.screen.contains("are undone."), "{}", seen.screen);
     assert!(!desk.project().join("manuscript.md").exists());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::person::Given;
-pub use self::person::{Allowance, Waiting, Yes, shown};
+pub use self::person::{Allowance, Ruled, Waiting, shown};
 use self::reply::Words;
 use super::{Lap, OpenCall, OpenCalls, Progress, State, Tally, Told, Turn};
 use crate::actor::Actor;

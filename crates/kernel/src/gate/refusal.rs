@@ -8,7 +8,8 @@ use super::parse::parse;
 use crate::agent::Agent;
 use crate::envelope::{Code, Envelope, Trouble};
 use crate::event::{CallRefused, Denial, DenialKind, RawCall, Stage};
-use crate::names::{CallId, PhaseName, PolicyName};
+use crate::fold::OpenCall;
+use crate::names::{PhaseName, PolicyName};
 use crate::tool::{ACTION, Effect, Unfit};
 
 /// A call that may not run, and why.
@@ -83,11 +84,14 @@ impl Refusal {
     }
 
     /// Nobody was there to ask, or nobody answered: the call waits under its id.
-    pub fn pending(call: CallId, reason: &str) -> Self {
-        let message = format!(
-            "A person must approve this first ({reason}). It waits as {call}; you will be told \
-             what becomes of it. Go on without it."
-        );
+    pub fn pending(open: &OpenCall, reason: &str) -> Self {
+        let next = match open.turn {
+            Some(_) => "you will be told what becomes of it. Go on without it.",
+            None => "make the same call again when a person has answered.",
+        };
+        let id = open.raw.id;
+        let message =
+            format!("A person must approve this first ({reason}). It waits as {id}; {next}");
         Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))
     }
 

@@ -18,11 +18,12 @@ use crate::support::{Desk, human, policy, tool};
 /// A call that a person was asked about, and nobody answered.
 fn put_off(desk: &mut Desk, args: &str) -> CallId {
     let call = desk.receive("send", args);
-    let raw = Arc::clone(&desk.session.open.get(&call).unwrap().raw);
+    let open = Arc::clone(desk.session.open.get(&call).unwrap());
+    let raw = Arc::clone(&open.raw);
     let judged = desk.admit(call);
     assert!(matches!(judged, Judgement::Asked { .. }), "{judged:?}");
     desk.note(&Actor::System, judged.event(&raw));
-    let pending = Refusal::pending(call, "says outside");
+    let pending = Refusal::pending(&open, "says outside");
     desk.note(&Actor::System, Event::CallRefused(pending.event(&raw)));
     call
 }
@@ -38,9 +39,8 @@ fn heard(decision: Decision) -> Event {
 
 /// Makes the new call, as a driver does.
 fn take_up(desk: &mut Desk, of: CallId) -> CallId {
-    let Some(Step::TakeUp(found)) = open_calls(&desk.session) else { panic!("nothing to take up") };
-    assert_eq!(found, of);
     let waiting = desk.session.waiting.get(&of).unwrap();
+    assert_eq!(desk.session.spoken_about(&waiting.actor, "send", &waiting.raw.args), Some(of));
     let id = CallId(desk.session.next_call);
     let (name, args) = (waiting.tool.to_string(), waiting.args_text());
     let call = Arc::new(RawCall { id, name, args, alias: None });
@@ -74,8 +74,12 @@ fn a_no_is_told_with_its_sentence_and_makes_nothing() {
     let note = "Not on a Friday.".to_owned();
     let no = Decision { note, ..decision(&desk, call, Answer::Deny) };
     desk.note(&human(), heard(no));
-    assert!(desk.session.waiting.is_empty() && open_calls(&desk.session).is_none());
-    assert!(last_word(&desk).contains("said no: Not on a Friday"), "{}", last_word(&desk));
+    assert!(open_calls(&desk.session).is_none());
+    // Whoever makes the call again is told.
+    let again = take_up(&mut desk, call);
+    let Judgement::Refused(refusal) = desk.admit(again) else { panic!("not refused") };
+    assert!(refusal.errors[0].message.contains("said no: Not on a Friday"), "{refusal:?}");
+    assert!(desk.session.waiting.is_empty());
 }
 
 #[test]

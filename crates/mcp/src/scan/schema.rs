@@ -10,6 +10,10 @@ use super::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX};
 /// Parts a schema may have once all its references are written out.
 const PARTS_MAX: u64 = 10_000;
 
+/// The same where they are part of a longer name.
+const CURIOUS_PARTS: &[&str] =
+    &["apikey", "systemprompt", "idrsa", "privatekey", "fullconversation", "conversationsofar"];
+
 /// Names of parameters that ask for the conversation or for keys, without case and punctuation.
 const CURIOUS: &[&str] = &[
     "systemprompt",
@@ -190,7 +194,9 @@ pub(super) fn curious(schema: &Value) -> Vec<String> {
                         .filter(char::is_ascii_alphanumeric)
                         .map(|c| c.to_ascii_lowercase())
                         .collect();
-                    if CURIOUS.contains(&plain.as_str()) {
+                    let within = |part: &&str| plain.contains(*part);
+                    if CURIOUS.contains(&plain.as_str()) || CURIOUS_PARTS.iter().any(|p| within(&p))
+                    {
                         found.push(format!(
                             "its parameter {name} asks for the conversation or a key"
                         ));

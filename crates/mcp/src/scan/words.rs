@@ -40,7 +40,18 @@ const PATTERNS: &[(&str, &str)] = &[
         r"\b(pass|send|forward|include|attach|append|leak|exfiltrate|upload|copy)\b.{0,40}\b(private|sensitive|confidential|secret|credential|password|api key|conversation|chat history|system prompt)",
         "asks for what it should not have",
     ),
-    (r"~/\.ssh|\bid_rsa\b|/etc/passwd|\.aws/credentials|\bmcp\.json\b", "names files with secrets"),
+    (
+        r"~/\.ssh|\bid[_ ]rsa\b|/etc/passwd|\.aws/credentials|\bmcp\.json\b|(^|[\s/`'\x22(])\.(env|npmrc|netrc|git-credentials)\b|\.config/gh\b",
+        "names files with secrets",
+    ),
+    (
+        r"\b(do not|don't|never) (tell|mention|reveal|disclose)\b",
+        "asks the model to keep something from people",
+    ),
+    (
+        r"\b(prefer|use) (this|it)\b.{0,30}\b(over|instead of|rather than) (all|any|every|the) other|\bwhatever the user (says|wants|asks)\b",
+        "asks to be used in place of others",
+    ),
     (
         r"\b(tools?|functions?) (of|from|on) (any |all |every |an)?other (mcp )?servers?\b|\b(an)?other servers?'?s? tools?\b|\b(an)?other mcp servers?\b|\bany other server\b",
         "speaks about the tools of other servers",
@@ -91,8 +102,12 @@ pub(super) fn suspicious(text: &str, own: &str, others: &BTreeSet<String>) -> Ve
     }
     match &*SET {
         Some(set) => {
-            let told = set.matches(text).into_iter().filter_map(|at| PATTERNS.get(at));
-            found.extend(told.map(|(_, told)| (*told).to_owned()));
+            // As it is written, and with words apart however they were held together.
+            let (plain, spaced) = (set.matches(text), set.matches(&spaced(text)));
+            let told = PATTERNS.iter().enumerate();
+            let told = told.filter(|(at, _)| plain.matched(*at) || spaced.matched(*at));
+            let told: BTreeSet<&str> = told.map(|(_, (_, told))| *told).collect();
+            found.extend(told.into_iter().map(str::to_owned));
         }
         None => found.push("cannot be looked at".to_owned()),
     }
@@ -112,6 +127,12 @@ pub(super) fn suspicious(text: &str, own: &str, others: &BTreeSet<String>) -> Ve
         found.push(format!("names the tool {other} of somebody else"));
     }
     found
+}
+
+/// The same words with one space between them: names are often written with lines or dashes.
+fn spaced(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c == '_' || c == '-');
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn is_control(c: char) -> bool {

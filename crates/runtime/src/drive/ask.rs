@@ -106,7 +106,7 @@ impl Driver {
         let waiting = self.session.waiting.len();
         let max = usize::try_from(self.crew.agent.limits.approvals_max).unwrap_or(usize::MAX);
         let refusal = if waiting < max {
-            Refusal::pending(open.raw.id, reason)
+            Refusal::pending(open, reason)
         } else {
             Refusal::too_many_wait(waiting, reason)
         };

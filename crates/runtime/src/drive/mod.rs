@@ -339,11 +339,17 @@ impl Driver {
         self.look_around().await
     }
 
-    /// Makes calls of those that waited and a person said yes to meanwhile. Tells what came of them.
+    /// Makes calls of those that waited and a person said yes to meanwhile, whoever made them first.
+    /// Tells what came of them.
     pub async fn take_up_approved(&mut self) -> Result<Vec<(CallId, Answered)>, DriveFault> {
         self.enter_call().await?;
         self.results.clear();
-        self.settle_received().await?;
+        let waiting = self.session.waiting.iter();
+        let yes = waiting.filter(|(_, waiting)| waiting.approved()).map(|(id, _)| *id);
+        for id in yes.collect::<Vec<_>>() {
+            self.take_up(id)?;
+            self.settle_received().await?;
+        }
         Ok(std::mem::take(&mut self.results))
     }
 
@@ -371,7 +377,7 @@ impl Driver {
     ) -> Result<Arc<RawCall>, DriveFault> {
         let id = CallId(self.session.next_call);
         // Whoever makes a call again that a person has said yes to meanwhile gets what comes of it.
-        let of = self.session.approved(actor, &name, &args);
+        let of = self.session.spoken_about(actor, &name, &args);
         let args = of.and_then(|of| self.session.waiting.get(&of)).map_or(args, |w| w.args_text());
         let call = Arc::new(RawCall { id, name, args, alias });
         self.note(actor, Event::CallReceived { call: Arc::clone(&call), of })?;

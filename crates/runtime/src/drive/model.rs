@@ -194,6 +194,8 @@ impl Driver {
         let Some(provider) = self.crew.provider.clone() else {
             return Ok(Asked::Useless("no model is configured".to_owned()));
         };
+        // What was said before is durable, and shown, before more is said and paid for.
+        self.flush().await?;
         self.look_up_pictures(&mut plan).await?;
         let model = provider.name().to_owned();
         let actor = Actor::Model(model.as_str().into());

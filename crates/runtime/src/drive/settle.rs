@@ -144,7 +144,10 @@ impl Driver {
         let reached_world = spec.effect.needs_intent();
         if let Err(misfits) = spec.check_output(&output.data) {
             let what = misfits.first().map(ToString::to_string).unwrap_or_default();
-            let message = format!("The tool's answer does not have the declared type: {what}.");
+            let ran =
+                if reached_world { " The tool ran; check before you call it again." } else { "" };
+            let message =
+                format!("The tool's answer does not have the declared type: {what}.{ran}");
             let trouble = Trouble::new(Code::TOOL_OUTPUT_INVALID, message);
             // What reached the world is done, whatever its answer looks like.
             let outcome = if reached_world { Outcome::Done } else { Outcome::Failed };

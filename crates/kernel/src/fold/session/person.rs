@@ -21,6 +21,9 @@ pub struct Waiting {
     pub raw: Arc<RawCall>,
     /// Who wrote it.
     pub actor: Actor,
+    /// Whether a model wrote it in a turn of its own: it is told what becomes of the call. Anybody
+    /// else makes the call again.
+    pub modelled: bool,
     /// The tool it resolved to.
     pub tool: ToolName,
     /// The policy that asks.
@@ -37,15 +40,17 @@ pub struct Waiting {
     pub since: Timestamp,
     /// When nobody need answer any more.
     pub expires_at: Option<Timestamp>,
-    /// A yes that nothing was made of yet.
-    pub yes: Option<Yes>,
+    /// A person's word that nothing was made of yet.
+    pub word: Option<Ruled>,
 }
 
-/// A person's yes to a call that waits.
+/// A person's word on a call that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Yes {
+pub struct Ruled {
     /// The person.
     pub who: Actor,
+    /// The answer.
+    pub answer: Answer,
     /// The arguments, where the person changed them.
     pub args: Option<Arc<Value>>,
     /// A sentence for the model.
@@ -58,9 +63,14 @@ impl Waiting {
         shown(self.frame, self.args_hash)
     }
 
+    /// Whether a person said yes, and nothing was made of it yet.
+    pub fn approved(&self) -> bool {
+        self.word.as_ref().is_some_and(|word| word.answer == Answer::Approve)
+    }
+
     /// The arguments it would run with, as a text.
     pub fn args_text(&self) -> String {
-        let changed = self.yes.as_ref().and_then(|yes| yes.args.as_ref());
+        let changed = self.word.as_ref().and_then(|word| word.args.as_ref());
         match changed.or(self.args.as_ref()) {
             Some(args) => args.to_string(),
             None => self.raw.args.clone(),
@@ -110,11 +120,13 @@ impl Session {
         if let Progress::Asked { tool, policy, frame: of, .. } = &open.progress {
             (frame, asked) = (*of, Some((tool.clone(), policy.clone())));
         }
+        let (actor, raw) = (open.actor.clone(), Arc::clone(&open.raw));
         let (answer, args_hash, note) = (given.answer, given.args_hash, given.note.into());
         open.progress = Progress::Answered { answer, args_hash, frame, note };
         if let Some(args) = given.args {
             change_args(open, args);
         }
+        self.no_longer_waits(&actor, &raw);
         if let Some((tool, policy)) = asked.filter(|_| given.always && answer == Answer::Approve) {
             self.allow(tool, policy, who, since);
         }
@@ -129,11 +141,14 @@ impl Session {
         self.allowances.retain(|allowance| allowance.tool != *tool || allowance.policy != *policy);
     }
 
-    /// The call that waited, when this is the same one again and a person has said yes to it.
-    pub fn approved(&self, actor: &Actor, name: &str, args: &str) -> Option<CallId> {
+    /// The call that waited, when this is the same one again and a person has spoken about it.
+    pub fn spoken_about(&self, actor: &Actor, name: &str, args: &str) -> Option<CallId> {
         let same = |waiting: &Waiting| {
             let raw = &waiting.raw;
-            waiting.yes.is_some() && waiting.actor == *actor && raw.name == name && raw.args == args
+            waiting.word.is_some()
+                && waiting.actor == *actor
+                && raw.name == name
+                && raw.args == args
         };
         self.waiting.iter().find(|(_, waiting)| same(waiting)).map(|(id, _)| *id)
     }
@@ -157,11 +172,13 @@ impl Session {
             }
             return;
         }
-        let Some(waiting) = self.waiting.get(call).filter(|w| w.shown() == word.shown) else {
+        let fits =
+            |waiting: &&Arc<Waiting>| waiting.shown() == word.shown && waiting.word.is_none();
+        let Some(waiting) = self.waiting.get(call).filter(fits) else {
             return;
         };
         let (tool, policy) = (waiting.tool.clone(), waiting.policy.clone());
-        if *answer == Answer::Deny {
+        if *answer == Answer::Deny && waiting.modelled {
             let why = if note.is_empty() { String::new() } else { format!(": {note}") };
             let told = format!("A person was asked about {call} ({tool}) and said no{why}.");
             self.feedback.push_back(told.as_str().into());
@@ -169,10 +186,10 @@ impl Session {
             return;
         }
         let args = args.clone().map(Arc::new);
-        let yes = Yes { who: who.clone(), args, note: note.as_str().into() };
-        self.waiting
-            .insert(*call, Arc::new(Waiting { yes: Some(yes), ..waiting.as_ref().clone() }));
-        if *always {
+        let word = Ruled { who: who.clone(), answer: *answer, args, note: note.as_str().into() };
+        let waiting = Waiting { word: Some(word), ..waiting.as_ref().clone() };
+        self.waiting.insert(*call, Arc::new(waiting));
+        if *always && *answer == Answer::Approve {
             self.allow(tool, policy, who, at);
         }
     }
@@ -191,6 +208,7 @@ impl Session {
         let waiting = Waiting {
             raw: Arc::clone(&open.raw),
             actor: open.actor.clone(),
+            modelled: open.turn.is_some(),
             tool: tool.clone(),
             policy: policy.clone(),
             reason: Arc::clone(reason),
@@ -199,21 +217,38 @@ impl Session {
             frame: *frame,
             since,
             expires_at: *expires_at,
-            yes: None,
+            word: None,
         };
+        self.no_longer_waits(&waiting.actor.clone(), &open.raw.clone());
         self.waiting.insert(call, Arc::new(waiting));
+    }
+
+    /// A call that was answered another way, or is made again, need not wait any more.
+    fn no_longer_waits(&mut self, actor: &Actor, raw: &RawCall) {
+        let same = |waiting: &Waiting| {
+            waiting.word.is_none()
+                && waiting.actor == *actor
+                && waiting.raw.name == raw.name
+                && waiting.raw.args == raw.args
+        };
+        let gone = self.waiting.iter().find(|(_, waiting)| same(waiting)).map(|(id, _)| *id);
+        gone.and_then(|id| self.waiting.remove(&id));
     }
 
     /// A new call was made of one that waited: it has its answer already.
     pub(super) fn taken_up(&mut self, call: CallId, of: CallId) {
         let Some(waiting) = self.waiting.remove(&of) else { return };
-        let (Some(open), Some(yes)) = (self.open.get_mut(&call), &waiting.yes) else { return };
-        let args_hash = yes.args.as_deref().map_or(waiting.args_hash, Digest::of_json);
-        let (answer, frame, note) = (Answer::Approve, waiting.frame, Arc::clone(&yes.note));
+        let (Some(open), Some(word)) = (self.open.get_mut(&call), &waiting.word) else { return };
+        let args_hash = word.args.as_deref().map_or(waiting.args_hash, Digest::of_json);
+        let (answer, frame, note) = (word.answer, waiting.frame, Arc::clone(&word.note));
         open.progress = Progress::Answered { answer, args_hash, frame, note };
-        (open.of, open.edited) = (Some(of), yes.args.is_some());
-        if !yes.note.is_empty() {
-            let told = format!("A person says about {of}: {}", yes.note);
+        open.edited = word.args.is_some();
+        if !waiting.modelled {
+            return;
+        }
+        open.of = Some(of);
+        if !word.note.is_empty() {
+            let told = format!("A person says about {of}: {}", word.note);
             self.feedback.push_back(told.as_str().into());
         }
     }
