@@ -34,15 +34,17 @@ pub(crate) fn hanging_up(mut command: Command, after: &str) -> Option<i32> {
         seen.extend_from_slice(&buffer[..read]);
     }
     drop(keys);
-    let until = std::time::Instant::now() + PATIENCE;
-    while std::time::Instant::now() < until {
-        if let Some(ended) = child.try_wait().unwrap() {
-            return Some(ended.code().unwrap_or(-1));
+    for _ in 0..PATIENCE.as_millis() / 20 {
+        if child.try_wait().unwrap().is_some() {
+            break;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    child.kill().unwrap();
-    None
+    // One that is gone cannot be killed any more.
+    let stopped = child.try_wait().unwrap().is_none();
+    drop(child.kill());
+    let ended = child.wait().unwrap();
+    (!stopped).then(|| ended.code().unwrap_or(-1))
 }
 
 /// Both ends of a terminal: where keys are typed, and what a program has.

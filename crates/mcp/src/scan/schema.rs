@@ -194,9 +194,8 @@ pub(super) fn curious(schema: &Value) -> Vec<String> {
                         .filter(char::is_ascii_alphanumeric)
                         .map(|c| c.to_ascii_lowercase())
                         .collect();
-                    let within = |part: &&str| plain.contains(*part);
-                    if CURIOUS.contains(&plain.as_str()) || CURIOUS_PARTS.iter().any(|p| within(&p))
-                    {
+                    let within = CURIOUS_PARTS.iter().any(|part| plain.contains(part));
+                    if within || CURIOUS.contains(&plain.as_str()) {
                         found.push(format!(
                             "its parameter {name} asks for the conversation or a key"
                         ));
