@@ -13,6 +13,7 @@ use toolgate_kernel::section::Shown;
 use super::block::{Block, Name, blocks, free_number, trimmed};
 use super::order::places;
 use super::parse::{Piece, parse};
+use super::render::render;
 use super::{PATH, manuscript_key};
 
 /// Largest file that is taken in, in bytes: what a project folder reads.
@@ -36,8 +37,13 @@ pub(super) fn take_in(
     let key = manuscript_key().map_err(told)?;
     let shown = Shown { file: Digest::of(content), was: None };
     let text = plain(text);
-    let pieces = parse(&text);
     let mut before = blocks(&project.state);
+    // Passages are known by their text, and one may begin like another; our own file says nothing
+    // new, whatever it says.
+    if render(&before) == text {
+        return Ok(vec![put(key, json!(shown))]);
+    }
+    let pieces = parse(&text);
     before.retain(|block| !unseen(block, &pieces, keep));
     let mut changes = differences(&before, &pieces).map_err(told)?;
     // The file stays as the person left it; the next call that writes gives it its usual form.

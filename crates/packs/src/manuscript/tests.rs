@@ -28,6 +28,14 @@ fn taken(project: &Project, file: &str) -> (Project, Vec<Change>) {
     (after, changes)
 }
 
+#[test]
+fn a_passage_that_begins_like_the_next_one_keeps_its_place() {
+    let passage = |n: &str, text: &str| (Name::Passage(n.to_owned()), text.to_owned());
+    let project = project(&[passage("0", "a"), passage("1", "a\n\na")]);
+    let file = render(&blocks(&project.state));
+    assert_eq!(taken(&project, &file).1.len(), 1);
+}
+
 /// What a manuscript says, with passages that follow each other as one.
 fn said(blocks: &[Block]) -> Vec<(Option<String>, String)> {
     let mut said: Vec<(Option<String>, String)> = Vec::new();
