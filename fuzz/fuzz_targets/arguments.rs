@@ -56,7 +56,7 @@ fn gate(tool: &str, args: &str) -> Option<(Box<Call>, CallAdmitted)> {
         args: args.to_owned(),
         alias: None,
     };
-    session.apply(&record(session.seq + 1, Event::CallReceived { call: call.clone().into() }));
+    session.apply(&record(session.seq + 1, Event::CallReceived { call: call.clone().into(), of: None }));
     let open: &OpenCall = session.open.get(&call.id).expect("the fold keeps what it received");
     let prepared = match prepare(&AGENT, &session, &Pins::default(), open) {
         Ok(prepared) => prepared,
@@ -108,7 +108,7 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
 });
 
 fn record(seq: u64, event: Event) -> Record<Event> {
-    Record { seq, at: Timestamp(0), actor: Actor::System, epoch: 1, saw: None, event }
+    Record { seq, at: Timestamp(0), actor: Actor::System, epoch: 1, saw: None, event, signed: None }
 }
 
 fn nothing() -> SpecDraft {

@@ -364,3 +364,21 @@ fn a_chat_ends_with_its_terminal() {
     command.args(["chat", "--model", "script:s.yaml"]).env("TERM", "xterm");
     assert_eq!(crate::terminal::hanging_up(command, "> "), Some(0));
 }
+
+/// What came of a reply stands on the screen before the words of the next one, and those stand
+/// there once.
+#[test]
+fn words_that_stream_come_after_what_was_before_them() {
+    let said = "replies:\n  - {text: First words., calls: [{tool: write_notes, args: {}}]}\n  \
+        - {text: Second words.}\n";
+    let (desk, beside) = (Desk::new(), Beside::slowly(said, 100));
+    desk.write("toolgate.yaml", &format!("packs: [notes]\n{}", beside.config("openai")));
+    let mut command = desk.command();
+    command.args(["chat", "Hello.", "--model", "m"]).env("FAKE_KEY", "sk-CANARY-01");
+    command.env("TERM", "xterm");
+    let seen = crate::terminal::typing(command, &[("Second words.", "/quit")], || {});
+    let at = |words: &str| seen.screen.find(words).unwrap_or_else(|| panic!("{}", seen.screen));
+    assert!(at("First words.") < at("ARGUMENTS_INVALID"), "{}", seen.screen);
+    assert!(at("ARGUMENTS_INVALID") < at("Second words."), "{}", seen.screen);
+    assert_eq!(seen.screen.matches("Second words.").count(), 1, "{}", seen.screen);
+}

@@ -82,6 +82,8 @@ pub(crate) fn typing(mut command: Command, answers: &[(&str, &str)], between: im
     while let Ok(more) = shown.recv_timeout(PATIENCE) {
         seen.push_str(&more);
     }
+    // One that says nothing more and does not end is stopped.
+    drop(child.kill());
     let code = child.wait().unwrap().code().unwrap_or(-1);
     Seen { code, screen: seen.replace("\r\n", "\n") }
 }
