@@ -16,6 +16,10 @@ const TOKENS_CEILING: u64 = 10_000_000;
 /// Tries without tools that can be asked for.
 const RETRIES_CEILING: u64 = 10;
 
+/// What to do about a model that is not marked reliable.
+const MEASURE: &str = "measure it with `toolgate doctor --probe 10`, then write \
+    `tool_calling_reliable: true` for it under `models`; or write `allow_unreliable: true`";
+
 impl Desk<'_> {
     pub(super) fn outside(&self, found: &mut Vec<Finding>) {
         self.servers(found);
@@ -138,6 +142,25 @@ impl Desk<'_> {
         }
     }
 
+    /// Models that must use tools by their own word and are not marked, whether or not a run uses
+    /// them now. `but` is looked at with everything that holds for it.
+    fn enforced_elsewhere(&self, but: Option<&str>, found: &mut Vec<Finding>) {
+        let everywhere = self.text().tool_calling.as_ref().and_then(|all| all.allow_unreliable);
+        for (name, model) in &self.text().models {
+            let Some(own) = &model.tool_calling else { continue };
+            let allowed = own.allow_unreliable.or(everywhere) == Some(true);
+            let marked = model.tool_calling_reliable == Some(true);
+            let enforced = own.tool_use_mode == Some(ToolUseMode::Enforced);
+            if enforced && !marked && !allowed && but != Some(name.as_str()) {
+                let message =
+                    format!("tools must be used, and the model {name} is not marked reliable");
+                let path = ["models", name, "tool_calling", "tool_use_mode"].map(Step::Key);
+                let span = self.place(&path);
+                found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
+            }
+        }
+    }
+
     /// Whether the model of a run can be told, and does what is asked of it.
     fn chosen(&self, found: &mut Vec<Finding>) {
         if self.doubtful("models") || self.doubtful("settings") {
@@ -155,6 +178,8 @@ impl Desk<'_> {
             }
             Chosen::None
         });
+        let taken = if let Chosen::Model(model) = &chosen { Some(&*model.name) } else { None };
+        self.enforced_elsewhere(taken, found);
         let (calling, reliable, name) = match &chosen {
             Chosen::Model(model) => {
                 (&model.calling, model.text.tool_calling_reliable == Some(true), &*model.name)
@@ -170,10 +195,7 @@ impl Desk<'_> {
                 format!("tools must be used, and the model {name} is not marked reliable");
             let own = place(&["models", name, "tool_calling", "tool_use_mode"]);
             let span = own.or_else(|| place(&["tool_calling", "tool_use_mode"]));
-            let help = "measure it with `toolgate doctor --probe 10`, then write \
-                        `tool_calling_reliable: true` for it under `models`; or write \
-                        `allow_unreliable: true`";
-            found.push(Finding::error(Mistake::Model, message).at(span).help(help));
+            found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
         }
         if let Chosen::Model(model) = &chosen {
             match self.text().fallbacks(model) {
@@ -187,7 +209,7 @@ impl Desk<'_> {
                              reliable"
                         );
                         let span = place(&["models", name, "model"]);
-                        found.push(Finding::error(Mistake::Model, message).at(span));
+                        found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
                     }
                 }
                 Err(refusal @ ChoiceRefusal::Fallback { .. }) => {
