@@ -77,15 +77,15 @@ impl AtTerminal {
 }
 
 /// What a person chose to do about a call.
-pub(crate) struct Choice {
-    pub(crate) answer: Answer,
-    pub(crate) note: String,
-    pub(crate) args: Option<Map<String, Value>>,
-    pub(crate) always: bool,
+struct Choice {
+    answer: Answer,
+    note: String,
+    args: Option<Map<String, Value>>,
+    always: bool,
 }
 
 /// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers.
-pub(crate) async fn choose(tool: &str, args: &Map<String, Value>) -> Option<Choice> {
+async fn choose(tool: &str, args: &Map<String, Value>) -> Option<Choice> {
     let (mut changed, mut shown) = (None, args.clone());
     loop {
         show(tool, &shown);
@@ -105,11 +105,8 @@ pub(crate) async fn choose(tool: &str, args: &Map<String, Value>) -> Option<Choi
             _ => Answer::Deny,
         };
         let always = answer == Answer::Approve && word.eq_ignore_ascii_case("always");
-        let note = match answer {
-            Answer::Deny if word.eq_ignore_ascii_case("no") => rest.trim(),
-            Answer::Deny => said,
-            Answer::Approve => "",
-        };
+        // Only what follows a no is meant for the model; a slip of the hand is not.
+        let note = if word.eq_ignore_ascii_case("no") { rest.trim() } else { "" };
         let args = changed.filter(|_| answer == Answer::Approve);
         return Some(Choice { answer, note: note.to_owned(), args, always });
     }

@@ -282,7 +282,7 @@ impl Runtime {
             let enrolled = enrolled(&project, author);
             let events: Vec<ProjectEvent> =
                 opened.into_iter().chain(enrolled).chain(decided).collect();
-            self.may_sign(&project, author, &events)?;
+            may_sign(&project, author, &events)?;
             let prepared = self.project_batch(author, events).map_err(SayFault::from)?;
             let batches = vec![prepared.batch.clone()];
             let append = self.store.append(Append { batches, blobs: Vec::new() });
@@ -311,7 +311,7 @@ impl Runtime {
         }
         self.enrol(author).await?;
         let project = self.catch_up().await?;
-        self.may_sign(&project, author, std::slice::from_ref(event))
+        may_sign(&project, author, std::slice::from_ref(event))
     }
 
     /// Makes a person's key known here, where none is known yet.
@@ -323,24 +323,6 @@ impl Runtime {
             Ok::<_, SayFault>((enrolled(project, author).into_iter().collect(), ()))
         })
         .await
-    }
-
-    /// Refuses what only a known person may sign, for everyone else.
-    fn may_sign<E: Signable>(
-        &self,
-        project: &Project,
-        author: Author<'_>,
-        events: &[E],
-    ) -> Result<(), SayFault> {
-        let known = |signer: &dyn Signer| {
-            project.people.is_empty() || project.people.contains(&signer.key())
-        };
-        let needed = events.iter().any(|event| event.needs_signature(author.actor));
-        match author.signer {
-            Some(signer) if needed && !known(signer) => Err(SayFault::Stranger),
-            None if needed && !project.people.is_empty() => Err(SayFault::Unsigned),
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// The newest project head, for a session record that has not seen it.
@@ -433,6 +415,22 @@ impl Runtime {
 fn enrolled(project: &Project, author: Author<'_>) -> Option<ProjectEvent> {
     let key = author.signer.filter(|_| project.people.is_empty())?.key();
     Some(ProjectEvent::PersonEnrolled { key })
+}
+
+/// Refuses what only a known person may sign, for everyone else.
+fn may_sign<E: Signable>(
+    project: &Project,
+    author: Author<'_>,
+    events: &[E],
+) -> Result<(), SayFault> {
+    let known =
+        |signer: &dyn Signer| project.people.is_empty() || project.people.contains(&signer.key());
+    let needed = events.iter().any(|event| event.needs_signature(author.actor));
+    match author.signer {
+        Some(signer) if needed && !known(signer) => Err(SayFault::Stranger),
+        None if needed && !project.people.is_empty() => Err(SayFault::Unsigned),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Records on their way to the project stream.

@@ -239,10 +239,7 @@ impl Stage {
 
     /// Opens the session, or resumes it and settles what a crash left open.
     async fn driver(&self, id: &SessionId) -> Result<Driver> {
-        let key = SigningKey::from_bytes(&SCENARIO_KEY);
-        let clock = Arc::clone(&self.props.clock);
-        let runtime = Runtime::new(Arc::clone(&self.store), clock, key);
-        let runtime = Arc::new(runtime.with_files(Arc::clone(&self.files)));
+        let runtime = Arc::new(self.process().with_files(Arc::clone(&self.files)));
         let crew = self.crew.clone();
         let resumed = Driver::resume(Arc::clone(&runtime), crew.clone(), id.clone()).await;
         let mut driver = match resumed {
@@ -280,17 +277,11 @@ impl Stage {
         }
         match step {
             StepText::Say(say) => {
-                let key = SigningKey::from_bytes(&SCENARIO_KEY);
-                let clock = Arc::clone(&self.props.clock);
-                let other = Runtime::new(Arc::clone(&self.store), clock, key);
-                other.say(session, &say.actor, say.said.clone()).await?;
+                self.process().say(session, &say.actor, say.said.clone()).await?;
             }
             StepText::Decide(decide) => {
                 let said = Said::Answer(Box::new(self.decision(decide, session).await?));
-                let key = SigningKey::from_bytes(&SCENARIO_KEY);
-                let clock = Arc::clone(&self.props.clock);
-                let other = Runtime::new(Arc::clone(&self.store), clock, key);
-                other.say(session, &Actor::Human("ada".into()), said).await?;
+                self.process().say(session, &Actor::Human("ada".into()), said).await?;
             }
             StepText::ClockMs(ms) => self.props.clock.pass_ms(*ms),
             StepText::WriteFile(path, content) => std::fs::write(self.folder.join(path), content)?,
@@ -335,6 +326,12 @@ impl Stage {
         };
         done()?.insert(at);
         Ok(told)
+    }
+
+    /// A process that works on the log.
+    fn process(&self) -> Runtime {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.props.clock));
+        Runtime::new(store, clock, SigningKey::from_bytes(&SCENARIO_KEY))
     }
 
     /// The word of a person who was shown what waits now; one who saw nothing says it of nothing.
