@@ -412,7 +412,10 @@ fn tokens(session: &Session, lap: &Lap) -> u64 {
     let rolled = last.is_none_or(|turn| turn.number <= lap.rolled_turn);
     let turn = if rolled { 0 } else { last.map_or(0, |turn| turn.bytes()) };
     let by_bytes = (lap.rolled_bytes + turn + count(fresh)) / TOKEN_BYTES;
-    let counted = lap.last.input_tokens.saturating_add(lap.last.output_tokens);
+    // What was cut from the last reply was counted, and is not sent again.
+    let cut = last.filter(|turn| turn.calls.iter().any(|call| turn.is_cut(call)));
+    let said = cut.map_or(lap.last.output_tokens, |turn| turn.said_bytes() / TOKEN_BYTES);
+    let counted = lap.last.input_tokens.saturating_add(said);
     let told = last.map_or(0, |turn| turn.told_bytes());
     // A provider that counts too little, or not at all, is not believed.
     by_bytes.max(counted.saturating_add((told + count(fresh)) / TOKEN_BYTES))

@@ -202,7 +202,7 @@ pub(crate) fn roll(before: Digest, turn: &Turn) -> Digest {
     parts.text(&turn.text);
     for call in turn.calls.iter() {
         parts.text(&call.name);
-        parts.text(&call.args);
+        parts.text(&turn.args_again(call));
     }
     for told in turn.told.values() {
         parts.text(&told.envelope.without_receipt());

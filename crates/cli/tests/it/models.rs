@@ -234,27 +234,37 @@ fn emoji_stay_whole_and_hidden_writing_is_shown() {
 }
 
 #[test]
-fn a_call_nested_too_deep_is_told_so_and_the_run_goes_on() {
+fn a_call_that_cannot_be_read_is_told_so_and_the_run_goes_on() {
     let twice = "replies: [{calls: [{tool: write_notes, args: {key: a, value: one}}, {tool: \
                  write_notes, args: {key: b, value: two}}]}, {text: Done.}]";
+    // One fault is in the first call, the other in both.
+    let faults = [
+        ("deep_object", "ARGUMENTS_JSON_PARSE_ERROR", true),
+        ("huge_args", "ARGUMENTS_TOO_LARGE", false),
+    ];
+    let all = faults.iter().flat_map(|fault| [(fault, true), (fault, false)]);
     for provider in ["openai", "openai_responses", "anthropic", "gemini"] {
-        for stream in [true, false] {
-            let (desk, beside) = (Desk::new(), Beside::failing(twice, &["deep_object"]));
+        for ((fault, code, second), stream) in all.clone() {
+            let (desk, beside) = (Desk::new(), Beside::failing(twice, &[fault]));
             let config =
                 beside.config(provider).replace("{prov", &format!("{{stream: {stream}, prov"));
-            desk.write("toolgate.yaml", &format!("packs: [notes]\n{config}"));
-            let at = format!("{provider}, streamed: {stream}");
-            let (code, said) = asked(&desk, &["run", "x", "--verbose"]);
-            assert_eq!(code, Some(0), "{at}: {said}");
+            // Whole, the refused arguments alone would fill this context.
+            let room = "settings: {max_context_tokens: 20000}";
+            desk.write("toolgate.yaml", &format!("packs: [notes]\n{room}\n{config}"));
+            let at = format!("{fault} of {provider}, streamed: {stream}");
+            let (exit, said) = asked(&desk, &["run", "x", "--verbose"]);
+            assert_eq!(exit, Some(0), "{at}: {said}");
             let seen = beside.seen();
             assert_eq!(seen.len(), 2, "{at}: nothing is asked twice: {said}");
             assert!(seen.iter().all(|seen| seen.refusal.is_none()), "{at}");
             let told = seen[1].body.to_string();
-            assert!(told.contains("ARGUMENTS_JSON_PARSE_ERROR"), "{at}: {told}");
-            // The other call of the same reply did what it was asked for.
+            assert!(told.contains(code), "{at}: {told}");
+            assert!(told.len() < 40_000, "{at}: {} bytes", told.len());
+            // Another call of the same reply did what it was asked for.
             let id = desk.ok(&["sessions", "list"]).split_whitespace().next().unwrap().to_owned();
             let export = desk.ok(&["sessions", "export", &id]);
-            assert!(export.contains("\"two\"") && !export.contains("\"one\""), "{at}: {export}");
+            assert_eq!(export.contains("\"two\""), *second, "{at}: {export}");
+            assert!(!export.contains("\"one\""), "{at}: {export}");
             assert_eq!(desk.run(&["verify"]).code, 0, "{at}");
         }
     }

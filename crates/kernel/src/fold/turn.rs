@@ -1,11 +1,13 @@
 //! Decides what of the current iteration is kept for the next request to the model.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::envelope::Envelope;
+use crate::envelope::{Code, Envelope};
 use crate::event::{Finish, Image, Native, RawCall};
 use crate::names::CallId;
 
@@ -39,13 +41,40 @@ pub struct Told {
     pub message_only: bool,
 }
 
+/// Bytes of unread arguments that are shown to the model again.
+const UNREAD_BYTES_MAX: usize = 4_000;
+
 impl Turn {
+    /// The arguments of a call as the model reads them again. What the gate could not read or found
+    /// too large is cut: whole, it could fill the context, and its error would never be read.
+    pub fn args_again<'a>(&self, call: &'a RawCall) -> Cow<'a, str> {
+        if !self.is_cut(call) {
+            return Cow::Borrowed(&call.args);
+        }
+        let end = call.args.floor_char_boundary(UNREAD_BYTES_MAX);
+        let start = call.args.get(..end).unwrap_or_default();
+        let cut = json!({ "cut": start, "bytes": call.args.len() });
+        Cow::Owned(cut.to_string())
+    }
+
+    /// Whether the model reads less of a call's arguments than it wrote.
+    pub fn is_cut(&self, call: &RawCall) -> bool {
+        let unread = [Code::ARGUMENTS_TOO_LARGE, Code::ARGUMENTS_JSON_PARSE_ERROR];
+        let code = self.told.get(&call.id).and_then(|told| told.envelope.code());
+        call.args.len() > UNREAD_BYTES_MAX && code.is_some_and(|code| unread.contains(code))
+    }
+
+    /// Bytes of what the model itself said, as it reads it again.
+    pub(crate) fn said_bytes(&self) -> u64 {
+        let calls = self.calls.iter().map(|call| call.name.len() + self.args_again(call).len());
+        u64::try_from(self.text.len() + calls.sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
     /// Bytes it takes in a request, roughly.
     pub(crate) fn bytes(&self) -> u64 {
-        let calls = self.calls.iter().map(|call| call.name.len() + call.args.len());
         let notes = self.notes.iter().map(|note| note.len());
-        let own = self.text.len() + calls.sum::<usize>() + notes.sum::<usize>();
-        u64::try_from(own).unwrap_or(u64::MAX).saturating_add(self.told_bytes())
+        let notes = u64::try_from(notes.sum::<usize>()).unwrap_or(u64::MAX);
+        self.said_bytes().saturating_add(notes).saturating_add(self.told_bytes())
     }
 
     /// Messages it takes in a request.

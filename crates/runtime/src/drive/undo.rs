@@ -147,8 +147,10 @@ impl Driver {
                     Some(Arc::new(kept.ok_or(UndoRefusal::LookAgain)?))
                 }
             };
-            let content = content.as_ref().map(|content| content.as_slice());
-            self.runtime.files.stage(&tag, &change.path, content.zip(change.new))?;
+            let version = || change.new.unwrap_or(Digest::ZERO);
+            let copy: Option<(&[u8], &dyn Fn() -> Digest)> =
+                content.as_ref().map(|content| (content.as_slice(), &version as _));
+            self.runtime.files.stage(&tag, &change.path, copy)?;
             crash_point!("after_stage");
         }
         Ok(())

@@ -67,7 +67,11 @@ impl Staging {
     }
 
     /// Writes a staged copy in place of one with the same tag; durable once it returns.
-    pub(super) fn put(&self, tag: &StageTag, copy: Option<(&[u8], Digest)>) -> io::Result<()> {
+    pub(super) fn put(
+        &self,
+        tag: &StageTag,
+        copy: Option<(&[u8], &dyn Fn() -> Digest)>,
+    ) -> io::Result<()> {
         self.forget(tag)?;
         let name = if copy.is_some() { name(tag) } else { gone(tag) };
         let mut file =
@@ -76,8 +80,9 @@ impl Staging {
         file.write_all(content.unwrap_or_default())?;
         file.sync_all()?;
         let left = stamp(&file.metadata()?);
-        *self.last() = version.map(|version| (tag.clone(), left, version));
-        sync(&self.folder)
+        sync(&self.folder)?;
+        *self.last() = version.map(|version| (tag.clone(), left, version()));
+        Ok(())
     }
 
     fn last(&self) -> MutexGuard<'_, Option<(StageTag, Stamp, Digest)>> {

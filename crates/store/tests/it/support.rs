@@ -101,5 +101,6 @@ pub(crate) fn stage(
     path: &str,
     content: Option<&[u8]>,
 ) -> Result<(), FilesFault> {
-    folder.stage(tag, path, content.map(|content| (content, Digest::of(content))))
+    let version = || content.map_or(Digest::ZERO, Digest::of);
+    folder.stage(tag, path, content.map(|content| (content, &version as &dyn Fn() -> Digest)))
 }

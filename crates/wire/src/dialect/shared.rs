@@ -151,8 +151,11 @@ pub(super) fn object_text(args: &str) -> Cow<'_, str> {
 }
 
 /// The arguments of a call as they were understood: what the gate mended is shown mended, because
-/// that is what was called. What it refused is shown as it was written.
+/// that is what was called. What it refused is shown as it was written, or cut.
 pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
+    if turn.is_cut(call) {
+        return turn.args_again(call);
+    }
     let text = call.args.trim();
     if text.starts_with('{') || matches!(text, "" | "null") {
         return Cow::Borrowed(&call.args);
@@ -200,7 +203,7 @@ mod tests {
     use toolgate_kernel::event::{Finish, Usage};
     use toolgate_runtime::port::Reply;
 
-    use crate::dialect::sample;
+    use crate::dialect::{Dialect, sample};
 
     #[test]
     fn arguments_too_deep_for_a_server_are_sent_back_as_a_text() {
@@ -226,6 +229,58 @@ mod tests {
         let told = Told { envelope: envelope.into(), message_only: false };
         turn.told.insert(call.id, Arc::new(told));
         assert_eq!(understood(&call, &turn), fenced);
+    }
+
+    #[test]
+    fn a_kept_reply_does_not_bring_back_arguments_that_were_too_large() {
+        let long = "é".repeat(150_000);
+        let args = json!({ "path": long });
+        let input = args.to_string();
+        for (dialect, body) in [
+            (
+                Dialect::Anthropic,
+                json!({ "stop_reason": "tool_use", "content": [
+                    { "type": "thinking", "thinking": "Hm.", "signature": "signed" },
+                    { "type": "tool_use", "id": "a", "name": "read_file", "input": args }] }),
+            ),
+            (
+                Dialect::Gemini,
+                json!({ "candidates": [{ "finishReason": "STOP", "content": { "parts": [
+                    { "functionCall": { "name": "read_file", "args": args },
+                        "thoughtSignature": "signed" }] } }] }),
+            ),
+            (
+                Dialect::Responses,
+                json!({ "status": "completed", "output": [
+                    { "type": "reasoning", "id": "r", "summary": [], "encrypted_content": "signed" },
+                    { "type": "function_call", "call_id": "a", "name": "read_file",
+                        "arguments": input }] }),
+            ),
+            (
+                Dialect::Chat,
+                json!({ "choices": [{ "finish_reason": "tool_calls", "message": {
+                    "reasoning_content": "signed", "tool_calls": [{ "id": "a", "type": "function",
+                        "function": { "name": "read_file", "arguments": input } }] } }] }),
+            ),
+        ] {
+            let reply = dialect.decode(&body).unwrap();
+            assert!(reply.native.is_some(), "{dialect:?} keeps what it says beside its words");
+            let mut plan = sample::plan();
+            sample::answered(&mut plan, reply, &[]);
+            let sent = |plan: &Plan| {
+                let request = sample::encoded(dialect, plan, &sample::options("m"));
+                Value::Object(request.body).to_string()
+            };
+            assert!(sent(&plan).contains(&long), "{dialect:?}: what ran is shown whole");
+            let turn = Arc::make_mut(plan.turns.back_mut().unwrap());
+            let trouble = Trouble::new(Code::ARGUMENTS_TOO_LARGE, "Send less.");
+            let envelope = Envelope::trouble("read_file", vec![trouble]).into();
+            let told = Arc::new(Told { envelope, message_only: false });
+            turn.told.insert(turn.calls[0].id, told);
+            let text = sent(&plan);
+            assert!(text.len() < 20_000 && text.contains("signed"), "{dialect:?}: {}", text.len());
+            assert!(text.contains("300011") && text.contains("Send less."), "{dialect:?}: {text}");
+        }
     }
 
     #[test]

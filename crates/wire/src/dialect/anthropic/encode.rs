@@ -260,7 +260,7 @@ fn again(kept: &[Value], turn: &Turn) -> Vec<Value> {
             block.insert("id".to_owned(), json!(wire_id(call)));
             block.insert("name".to_owned(), json!(plain(&call.name)));
             // Arguments that could not be read came as text.
-            if !block.get("input").is_some_and(Value::is_object) {
+            if turn.is_cut(call) || !block.get("input").is_some_and(Value::is_object) {
                 block.insert("input".to_owned(), Value::Object(object(&understood(call, turn))));
             }
         }

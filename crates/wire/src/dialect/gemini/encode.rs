@@ -291,7 +291,8 @@ fn again(kept: &[Value], turn: &Turn) -> Vec<Value> {
             put_id(called, call);
             called.insert("name".to_owned(), json!(lettered(&call.name)));
             // Arguments that could not be read came as text.
-            if called.get("args").is_some_and(|args| !args.is_object()) {
+            let readable = called.get("args").is_none_or(Value::is_object);
+            if turn.is_cut(call) || !readable {
                 called.insert("args".to_owned(), Value::Object(object(&understood(call, turn))));
             }
         }
