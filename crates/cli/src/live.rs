@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    Answer, CallRefused, Closing, Event, Finish, IterationClosed, Outcome, ProjectEvent, RawCall,
-    Record, Said,
+    Answer, Attempt, CallRefused, Closing, Event, Finish, IterationClosed, Outcome, ProjectEvent,
+    RawCall, Record, Said,
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
@@ -216,7 +216,9 @@ impl Live {
                 }
             }
             Event::IterationClosed(closed) => state.closed(closed),
-            Event::ModelReplied { text, calls, usage, directed, repairs, finish, .. } => {
+            Event::ModelReplied {
+                text, calls, usage, directed, repairs, finish, attempts, ..
+            } => {
                 state.tokens = state.tokens.saturating_add(usage.input_tokens);
                 state.tokens = state.tokens.saturating_add(usage.output_tokens);
                 state.whole();
@@ -235,11 +237,13 @@ impl Live {
                     Finish::Stop | Finish::Calls | Finish::Paused => None,
                 };
                 remark.iter().for_each(|remark| state.mended(remark));
+                attempts.iter().for_each(|attempt| state.tried(attempt));
                 repairs.iter().for_each(|mended| state.mended(mended));
                 directed.iter().for_each(|directed| state.directed(directed));
                 state.written.extend(calls.iter().map(|call| (call.id, call.as_ref().clone())));
             }
-            Event::ModelFailed { reason, .. } => {
+            Event::ModelFailed { reason, attempts, .. } => {
+                attempts.iter().for_each(|attempt| state.tried(attempt));
                 state.line(&fit(&format!("  ✗ model — {}", visible(reason))));
             }
             Event::CallReceived { call, of } => {
@@ -284,12 +288,12 @@ impl Live {
                 };
                 // What is said in a conversation stands on the screen already.
                 if !self.talk || matches!(said, Said::Answer(_) | Said::Withdraw { .. }) {
-                    state.line(&fit(&format!("  » {}", visible(&text))));
+                    state.said(&text);
                 }
             }
             // Of a run its title is shown above; a conversation begins with it.
             Event::Opened { title, chat: true, .. } if !self.talk => {
-                state.line(&fit(&format!("  » {}", visible(title))));
+                state.said(title);
             }
             Event::Opened { .. }
             | Event::PlanSent { .. }
@@ -429,6 +433,19 @@ impl State {
         let rest = columns().saturating_sub(width(&title) + width(&iteration) + 4);
         say("");
         say(&fit(&format!("{}{} {iteration} ━━", bold(&title), "━".repeat(rest))));
+    }
+
+    /// What somebody said, line by line.
+    fn said(&mut self, text: &str) {
+        for (at, line) in visible_lines(text.trim_end()).lines().enumerate() {
+            let sign = if at == 0 { '»' } else { ' ' };
+            self.line(&fit(&format!("  {sign} {line}")));
+        }
+    }
+
+    /// A try that failed before a reply, or before the last failure.
+    fn tried(&mut self, attempt: &Attempt) {
+        self.mended(&format!("model — tried again after: {}", attempt.reason));
     }
 
     /// What was mended in a reply.

@@ -14,6 +14,7 @@ mod permits;
 mod person;
 mod project;
 mod reading;
+mod remedy;
 mod roster;
 mod screen;
 mod servers;

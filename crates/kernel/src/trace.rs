@@ -256,14 +256,19 @@ impl Tracing {
         {
             response.ignored_tool_calls_count += 1;
         }
-        entry.tool_results.push(Told {
-            id: call,
-            name: envelope.tool.clone(),
-            ok: envelope.ok,
-            error_codes: envelope.errors.iter().map(|trouble| trouble.code.clone()).collect(),
-            output_bytes: envelope.to_json().len(),
-            result: (self.bodies == Bodies::Shown).then(|| Arc::clone(envelope)),
-        });
+        // In the order of the calls, whichever of them was done first.
+        let place = entry.tool_results.partition_point(|told| told.id < call);
+        entry.tool_results.insert(
+            place,
+            Told {
+                id: call,
+                name: envelope.tool.clone(),
+                ok: envelope.ok,
+                error_codes: envelope.errors.iter().map(|trouble| trouble.code.clone()).collect(),
+                output_bytes: envelope.to_json().len(),
+                result: (self.bodies == Bodies::Shown).then(|| Arc::clone(envelope)),
+            },
+        );
     }
 }
 

@@ -10,13 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 use toolgate_http::Patience;
-use toolgate_kernel::config::{
-    AgentText, Chosen, ChosenModel, PROVIDERS, ProviderName, SecretPart, pasted,
-};
+use toolgate_kernel::config::{AgentText, Chosen, ChosenModel, PROVIDERS};
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::tool::{SpecDraft, ToolSpec};
-use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply};
+use toolgate_runtime::port::{Desk, Provider, Reply};
 use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
@@ -26,6 +24,7 @@ use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::model;
 use crate::project::{Place, block_on};
+use crate::remedy::{CALLS_NOTHING, remedy};
 
 #[derive(Args)]
 #[command(
@@ -45,6 +44,9 @@ pub(crate) struct Options {
 
 /// Probes at most.
 const PROBES_MAX: u32 = 100;
+
+/// Fewer calls than these say nothing of a model.
+const RELIABLE_PROBES_MIN: u32 = 5;
 
 /// Of a hundred calls so many must be right for a model to be relied on.
 const RELIABLE_PERCENT: u32 = 95;
@@ -233,7 +235,7 @@ async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, findi
     if finding.right == finding.probes {
         finding.says = "answers, and calls tools".to_owned();
     }
-    if probes >= 5 && finding.probes == probes {
+    if probes >= RELIABLE_PROBES_MIN && finding.probes == probes {
         let reliable = finding.right * 100 >= probes * RELIABLE_PERCENT;
         finding.tool_calling_reliable = Some(reliable);
         finding.ok &= reliable;
@@ -263,9 +265,7 @@ fn wrong(reply: &Reply, a: u32, b: u32) -> Option<(String, String)> {
     let Some(call) = reply.calls.first() else {
         let text: String = visible(&reply.text).chars().take(80).collect();
         let says = format!("it answers, but calls no tool; it said: {text:?}");
-        let fix = "If it prints calls as text, write `presets: [printed_tool_calls]` for it. If \
-                   its server has a switch for tool calls, turn it on (llama.cpp: --jinja).";
-        return Some((says, fix.to_owned()));
+        return Some((says, CALLS_NOTHING.to_owned()));
     };
     let args: Option<Value> = serde_json::from_str(&call.args).ok();
     let number = |key: &str| {
@@ -279,90 +279,7 @@ fn wrong(reply: &Reply, a: u32, b: u32) -> Option<(String, String)> {
     let shown: String = visible(&call.args).chars().take(80).collect();
     let says =
         format!("it called {} with {shown}, which is not what was asked", visible(&call.name));
-    Some((says, "Try the preset `openai_compatible_reliability`, or a larger model.".to_owned()))
-}
-
-/// What to do about a fault, in a sentence.
-fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
-    let known = chosen.provider.known();
-    let address = chosen.text.base_url.as_deref().unwrap_or(known.base_url);
-    let own = known.key_variable.unwrap_or("its key");
-    Some(match fault.kind {
-        FaultKind::Unreachable => {
-            let start = match chosen.provider {
-                ProviderName::Ollama => " Start it with: ollama serve",
-                ProviderName::Lmstudio => " Turn its server on in the developer tab.",
-                ProviderName::Llamacpp => " Start it with: llama-server --jinja -m MODEL.gguf",
-                ProviderName::Openai
-                | ProviderName::OpenaiResponses
-                | ProviderName::Anthropic
-                | ProviderName::Gemini
-                | ProviderName::Openrouter
-                | ProviderName::Deepseek
-                | ProviderName::Mistral
-                | ProviderName::Groq
-                | ProviderName::Vllm => "",
-            };
-            format!("Nothing answers at {address}. Is the server running, and the address right?{start}")
-        }
-        FaultKind::Unauthorized
-            if chosen.text.api_key.is_none() && chosen.text.base_url.is_some() =>
-        {
-            let home = known.base_url;
-            format!("No key was sent: {own} goes to {home} only. Write `api_key: env:NAME`.")
-        }
-        FaultKind::Unauthorized => format!("The key is not accepted. Look at {}.", key_place(chosen)),
-        FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),
-        FaultKind::NotFound => match pasted(address) {
-            Some((base, endpoint)) => {
-                format!("`base_url` ends with {endpoint}, which toolgate adds itself. Write {base}")
-            }
-            None => format!(
-                "The server does not know {:?}. Look at `model`, `base_url` and `api_prefix`.",
-                chosen.text.model
-            ),
-        },
-        FaultKind::BadRequest => "The server does not take the request. If it knows no tools, write \
-                                  `capabilities: {tools: false}` for the model."
-            .to_owned(),
-        FaultKind::RateLimited | FaultKind::Overloaded => "Try again later.".to_owned(),
-        FaultKind::TimedOut => "It may still be loading the model. Try again, or raise `reply_ms_max`.".to_owned(),
-        FaultKind::Tls => "The server's certificate is not trusted. Set TOOLGATE_CA_FILE for an authority of your own.".to_owned(),
-        FaultKind::CutOff | FaultKind::Unreadable | FaultKind::UnknownFinish => {
-            "This is not what the dialect says. Is `provider` right? Try `stream: false`.".to_owned()
-        }
-        // What is seen says what to do.
-        FaultKind::Redirected => return None,
-        FaultKind::TooLarge
-        | FaultKind::Truncated
-        | FaultKind::Filtered
-        | FaultKind::MalformedCall
-        | FaultKind::NoCalls
-        | FaultKind::CircuitOpen
-        | FaultKind::Stopped
-        | FaultKind::Unusable => return None,
-    })
-}
-
-/// Where the key of a model was taken from.
-fn key_place(chosen: &ChosenModel) -> String {
-    let known = chosen.provider.known();
-    let Some(secret) = &chosen.text.api_key else {
-        return known.key_variable.unwrap_or("`api_key`").to_owned();
-    };
-    let parts = secret.parts().unwrap_or_default();
-    let places: Vec<String> = parts
-        .iter()
-        .filter_map(|part| match part {
-            SecretPart::Variable(name) => Some((*name).to_owned()),
-            SecretPart::File(path) => Some(format!("the file {path}")),
-            SecretPart::Word(_) => None,
-        })
-        .collect();
-    match places.is_empty() {
-        true => "`api_key`, or at TOOLGATE_API_KEY".to_owned(),
-        false => places.join(" and "),
-    }
+    Some((says, "Try a lower `temperature` in its `sampling`, or a larger model.".to_owned()))
 }
 
 /// What is at `base_url`, when nobody said which of its models is meant.
@@ -444,6 +361,12 @@ impl Report {
                     "It cannot be relied on, which takes {RELIABLE_PERCENT} of 100; leave \
                      tool_calling_reliable out"
                 )),
+                None if (2..RELIABLE_PROBES_MIN).contains(&finding.probes) => {
+                    paragraph(&format!(
+                        "That is too few to say whether it can be relied on: --probe \
+                         {RELIABLE_PROBES_MIN} or more says it."
+                    ));
+                }
                 None => {}
             }
         }

@@ -270,6 +270,31 @@ fn a_call_that_cannot_be_read_is_told_so_and_the_run_goes_on() {
     }
 }
 
+#[test]
+fn a_cache_that_is_preserved_outlives_a_change_of_phase() {
+    let script = "replies: [{calls: [{tool: change_phase, args: {new_phase: TWO, reason: Ready.}}]}, \
+                  {text: Done.}]";
+    let phases = "phases: {ONE: {transitions: [TWO], tools: [+change_phase, +list_notes]}, TWO: \
+                  {tools: [+list_notes, +read_notes]}}";
+    let cached = |provider: &str, cache: &str| {
+        let (desk, beside) = (Desk::new(), Beside::playing(script));
+        let config = beside.config(provider).replace("{prov", &format!("{{cache: {cache}, prov"));
+        desk.write("toolgate.yaml", &format!("packs: [notes, phase]\n{phases}\n{config}"));
+        let (exit, said) = asked(&desk, &["run", "x"]);
+        assert_eq!(exit, Some(0), "{provider}: {said}");
+        let id = desk.ok(&["sessions", "list"]).split_whitespace().next().unwrap().to_owned();
+        let log: Value = serde_json::from_str(&desk.ok(&["sessions", "export", &id])).unwrap();
+        let records = log["records"].as_array().unwrap().clone();
+        let replied = |record: &&Value| record["event"]["kind"] == "model_replied";
+        let second = records.iter().filter(replied).nth(1).unwrap().clone();
+        second["event"]["usage"]["cached_tokens"].as_u64().unwrap_or(0)
+    };
+    for provider in ["openai_responses", "gemini"] {
+        let (with, without) = (cached(provider, "preserve"), cached(provider, "exact"));
+        assert!(with > without * 2, "{provider}: {with} tokens were cached, {without} without");
+    }
+}
+
 /// A conversation that is typed, all that was shown of it.
 fn typed(desk: &Desk, args: &[&str], words: &str) -> String {
     let mut chat = desk.command();

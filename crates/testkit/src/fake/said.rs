@@ -77,9 +77,10 @@ impl Said {
         }
     }
 
-    /// Counts tokens where the script does not; what the last request had too is cached.
+    /// Counts tokens where the script does not; what the last prompt began with too is cached.
     pub(super) fn count(&mut self, body: &[u8], last: &mut Vec<u8>) {
         let tokens = |bytes: usize| u64::try_from(bytes / 4).unwrap_or(u64::MAX);
+        let body = prompt(body);
         let same = body.iter().zip(last.iter()).take_while(|(a, b)| a == b).count();
         if self.usage.input_tokens == 0 {
             self.usage.input_tokens = tokens(body.len()).max(1);
@@ -87,7 +88,7 @@ impl Said {
             self.usage.output_tokens = tokens(self.text.len() + args).max(1);
             self.usage.cached_tokens = tokens(same).min(self.usage.input_tokens);
         }
-        body.clone_into(last);
+        *last = body;
     }
 
     /// Puts something wrong into it. `word` is how the dialect names the reason to stop.
@@ -178,4 +179,17 @@ impl Said {
 pub(super) fn cut(text: &str, chars: usize) -> Vec<String> {
     let all: Vec<char> = text.chars().collect();
     all.chunks(chars).map(|piece| piece.iter().collect()).collect()
+}
+
+/// What a model reads of a request, in the order in which providers write it: tools, system, words.
+/// Which tool may be chosen is not in it.
+fn prompt(body: &[u8]) -> Vec<u8> {
+    let parts =
+        ["tools", "system", "instructions", "systemInstruction", "messages", "input", "contents"];
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    parts
+        .iter()
+        .filter_map(|part| body.get(part))
+        .flat_map(|part| part.to_string().into_bytes())
+        .collect()
 }

@@ -1,0 +1,105 @@
+//! Decides what a person is advised to do about a model that does not answer as it should.
+
+use toolgate_kernel::config::{ChosenModel, ProviderName, SecretPart, pasted};
+use toolgate_kernel::event::FaultKind;
+use toolgate_runtime::port::ProviderFault;
+
+/// What helps with a model that calls no tools.
+pub(crate) const CALLS_NOTHING: &str = "If it prints calls as text, write `presets: [printed_tool_calls]` for it. If its server has a \
+     switch for tool calls, turn it on (llama.cpp: --jinja).";
+
+/// What to do about a fault, in a sentence.
+pub(crate) fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
+    let known = chosen.provider.known();
+    let address = chosen.text.base_url.as_deref().unwrap_or(known.base_url);
+    let own = known.key_variable.unwrap_or("its key");
+    Some(match fault.kind {
+        FaultKind::Unreachable => {
+            let start = match chosen.provider {
+                ProviderName::Ollama => " Start it with: ollama serve",
+                ProviderName::Lmstudio => " Turn its server on in the developer tab.",
+                ProviderName::Llamacpp => " Start it with: llama-server --jinja -m MODEL.gguf",
+                ProviderName::Openai
+                | ProviderName::OpenaiResponses
+                | ProviderName::Anthropic
+                | ProviderName::Gemini
+                | ProviderName::Openrouter
+                | ProviderName::Deepseek
+                | ProviderName::Mistral
+                | ProviderName::Groq
+                | ProviderName::Vllm => "",
+            };
+            format!("Nothing answers at {address}. Is the server running, and the address right?{start}")
+        }
+        FaultKind::Unauthorized
+            if chosen.text.api_key.is_none() && chosen.text.base_url.is_some() =>
+        {
+            let home = known.base_url;
+            format!("No key was sent: {own} goes to {home} only. Write `api_key: env:NAME`.")
+        }
+        FaultKind::Unauthorized => format!("The key is not accepted. Look at {}.", key_place(chosen)),
+        FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),
+        FaultKind::NotFound => match pasted(address) {
+            Some((base, endpoint)) => {
+                format!("`base_url` ends with {endpoint}, which toolgate adds itself. Write {base}")
+            }
+            None => format!(
+                "The server does not know {:?}. Look at `model`, `base_url` and `api_prefix`.",
+                chosen.text.model
+            ),
+        },
+        FaultKind::BadRequest => "The server does not take the request. If it knows no tools, write \
+                                  `capabilities: {tools: false}` for the model."
+            .to_owned(),
+        FaultKind::RateLimited | FaultKind::Overloaded => "Try again later.".to_owned(),
+        FaultKind::TimedOut => "It may still be loading the model. Try again, or raise `reply_ms_max`.".to_owned(),
+        FaultKind::Tls => "The server's certificate is not trusted. Set TOOLGATE_CA_FILE for an authority of your own.".to_owned(),
+        FaultKind::CutOff => {
+            "The server ended the connection before its answer was whole. Look at its log: one that \
+             runs out of memory does that. Behind a proxy, try `stream: false`."
+                .to_owned()
+        }
+        FaultKind::Unreadable | FaultKind::UnknownFinish => {
+            "This is not what the dialect says. Is `provider` right? Try `stream: false`.".to_owned()
+        }
+        FaultKind::Truncated => {
+            "It had no room for a whole call. Raise `max_tokens` in its `sampling`, or the context \
+             its server gives it."
+                .to_owned()
+        }
+        FaultKind::TooLarge => {
+            "Its context is too small for one short question with a tool. Raise it at its server."
+                .to_owned()
+        }
+        FaultKind::Filtered => {
+            "Its provider kept the answer back. Look at the provider's safety settings.".to_owned()
+        }
+        FaultKind::MalformedCall | FaultKind::NoCalls => CALLS_NOTHING.to_owned(),
+        // What is seen says what to do.
+        FaultKind::Redirected
+        | FaultKind::CircuitOpen
+        | FaultKind::Stopped
+        | FaultKind::Unusable => return None,
+    })
+}
+
+/// Where the key of a model was taken from.
+fn key_place(chosen: &ChosenModel) -> String {
+    let known = chosen.provider.known();
+    let Some(secret) = &chosen.text.api_key else {
+        return known.key_variable.unwrap_or("`api_key`").to_owned();
+    };
+    let parts = secret.parts().unwrap_or_default();
+    let places: Vec<String> = parts
+        .iter()
+        .filter_map(|part| match part {
+            SecretPart::Variable(name) => Some((*name).to_owned()),
+            SecretPart::File(path) => Some(format!("the file {path}")),
+            SecretPart::Word(_) => None,
+        })
+        .collect();
+    match places.is_empty() {
+        true => "`api_key`, or at TOOLGATE_API_KEY".to_owned(),
+        false => places.join(" and "),
+    }
+}
