@@ -14,6 +14,7 @@ mod matrix;
 mod mcp;
 mod migrate;
 mod models;
+mod persons;
 mod readme;
 mod runs;
 mod schemas;

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -16,6 +16,48 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Seen {
     pub(crate) code: i32,
     pub(crate) screen: String,
+}
+
+/// A program at its terminal.
+struct Sitting {
+    child: Child,
+    keys: File,
+    shown: Receiver<String>,
+    seen: String,
+}
+
+impl Sitting {
+    fn begin(mut command: Command) -> Self {
+        let (keys, screen) = open();
+        let end = || Stdio::from(screen.try_clone().unwrap());
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        // The program has the only ends that are left, so reading ends with it.
+        drop((command, screen));
+        let keys = File::from(keys);
+        let shown = watch(keys.try_clone().unwrap());
+        Self { child, keys, shown, seen: String::new() }
+    }
+
+    /// Waits until something is on the screen.
+    fn until(&mut self, words: &str) {
+        while !self.seen.contains(words) {
+            let Ok(more) = self.shown.recv_timeout(PATIENCE) else {
+                self.child.kill().unwrap();
+                panic!("{words:?} is not shown:\n{}", self.seen);
+            };
+            self.seen.push_str(&more);
+        }
+    }
+
+    fn types(&mut self, answer: &str) {
+        self.keys.write_all(format!("{answer}\n").as_bytes()).unwrap();
+    }
+
+    /// How it ended; one that has not is stopped.
+    fn stop(&mut self) -> i32 {
+        drop(self.child.kill());
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
 }
 
 /// Runs a program at a terminal that goes away once something is on the screen. Tells how the
@@ -47,6 +89,34 @@ pub(crate) fn hanging_up(mut command: Command, after: &str) -> Option<i32> {
     (!stopped).then(|| ended.code().unwrap_or(-1))
 }
 
+/// Runs a program at a terminal. Each answer is typed once its question is on the screen; what is
+/// between the two is done first.
+pub(crate) fn typing(command: Command, answers: &[(&str, &str)], between: impl Fn()) -> Seen {
+    let mut sitting = Sitting::begin(command);
+    for (question, answer) in answers {
+        sitting.until(question);
+        between();
+        sitting.types(answer);
+    }
+    while let Ok(more) = sitting.shown.recv_timeout(PATIENCE) {
+        sitting.seen.push_str(&more);
+    }
+    // One that says nothing more and does not end is stopped.
+    Seen { code: sitting.stop(), screen: sitting.seen.replace("\r\n", "\n") }
+}
+
+/// Runs a program at a terminal, and kills it so long after something is on the screen.
+pub(crate) fn killed(command: Command, answers: &[(&str, &str)], at: &str, after: Duration) {
+    let mut sitting = Sitting::begin(command);
+    for (question, answer) in answers {
+        sitting.until(question);
+        sitting.types(answer);
+    }
+    sitting.until(at);
+    std::thread::sleep(after);
+    sitting.stop();
+}
+
 /// Both ends of a terminal: where keys are typed, and what a program has.
 fn open() -> (OwnedFd, File) {
     let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
@@ -55,37 +125,6 @@ fn open() -> (OwnedFd, File) {
     let name = ptsname(&keys, Vec::new()).unwrap().into_string().unwrap();
     let screen = OpenOptions::new().read(true).write(true).open(name).unwrap();
     (keys, screen)
-}
-
-/// Runs a program at a terminal. Each answer is typed once its question is on the screen; what is
-/// between the two is done first.
-pub(crate) fn typing(mut command: Command, answers: &[(&str, &str)], between: impl Fn()) -> Seen {
-    let (keys, screen) = open();
-    let end = || Stdio::from(screen.try_clone().unwrap());
-    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
-    // The program has the only ends that are left, so reading ends with it.
-    drop((command, screen));
-    let mut keys = File::from(keys);
-    let shown = watch(keys.try_clone().unwrap());
-    let mut seen = String::new();
-    for (question, answer) in answers {
-        while !seen.contains(question) {
-            let Ok(more) = shown.recv_timeout(PATIENCE) else {
-                child.kill().unwrap();
-                panic!("{question:?} is not asked:\n{seen}");
-            };
-            seen.push_str(&more);
-        }
-        between();
-        keys.write_all(format!("{answer}\n").as_bytes()).unwrap();
-    }
-    while let Ok(more) = shown.recv_timeout(PATIENCE) {
-        seen.push_str(&more);
-    }
-    // One that says nothing more and does not end is stopped.
-    drop(child.kill());
-    let code = child.wait().unwrap().code().unwrap_or(-1);
-    Seen { code, screen: seen.replace("\r\n", "\n") }
 }
 
 /// What comes to the screen, until the program ends.
