@@ -17,6 +17,7 @@ mod reading;
 mod roster;
 mod screen;
 mod servers;
+mod speaker;
 mod stop;
 mod summary;
 mod typing;
