@@ -107,10 +107,12 @@ impl Domain {
         Err(Unfit { trouble: self.unfit(ACTION, message), missing: false })
     }
 
-    /// Whether a call names a field that there is, where it names one. It is looked at after the
-    /// action and before everything else.
+    /// Whether a call of an action on a field names one that there is, where it names one. It is
+    /// looked at after the action and before everything else.
     pub(crate) fn field(&self, args: &Document) -> Result<(), Unfit> {
-        let given = args.get(FIELD).filter(|part| !self.fields.is_empty() && !blank(part));
+        let Action { required, .. } = self.action(args)?;
+        let named = required.iter().any(|name| name == FIELD);
+        let given = args.get(FIELD).filter(|part| named && !blank(part));
         let Some(given) = given else { return Ok(()) };
         let given = given.as_str().map_or_else(|| given.to_value().to_string(), str::to_owned);
         if self.fields.contains(&given) {
@@ -128,8 +130,8 @@ impl Domain {
         let missing = |field: &&String| args.get(field).is_none_or(|part| blank(&part));
         match required.iter().find(missing) {
             None => Ok(()),
-            // A domain of fields says it as its kind always did.
-            Some(field) if !self.fields.is_empty() => {
+            // An action on a field says it as its kind always did.
+            Some(field) if required.iter().any(|name| name == FIELD) => {
                 Err(self.missing(field, format!("{field} required for {name}")))
             }
             Some(field) => {
