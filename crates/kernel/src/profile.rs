@@ -207,9 +207,10 @@ pub fn key(id: &AgentId) -> Option<Key> {
     Key::parse(&format!("{AGENT_FAMILY}:{id}")).ok()
 }
 
-/// Names are the same when only case and the space around them differ.
+/// Names are the same when only case and space differ.
 pub fn same_name(one: &str, other: &str) -> bool {
-    one.trim().to_lowercase() == other.trim().to_lowercase()
+    let plain = |name: &str| name.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    plain(one) == plain(other)
 }
 
 impl Agent {
@@ -339,6 +340,7 @@ mod tests {
         assert_eq!(whole.get(Field::Name), Some("Ada"));
         assert_eq!(whole.get(Field::SystemPrompt), Some("Be brief."));
         assert_eq!(whole.get(Field::Model), None);
-        assert!(same_name(" ÄDA ", "äda") && !same_name("Ada", "Adam"));
+        assert!(same_name(" ÄDA ", "äda") && same_name("Ann\u{a0} Lee", "ann lee"));
+        assert!(!same_name("Ada", "Adam"));
     }
 }

@@ -223,13 +223,16 @@ fn word(
     Ok(asked)
 }
 
-/// Each policy's word, one after the other: an error refuses, `Some` asks, `None` allows.
+/// A policy's word: an error refuses, `Some` asks, `None` allows.
+type Word = Result<Option<String>, Refusal>;
+
+/// Each policy's word, one after the other.
 pub(super) fn words<'a>(
     agent: &'a Agent,
     world: &'a World<'_>,
     call: &'a Call,
     touched: &'a [Touched],
-) -> Result<impl Iterator<Item = (&'a dyn Policy, Result<Option<String>, Refusal>)>, Refusal> {
+) -> Result<impl Iterator<Item = (&'a dyn Policy, Word)>, Refusal> {
     let Some(entry) = agent.toolset.entries().get(call.place) else {
         return Err(Refusal::unreachable("the tool is not one of this agent's"));
     };
