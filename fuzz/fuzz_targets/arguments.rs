@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{CallAdmitted, Event, RawCall, Record};
+use toolgate_kernel::event::{CallAdmitted, Conversation, Event, RawCall, Record};
 use toolgate_kernel::fold::{Counted, OpenCall, Project, Session, World};
 use toolgate_kernel::gate::{Call, Judgement, Refusal, admit, prepare};
 use toolgate_kernel::json::parse_strict;
@@ -101,8 +101,15 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
         program: "fuzz".to_owned(),
         phase: PhaseName::parse("main").unwrap(),
     };
-    let (title, images) = (String::new(), Vec::new());
-    session.apply(&record(1, Event::Opened { session: id, title, images, chat: false }));
+    let opened = Event::Opened {
+        session: id,
+        title: String::new(),
+        images: Vec::new(),
+        chat: false,
+        agent: None,
+        conversation: Conversation::Direct,
+    };
+    session.apply(&record(1, opened));
     session.apply(&record(2, bound));
     session
 });

@@ -39,7 +39,7 @@ pub(crate) fn matrix(known: &Known) -> Vec<String> {
             for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.spec.group == *group) {
                 let ready = known.is_ready(&entry.spec.name);
                 waits |= !ready;
-                let mark = |phase: &Phase| match (agent.grants(&phase.name, at), ready) {
+                let mark = |phase: &Phase| match (agent.grants(&phase.name, at, None), ready) {
                     (true, true) => '●',
                     (true, false) => '○',
                     (false, _) => '·',
@@ -89,7 +89,7 @@ pub(crate) fn as_json(known: &Known) -> Value {
         .phases()
         .map(|phase| {
             let tools: Vec<&str> =
-                agent.visible(&phase.name).map(|entry| entry.spec.name.as_str()).collect();
+                agent.visible(&phase.name, None).map(|entry| entry.spec.name.as_str()).collect();
             let ways: Vec<Value> = phase
                 .transitions
                 .iter()

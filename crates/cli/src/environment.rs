@@ -9,7 +9,7 @@ use toolgate_http::{Plain, Roots, names_here, parse};
 use toolgate_kernel::config::{Secret, SettingsText};
 
 /// Settings on the command line. They win over the file.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct Flags {
     /// The model: its name under `models`, or provider:model, such as `ollama:qwen3`,
     /// `anthropic:claude-opus-4-6` or `openai:gpt-5.2`; `script:FILE` plays a file.
@@ -27,6 +27,11 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
+    /// The same with another model.
+    pub(crate) fn with_model(&self, model: String) -> Self {
+        Self { model: Some(model), ..self.clone() }
+    }
+
     /// What they say.
     pub(crate) fn settings(&self) -> SettingsText {
         SettingsText {

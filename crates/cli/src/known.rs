@@ -104,7 +104,8 @@ impl Known {
     pub(crate) fn tools(&self) -> Vec<Value> {
         let entries = self.agent.toolset.entries().iter().enumerate();
         let one = |(at, entry): (usize, &Entry)| {
-            let granted = self.agent.phases().filter(|phase| self.agent.grants(&phase.name, at));
+            let granted =
+                self.agent.phases().filter(|phase| self.agent.grants(&phase.name, at, None));
             let phases: Vec<_> = granted.map(|phase| &phase.name).collect();
             let spec = &entry.spec;
             let mut tool = json!({

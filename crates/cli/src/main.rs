@@ -18,6 +18,7 @@ mod remedy;
 mod roster;
 mod screen;
 mod servers;
+mod speaker;
 mod stop;
 mod summary;
 mod typing;

@@ -90,6 +90,18 @@ pub(crate) fn provider(
     }
 }
 
+/// A model by its name, to be asked beside a run.
+pub(crate) fn by_name(place: &Path, text: &AgentText, name: &str) -> Result<Arc<dyn Provider>> {
+    match text.chosen_by_name(name)? {
+        Chosen::None => bail!("no model is named"),
+        Chosen::Script(file) => Ok(Arc::new(script(&file)?)),
+        Chosen::Model(model) => {
+            let spec = spec(place, text, &model)?;
+            Ok(Arc::new(exchange(&text.limits)?.model(&spec)?))
+        }
+    }
+}
+
 fn demo(agent: &Agent) -> Result<Script> {
     let mut phases = agent.phases();
     ensure!(

@@ -11,6 +11,7 @@ use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::web::Web;
 use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
@@ -21,6 +22,7 @@ use toolgate_store::{Folder, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 use crate::console;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
+use crate::model;
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
@@ -107,8 +109,20 @@ impl Place {
         let files = Arc::new(self.files(&staged)?);
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         let held = home.join("held");
-        let runtime = runtime.with_files(files).with_resources(reach()?);
+        let runtime = runtime.with_files(files).with_resources(self.reach()?);
         Ok(Opened { runtime: Arc::new(runtime), store, held })
+    }
+
+    /// What calls may reach beside the project, where a pack asks for it: the web, and the model
+    /// that looks at new prompts. One that cannot be made is told to whoever needs it.
+    fn reach(&self) -> Result<Resources> {
+        let transport = Transport::new(environment::roots()?);
+        let resources = Resources::default().with(Web(Arc::new(transport)));
+        let text = read(&self.config_bytes()?.1).text;
+        let own = text.self_authoring.as_ref();
+        let Some(name) = own.and_then(|own| own.reviewer.as_deref()) else { return Ok(resources) };
+        let reviewer = model::by_name(&self.folder, &text, name.trim());
+        Ok(resources.with(Reviewer(reviewer.map_err(|error| format!("{error:#}")))))
     }
 
     /// Opens the project to look at it. Where there is no log yet, none is made.
@@ -245,12 +259,6 @@ fn refused(name: &str, checked: &Checked, alone: &Checked, flags: &Flags) -> any
             anyhow!("{name} cannot be used: {count} error{}. Nothing of it is loaded", s(count))
         }
     }
-}
-
-/// What calls may reach beside the project: the web, where a pack asks for it.
-fn reach() -> Result<Resources> {
-    let transport = Transport::new(environment::roots()?);
-    Ok(Resources::default().with(Web(Arc::new(transport))))
 }
 
 /// A file by its name. A `./` before it says nothing.

@@ -3,17 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::budget::Budget;
 use crate::calling::ToolCalling;
+use crate::config::ProfileText;
 use crate::digest::Digest;
 use crate::limits::Limits;
 pub use crate::mask::{AgentRefusal, Place};
 use crate::mask::{Granted, Masks};
-use crate::names::{GroupName, PhaseName, ServerName, ToolName};
+use crate::names::{AgentId, GroupName, PhaseName, ServerName, ToolName};
 use crate::phase::{Grant, Phase};
 use crate::policy::Policy;
+use crate::profile::Declared;
 use crate::prompt::Template;
 use crate::section::{Entry, Section, Toolset};
 use crate::settings::Settings;
@@ -33,6 +36,8 @@ pub struct AgentDraft {
     pub phases: Vec<Phase>,
     /// Groups of the configuration; they replace a tool's own group of the same name.
     pub groups: BTreeMap<GroupName, Vec<ToolName>>,
+    /// Agents that take part in conversations, as they are declared.
+    pub agents: IndexMap<AgentId, ProfileText>,
     /// The MCP servers that are declared; what they offer is known once they were asked.
     pub servers: BTreeSet<ServerName>,
     /// When given, no other tool can ever be called.
@@ -61,6 +66,7 @@ impl AgentDraft {
             policies: Vec::new(),
             phases: PhaseName::parse("main").into_iter().map(Phase::new).collect(),
             groups: BTreeMap::new(),
+            agents: IndexMap::new(),
             servers: BTreeSet::new(),
             allow: None,
             deny: Vec::new(),
@@ -91,6 +97,8 @@ pub struct Agent {
     pub tool_calling: ToolCalling,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
+    /// Agents that take part in conversations, by their ids.
+    pub agents: BTreeMap<AgentId, Declared>,
     /// Every tool that any phase grants, in declaration order.
     pub every: Arc<[Arc<ToolSpec>]>,
     /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
@@ -119,6 +127,7 @@ impl Agent {
         };
         let mut masks = Masks { toolset: &toolset, draft: &draft, refused };
         let phases = masks.phases();
+        let enabled = masks.enabled();
         let mut refused = masks.refused;
         let prompt = Template::parse(&draft.system_prompt, &toolset).unwrap_or_else(|unknown| {
             refused.extend(unknown.into_iter().map(AgentRefusal::Word));
@@ -128,7 +137,8 @@ impl Agent {
         let granted: BTreeSet<usize> =
             phases.iter().flat_map(|granted| &granted.tools).copied().collect();
         let entries = granted.iter().filter_map(|at| toolset.entries().get(*at));
-        let every = entries.map(|entry| Arc::clone(&entry.spec)).collect();
+        let every: Arc<[Arc<ToolSpec>]> = entries.map(|entry| Arc::clone(&entry.spec)).collect();
+        let agents = declared(&draft, enabled, &toolset, &every);
         let agent = Self {
             name: draft.name,
             prompt,
@@ -138,6 +148,7 @@ impl Agent {
             settings: draft.settings,
             tool_calling: draft.tool_calling,
             remember_reads: draft.remember_reads,
+            agents,
             every,
             fingerprint,
             phases,
@@ -174,16 +185,38 @@ impl Agent {
         self.phases.iter().find(|granted| granted.phase.name == *name)
     }
 
-    /// The tools a phase grants, in declaration order: what is shown AND what may be called.
-    pub fn visible(&self, phase: &PhaseName) -> impl Iterator<Item = &Entry> {
+    /// The tools a phase grants, in declaration order: what is shown AND what may be called. `who`
+    /// is the agent the session speaks as, which may hold some of them back.
+    pub fn visible(
+        &self,
+        phase: &PhaseName,
+        who: Option<&AgentId>,
+    ) -> impl Iterator<Item = &Entry> {
         let granted = self.granted(phase).map(|granted| &granted.tools);
         let entries = self.toolset.entries();
-        granted.into_iter().flatten().filter_map(|at| entries.get(*at))
+        let enabled = move |at: &&usize| self.enables(who, **at);
+        granted.into_iter().flatten().filter(enabled).filter_map(|at| entries.get(*at))
     }
 
-    /// Whether a phase grants the tool at a place of the toolset.
-    pub fn grants(&self, phase: &PhaseName, tool: usize) -> bool {
-        self.granted(phase).is_some_and(|granted| granted.tools.contains(&tool))
+    /// Whether a phase grants the tool at a place of the toolset to whoever a session speaks as.
+    pub fn grants(&self, phase: &PhaseName, tool: usize, who: Option<&AgentId>) -> bool {
+        let granted = self.granted(phase).is_some_and(|granted| granted.tools.contains(&tool));
+        granted && self.enables(who, tool)
+    }
+
+    /// Whether an agent may use a tool at all. One that is not declared may use none.
+    fn enables(&self, who: Option<&AgentId>, tool: usize) -> bool {
+        let Some(who) = who else { return true };
+        let declared = self.agents.get(who);
+        declared.is_some_and(|d| d.enabled.as_ref().is_none_or(|some| some.contains(&tool)))
+    }
+
+    /// Every tool that any phase grants to whoever a session speaks as.
+    pub fn every_for(&self, who: Option<&AgentId>) -> Arc<[Arc<ToolSpec>]> {
+        match who {
+            None => Arc::clone(&self.every),
+            Some(who) => self.agents.get(who).map(|d| Arc::clone(&d.every)).unwrap_or_default(),
+        }
     }
 }
 
@@ -210,6 +243,26 @@ impl Survey {
     }
 }
 
+/// The agents of conversations, with the tools each may use.
+fn declared(
+    draft: &AgentDraft,
+    enabled: Vec<Option<BTreeSet<usize>>>,
+    toolset: &Toolset,
+    every: &Arc<[Arc<ToolSpec>]>,
+) -> BTreeMap<AgentId, Declared> {
+    let agents = draft.agents.iter().zip(enabled).map(|((id, text), enabled)| {
+        let own = enabled.as_ref().map(|enabled| {
+            let may = |spec: &&Arc<ToolSpec>| {
+                toolset.find(spec.name.as_str()).is_some_and(|at| enabled.contains(&at))
+            };
+            every.iter().filter(may).cloned().collect()
+        });
+        let every = own.unwrap_or_else(|| Arc::clone(every));
+        (id.clone(), Declared { first: text.first(), enabled, every })
+    });
+    agents.collect()
+}
+
 fn fingerprint(draft: &AgentDraft, toolset: &Toolset, phases: &[Granted]) -> Digest {
     let tools: Vec<_> = toolset
         .entries()
@@ -226,10 +279,14 @@ fn fingerprint(draft: &AgentDraft, toolset: &Toolset, phases: &[Granted]) -> Dig
         .families()
         .map(|family| json!([family.name, family.home, family.guard, family.layout]))
         .collect();
-    Digest::of_json(&json!({
+    let mut face = json!({
         "families": families, "tools": tools, "phases": phases, "limits": draft.limits, "budget": draft.budget,
         "settings": draft.settings.face(), "calling": draft.tool_calling.face(), "system_prompt": draft.system_prompt, "texts": toolset.texts(),
-    }))
+    });
+    if let (false, Value::Object(face)) = (draft.agents.is_empty(), &mut face) {
+        face.insert("agents".to_owned(), json!(draft.agents));
+    }
+    Digest::of_json(&face)
 }
 
 /// What the fingerprint says of a phase. What servers offer changes without a person's doing, so

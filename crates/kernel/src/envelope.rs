@@ -37,6 +37,8 @@ codes! {
     ARGUMENTS_TOO_LARGE;
     /// The arguments do not have the declared types.
     ARGUMENTS_INVALID;
+    /// The tool works only in another kind of session than this one.
+    CONTEXT_MISSING;
     /// A policy said no.
     POLICY_DENIED;
     /// A policy could not answer, so the answer is no.

@@ -28,6 +28,7 @@ pub mod phase;
 pub mod pin;
 pub mod plan;
 pub mod policy;
+pub mod profile;
 pub mod prompt;
 pub mod render;
 mod schema;

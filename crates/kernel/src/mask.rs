@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::agent::AgentDraft;
 use crate::budget::BudgetRefusal;
 use crate::limits::LimitRefusal;
-use crate::names::{GroupName, PhaseName, PolicyName, ServerName, ToolName, nearest};
+use crate::names::{AgentId, GroupName, PhaseName, PolicyName, ServerName, ToolName, nearest};
 use crate::phase::{Grant, Phase};
 use crate::prompt::UnknownWord;
 use crate::section::{Toolset, ToolsetRefusal};
@@ -88,6 +88,8 @@ pub enum Place {
     CallingAllow,
     /// In the deny list of tool calling.
     CallingDeny,
+    /// In the enabled tools of an agent.
+    Agent(AgentId),
 }
 
 impl fmt::Display for Place {
@@ -101,6 +103,7 @@ impl fmt::Display for Place {
             Self::Deny => f.write_str("deny list"),
             Self::CallingAllow => f.write_str("tool_allowlist"),
             Self::CallingDeny => f.write_str("tool_denylist"),
+            Self::Agent(agent) => write!(f, "enabled_tools of agent {agent}"),
         }
     }
 }
@@ -150,6 +153,17 @@ impl Masks<'_> {
             self.check_required(phase, tools);
         }
         phases
+    }
+
+    /// The tools each agent of conversations may use, in order; `None` for all.
+    pub(crate) fn enabled(&mut self) -> Vec<Option<BTreeSet<usize>>> {
+        let mut enabled = Vec::new();
+        for (id, text) in &self.draft.agents {
+            let tools = text.enabled_tools.as_deref();
+            let place = Place::Agent(id.clone());
+            enabled.push(tools.map(|tools| self.tools(tools, &place).into_iter().collect()));
+        }
+        enabled
     }
 
     /// What no phase grants: what an allow list leaves out, and what a deny list names.

@@ -144,6 +144,10 @@ name!(
     PhaseName, "phase name", is_word, WORD_GRAMMAR
 );
 name!(
+    /// What an agent that takes part in conversations is known by; its name may change.
+    AgentId, "agent id", is_id, ID_GRAMMAR
+);
+name!(
     /// The id of a session.
     SessionId, "session id", is_id, ID_GRAMMAR
 );

@@ -11,6 +11,7 @@ use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, Raw
 use crate::fold::{Lap, Progress, Session, Turn, Waiting, World};
 use crate::names::{CallId, PhaseName};
 use crate::plan::{Choice, Plan, fingerprint};
+use crate::profile;
 use crate::prompt::{phase_note, system_prompt};
 use crate::tool::ToolSpec;
 
@@ -48,6 +49,8 @@ pub struct Opening {
     pub system: String,
     /// What is said at its start.
     pub input: String,
+    /// Fingerprint of what the prompt says of the agent, where it says something.
+    pub profile: Option<Digest>,
 }
 
 /// What is said at the start of every iteration but the first.
@@ -83,7 +86,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
                 }
                 Course::Listen(why) => Step::Listen(why),
                 Course::Ask(manner) => {
-                    Step::AskModel(Box::new(plan(agent, session, lap, phase, tokens, manner)))
+                    Step::AskModel(Box::new(plan(agent, world, lap, phase, tokens, manner)))
                 }
             }
         }
@@ -236,7 +239,10 @@ fn finishing<'a>(
 pub fn tries_toolless(agent: &Agent, session: &Session) -> bool {
     let (Some((fault, _)), Some(lap)) = (&session.failure, &session.lap) else { return false };
     let calling = &agent.tool_calling;
-    let shown = session.phase.as_ref().is_some_and(|phase| agent.visible(phase).next().is_some());
+    let shown = session
+        .phase
+        .as_ref()
+        .is_some_and(|phase| agent.visible(phase, session.agent.as_ref()).next().is_some());
     let left = calling.enforced.is_none() && lap.toolless < calling.toolless_retries;
     // A request that showed none for another reason is not helped by showing none.
     let shown = shown && (lap.toolless > 0 || !session.toolless);
@@ -395,7 +401,8 @@ fn opening(agent: &Agent, world: &World<'_>) -> Opening {
             ));
         }
     }
-    Opening { iteration: session.iteration + 1, system, input }
+    let profile = profile::note(agent, world).map(|text| Digest::of(text.as_bytes()));
+    Opening { iteration: session.iteration + 1, system, input, profile }
 }
 
 fn count(length: usize) -> u64 {
@@ -448,15 +455,16 @@ pub fn open_calls(session: &Session) -> Option<Step> {
 
 fn plan(
     agent: &Agent,
-    session: &Session,
+    world: &World<'_>,
     lap: &Lap,
     phase: &PhaseName,
     tokens: u64,
     manner: Manner,
 ) -> Plan {
-    let tools = agent.visible(phase).filter(|_| !manner.toolless);
+    let session = world.session;
+    let tools = agent.visible(phase, session.agent.as_ref()).filter(|_| !manner.toolless);
     let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
-    let mut notes = notes(agent, session, lap, phase);
+    let mut notes = notes(agent, world, lap, phase);
     notes.extend(manner.note);
     let mut plan = Plan {
         turn: session.turn + 1,
@@ -471,7 +479,7 @@ fn plan(
         notes,
         choice: choice(agent, &tools),
         tools,
-        every: Arc::clone(&agent.every),
+        every: agent.every_for(session.agent.as_ref()),
         result_format: agent.tool_calling.result_format,
         shape: None,
         pictures: BTreeMap::new(),
@@ -491,8 +499,12 @@ fn choice(agent: &Agent, tools: &[Arc<ToolSpec>]) -> Choice {
 }
 
 /// What toolgate itself has to say in the next request.
-fn notes(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
-    let mut notes = Vec::new();
+fn notes(agent: &Agent, world: &World<'_>, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
+    let (session, mut notes) = (world.session, Vec::new());
+    let now = profile::note(agent, world);
+    if let Some(text) = now.filter(|now| lap.told_profile != Some(Digest::of(now.as_bytes()))) {
+        notes.push(Note { about: NoteKind::Profile, text });
+    }
     if *phase != lap.told_phase
         && let Some(phase) = agent.phase(phase)
     {

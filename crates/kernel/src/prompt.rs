@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::fold::World;
 use crate::names::nearest;
 use crate::phase::Phase;
+use crate::profile;
 use crate::section::Toolset;
 
 /// A prompt with its words in braces found.
@@ -49,6 +50,10 @@ pub const OWN_WORDS: &[&str] = &[
     "guide",
     "phase_rules",
     "previous_summary",
+    "agent_name",
+    "agent_prompt",
+    "agent_reflection_prompt",
+    "agent_memory_reflection_prompt",
 ];
 
 impl Template {
@@ -124,6 +129,7 @@ pub fn system_prompt(agent: &Agent, world: &World<'_>) -> String {
         "previous_summary" => or_none(session.summary.to_string()),
         _ => phase
             .and_then(|phase| phase_word(phase, name))
+            .or_else(|| profile::meaning(agent, world, name))
             .unwrap_or_else(|| section_word(world, name)),
     };
     let template = &agent.prompt;

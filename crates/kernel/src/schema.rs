@@ -30,6 +30,7 @@ text_schema!(crate::names::GroupName, "GroupName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::SectionName, "SectionName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::ServerName, "ServerName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::PolicyName, "PolicyName", "^[a-z0-9_-]{1,64}$");
+text_schema!(crate::names::AgentId, "AgentId", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::SessionId, "SessionId", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::Family, "Family", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::PhaseName, "PhaseName", "^[A-Za-z0-9_.-]{1,64}$");

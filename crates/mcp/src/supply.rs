@@ -202,7 +202,7 @@ impl Supplies {
         let Some(wanted) = agent.phase(phase) else { return Ok(()) };
         for tool in wanted.required.iter().filter(|tool| tool.of_server().is_some()) {
             let at = agent.toolset.find(tool.as_str());
-            if !at.is_some_and(|at| agent.grants(phase, at)) {
+            if !at.is_some_and(|at| agent.grants(phase, at, None)) {
                 let about = |note: &&String| note.contains(tool.as_str());
                 let why = made.supply.notes.iter().find(about);
                 let why = why.map_or("its server does not offer it", String::as_str);

@@ -14,7 +14,7 @@ use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
 use toolgate_kernel::names::{Family, NameRefusal, SectionName};
 use toolgate_kernel::section::{FamilySpec, Home, Section};
-use toolgate_kernel::tool::{self, ACTION, Effect, SpecDraft, SpecRefusal, ToolSpec};
+use toolgate_kernel::tool::{self, ACTION, Effect, Setting, SpecDraft, SpecRefusal, ToolSpec};
 use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Pack, Transaction};
 
@@ -88,6 +88,12 @@ impl<P: DeserializeOwned + JsonSchema + Send + Sync + 'static> Domain<P> {
     /// The fields that can be named; errors list them beside the actions.
     pub fn fields(mut self, fields: &[&str]) -> Self {
         self.actions.fields = fields.iter().map(|field| (*field).to_owned()).collect();
+        self
+    }
+
+    /// Where the tool works; elsewhere its calls are refused before anything else is looked at.
+    pub fn setting(mut self, setting: Setting) -> Self {
+        self.actions.setting = setting;
         self
     }
 

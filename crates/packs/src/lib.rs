@@ -7,6 +7,7 @@ pub mod memory;
 pub mod notes;
 pub mod phase;
 pub mod planning;
+pub mod self_authoring;
 pub mod tasks;
 mod text;
 pub mod web;
@@ -57,6 +58,9 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     }
     if has(PackName::Workspace) {
         packs.push(workspace::workspace()?);
+    }
+    if has(PackName::SelfAuthoring) {
+        packs.push(self_authoring::self_authoring(text)?);
     }
     Ok(packs)
 }

@@ -41,6 +41,7 @@ mod execute;
 mod explain;
 pub mod log;
 pub mod memory;
+mod once;
 mod picture;
 pub mod port;
 mod runtime;
@@ -57,6 +58,7 @@ pub use drive::{
 };
 pub use execute::Cancel;
 pub use memory::MemoryStore;
+pub use once::ask_once;
 pub use picture::{Picture, PictureRefusal};
 pub use runtime::{Committed, OBSERVER_EVENTS_MAX, Runtime, SayFault};
 pub use toolbox::{Nothing, Pack, Toolbox, tool, waiting_tool};

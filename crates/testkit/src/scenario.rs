@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{Answer, Change, Said};
-use toolgate_kernel::names::{CallId, Family, PhaseName, ToolName};
+use toolgate_kernel::event::{Answer, Change, Conversation, Said};
+use toolgate_kernel::names::{AgentId, CallId, Family, PhaseName, ToolName};
 use toolgate_kernel::section::Home;
 use toolgate_packs::workspace::{Act, Path as Pointer, ProposalId, Root};
 use toolgate_wire::script::{CallText, ScriptText};
@@ -45,9 +45,15 @@ pub struct Scenario {
     /// Whether it is a conversation.
     #[serde(default)]
     pub chat: bool,
+    /// As whom its sessions speak.
+    #[serde(default)]
+    pub speaks: SpeaksText,
     /// The model.
     #[serde(default)]
     pub script: Option<ScriptText>,
+    /// The model that looks at new prompts: it gives its first reply to everything.
+    #[serde(default)]
+    pub reviewer: Option<ScriptText>,
     /// What happens besides, in order, after the model is done or in its place.
     #[serde(default)]
     pub steps: Vec<StepText>,
@@ -60,6 +66,16 @@ pub struct Scenario {
     /// The build of the agent must fail with these words.
     #[serde(default)]
     pub refused: Option<String>,
+}
+
+/// As whom sessions speak.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpeaksText {
+    /// The agent.
+    pub agent: Option<AgentId>,
+    /// The kind of conversation.
+    pub conversation: Conversation,
 }
 
 /// A section of fake tools.

@@ -14,10 +14,13 @@ use toolgate_kernel::names::{SectionName, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
+use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Files, Store, StoreFault};
-use toolgate_runtime::{Crew, DriveFault, Driver, OpenFault, Pack, Range, Runtime, Start, Toolbox};
+use toolgate_runtime::port::{Files, Provider, Store, StoreFault};
+use toolgate_runtime::{
+    Crew, DriveFault, Driver, OpenFault, Pack, Range, Resources, Runtime, Start, Toolbox,
+};
 use toolgate_store::Folder;
 use toolgate_wire::script::Script;
 
@@ -246,9 +249,10 @@ impl Stage {
             Ok(driver) => driver,
             Err(OpenFault::Missing(_)) => {
                 let actor = Actor::Human("ada".into());
-                let Scenario { about, input, chat, .. } = &self.scenario;
+                let Scenario { about, input, chat, speaks, .. } = &self.scenario;
                 let title = if input.is_empty() { about } else { input }.clone();
-                let start = Start { title, chat: *chat, ..Start::default() };
+                let (agent, conversation) = (speaks.agent.clone(), speaks.conversation);
+                let start = Start { title, chat: *chat, agent, conversation, ..Start::default() };
                 Driver::open_with(runtime, crew, id.clone(), &actor, start).await?
             }
             Err(fault) => return Err(fault.into()),
@@ -331,7 +335,10 @@ impl Stage {
     /// A process that works on the log.
     fn process(&self) -> Runtime {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.props.clock));
-        Runtime::new(store, clock, SigningKey::from_bytes(&SCENARIO_KEY))
+        let runtime = Runtime::new(store, clock, SigningKey::from_bytes(&SCENARIO_KEY));
+        let Some(script) = &self.scenario.reviewer else { return runtime };
+        let reviewer: Arc<dyn Provider> = Arc::new(Script::new("reviewer", script.clone()));
+        runtime.with_resources(Resources::default().with(Reviewer(Ok(reviewer))))
     }
 
     /// The word of a person who was shown what waits now; one who saw nothing says it of nothing.

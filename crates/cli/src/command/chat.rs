@@ -23,6 +23,7 @@ use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
 use crate::screen::{Screen, Shows};
 use crate::servers::Servers;
+use crate::speaker::{Begun, Speaker, Speaks};
 use crate::stop::Stop;
 use crate::typing::{Typed, Typing};
 
@@ -37,6 +38,8 @@ pub(crate) struct Options {
     message: Option<String>,
     #[command(flatten)]
     settings: Flags,
+    #[command(flatten)]
+    speaks: Speaks,
     /// Go on with this conversation.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     session: Option<String>,
@@ -70,7 +73,14 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let Cast { mut crew, ready, text, played } = run::cast(place, &options.settings)?;
+    let named = options.session.as_deref().map(SessionId::parse).transpose()?;
+    let begun = match &named {
+        Some(id) => Begun::Session(id),
+        None if options.last => Begun::Newest("chat-"),
+        None => Begun::No,
+    };
+    let cast = run::cast(place, &options.settings, &options.speaks, &begun)?;
+    let Cast { mut crew, ready, text, played, speaker } = cast;
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -80,7 +90,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
-        let session = session(&opened, played, options).await?;
+        let session = session(&opened, played, options, &speaker).await?;
         let pictures = pictures(&options.image, &crew.agent.limits)?;
         let mut talk = Talk {
             opened: &opened,
@@ -89,6 +99,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             hold: session.as_ref().map(|id| opened.hold(id, options.have.rival())).transpose()?,
             session,
             driver: None,
+            speaker,
             pictures,
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
@@ -99,7 +110,12 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 }
 
 /// The conversation to go on with.
-async fn session(opened: &Opened, played: Played, options: &Options) -> Result<Option<SessionId>> {
+async fn session(
+    opened: &Opened,
+    played: Played,
+    options: &Options,
+    speaker: &Speaker,
+) -> Result<Option<SessionId>> {
     let store = opened.store.as_ref();
     let id = match &options.session {
         Some(id) => SessionId::parse(id)?,
@@ -115,6 +131,7 @@ async fn session(opened: &Opened, played: Played, options: &Options) -> Result<O
         bail!("{id} is a run; go on with: toolgate sessions resume {id}");
     }
     run::same_player(played, &session)?;
+    options.speaks.goes_on(speaker, &session)?;
     Ok(Some(id))
 }
 
@@ -138,6 +155,8 @@ struct Talk<'a> {
     /// The session is this process's for as long as the conversation goes on.
     hold: Option<Hold>,
     driver: Option<Driver>,
+    /// As whom a new conversation speaks.
+    speaker: Speaker,
     pictures: Vec<Picture>,
     detail: Detail,
     shows: Shows,
@@ -292,7 +311,8 @@ impl Talk<'_> {
         match (words, begun) {
             (Some(title), false) => {
                 let (id, actor) = (run::new_id("chat")?, Actor::Client("cli".into()));
-                let start = Start { title, pictures, chat: true };
+                let Speaker { agent, conversation } = self.speaker.clone();
+                let start = Start { title, pictures, chat: true, agent, conversation };
                 let runtime = Arc::clone(&self.opened.runtime);
                 let crew = self.crew.clone();
                 self.hold = Some(self.opened.hold(&id, Rival::Respected)?);
@@ -398,13 +418,13 @@ impl Talk<'_> {
     async fn tools(&mut self) -> Result<()> {
         let agent = Arc::clone(&self.crew.agent);
         let first = agent.first_phase().map(|phase| phase.name.clone());
-        let now = match self.driver().await? {
-            Some(driver) => driver.session().phase.clone(),
-            None => first,
+        let (now, who) = match self.driver().await? {
+            Some(driver) => (driver.session().phase.clone(), driver.session().agent.clone()),
+            None => (first, self.speaker.agent.clone()),
         };
         let Some(phase) = now else { return Ok(()) };
         let mut none = true;
-        for entry in agent.visible(&phase) {
+        for entry in agent.visible(&phase, who.as_ref()) {
             none = false;
             say(&console::fit(&format!("  {:<24} {}", entry.spec.name.as_str(), entry.spec.about)));
         }

@@ -26,6 +26,7 @@ use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::reading;
 use crate::screen::{Screen, Shows};
 use crate::servers::Servers;
+use crate::speaker::{self, Speaker, Speaks};
 use crate::stop::Stop;
 use crate::summary::Summary;
 
@@ -38,6 +39,8 @@ pub(crate) struct Options {
     premise: Option<String>,
     #[command(flatten)]
     pub(crate) how: How,
+    #[command(flatten)]
+    speaks: Speaks,
     /// A picture shown at the start of each iteration; may be given several times.
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
@@ -131,7 +134,9 @@ impl How {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
-    let Cast { mut crew, played, ready, text } = cast(place, &options.how.settings)?;
+    let begun = if options.new { speaker::Begun::No } else { speaker::Begun::Newest("run-") };
+    let cast = cast(place, &options.how.settings, &options.speaks, &begun)?;
+    let Cast { mut crew, played, ready, text, speaker } = cast;
     crew.on_ask = options.how.on_ask();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
@@ -142,7 +147,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let mut stop = Stop::listen()?;
         let begun = tokio::select! {
             biased;
-            begun = begin(&opened, crew, played, options) => begun?,
+            begun = begin(&opened, crew, played, options, speaker) => begun?,
             exit = stop.heard() => return Ok(exit),
         };
         match begun {
@@ -158,7 +163,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 /// Drives one session that is named, as `sessions resume` does.
 pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Exit> {
     how.check()?;
-    let Cast { mut crew, played, ready, text } = cast(place, &how.settings)?;
+    let begun = speaker::Begun::Session(session);
+    let cast = cast(place, &how.settings, &Speaks::default(), &begun)?;
+    let Cast { mut crew, played, ready, text, .. } = cast;
     crew.on_ask = how.on_ask();
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
@@ -204,15 +211,26 @@ pub(crate) struct Cast {
     pub(crate) ready: Ready,
     /// The configuration that holds.
     pub(crate) text: AgentText,
+    /// As whom a new session speaks.
+    pub(crate) speaker: Speaker,
 }
 
-pub(crate) fn cast(place: &Place, settings: &Flags) -> Result<Cast> {
-    let (mut crew, text) = place.crew_with(settings)?;
+pub(crate) fn cast(
+    place: &Place,
+    settings: &Flags,
+    speaks: &Speaks,
+    begun: &speaker::Begun<'_>,
+) -> Result<Cast> {
+    let (mut crew, mut text) = place.crew_with(settings)?;
+    let (speaker, model) = speaks.speaker(place, &crew.agent, &text, begun)?;
+    if let Some(own) = speaker::with_model(settings, model) {
+        (crew, text) = place.crew_with(&own)?;
+    }
     let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
     crew.person = AtTerminal::here(&place.folder, ready.clone());
-    Ok(Cast { crew, played, ready, text })
+    Ok(Cast { crew, played, ready, text, speaker })
 }
 
 /// What `run` found to do.
@@ -224,7 +242,13 @@ enum Begun {
 }
 
 /// The session to drive: the newest one that fits, or a new one.
-async fn begin(opened: &Opened, crew: Crew, played: Played, options: &Options) -> Result<Begun> {
+async fn begin(
+    opened: &Opened,
+    crew: Crew,
+    played: Played,
+    options: &Options,
+    speaker: Speaker,
+) -> Result<Begun> {
     let newest = if options.new { None } else { newest(opened).await? };
     let premise = options.premise.as_deref();
     if premise.is_some_and(|premise| premise.trim().is_empty()) {
@@ -233,6 +257,7 @@ async fn begin(opened: &Opened, crew: Crew, played: Played, options: &Options) -
     match (newest, premise) {
         (Some(session), premise) if premise.is_none_or(|premise| same(premise, &session)) => {
             options.how.heard(&session)?;
+            options.speaks.goes_on(&speaker, &session)?;
             if !options.image.is_empty() {
                 bail!(
                     "session {} has begun, and pictures are shown from the beginning; add --new, \
@@ -264,7 +289,9 @@ async fn begin(opened: &Opened, crew: Crew, played: Played, options: &Options) -
             let limits = &crew.agent.limits;
             let pictures = options.image.iter().map(|file| picture(file, limits));
             let pictures = pictures.collect::<Result<_>>()?;
-            let start = Start { title: premise.to_owned(), pictures, chat: false };
+            let Speaker { agent, conversation } = speaker;
+            let title = premise.to_owned();
+            let start = Start { title, pictures, chat: false, agent, conversation };
             let id = new_id("run")?;
             let hold = opened.hold(&id, Rival::Respected)?;
             let driver = Driver::open_with(runtime, crew, id, &actor, start).await?;

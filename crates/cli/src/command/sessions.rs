@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Ending, Event, Record, StreamId, Usage};
+use toolgate_kernel::event::{Conversation, Ending, Event, Record, StreamId, Usage};
 use toolgate_kernel::fold::{Session, Stay};
-use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::names::{AgentId, PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::trace::{Bodies, events, trace};
 use toolgate_runtime::port::Store;
@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::project::{Log, Place, block_on};
 use crate::reading::{self, Read};
+use crate::speaker;
 use crate::summary::Summary;
 
 #[derive(Args)]
@@ -102,6 +103,12 @@ pub(crate) struct Glance {
     session: SessionId,
     title: String,
     opened_at: Timestamp,
+    /// The agent it speaks as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentId>,
+    /// The kind of conversation, where it speaks as an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation: Option<Conversation>,
     phase: Option<PhaseName>,
     iteration: u64,
     turns: u64,
@@ -217,6 +224,8 @@ fn glance(session: &Session) -> Glance {
         session: session.id.clone(),
         title: session.title.to_string(),
         opened_at: session.opened_at,
+        agent: session.agent.clone(),
+        conversation: session.agent.as_ref().map(|_| session.conversation),
         phase: session.phase.clone(),
         iteration: session.iteration,
         turns: session.turn,
@@ -297,6 +306,9 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
         console::visible(&glance.title)
     )));
     console::say(&format!("opened {}, {}, phase {phase}", glance.opened_at, state_word(&glance)));
+    if session.agent.is_some() {
+        console::say(&format!("speaks {}", speaker::told(&session)));
+    }
     records.iter().for_each(|record| live.event(record));
     live.done();
     if !summary.phases.is_empty() {

@@ -48,7 +48,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     let known = Known::of(&crew.agent, &text, &place.pins()?)?;
     let agent = &known.agent;
-    let shown = |at: usize| phase.as_ref().is_none_or(|phase| agent.grants(phase, at));
+    let shown = |at: usize| phase.as_ref().is_none_or(|phase| agent.grants(phase, at, None));
     let unasked = known.unasked().filter(|(server, _)| {
         phase.as_ref().is_none_or(|phase| agent.servers(phase).any(|other| other == *server))
     });
@@ -118,7 +118,7 @@ fn numbers(agent: &Agent, tool: usize) -> String {
     let granted: Vec<String> = agent
         .phases()
         .enumerate()
-        .filter(|(_, phase)| agent.grants(&phase.name, tool))
+        .filter(|(_, phase)| agent.grants(&phase.name, tool, None))
         .map(|(at, _)| (at + 1).to_string())
         .collect();
     if granted.is_empty() { "in no phase".to_owned() } else { granted.join(" ") }

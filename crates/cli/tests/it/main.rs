@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod agents;
 mod approvals;
 mod calls;
 mod configs;

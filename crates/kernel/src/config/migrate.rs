@@ -127,9 +127,8 @@ impl Pen<'_> {
                 "phases" => under(node, "tools").for_each(|tools| self.grant(tools)),
                 "policies" => values(node).for_each(|policy| self.policy(policy)),
                 "agents" => {
-                    for name in ["tools", "enabled_tools"] {
-                        under(node, name).for_each(|list| self.list(list, Names::Tools));
-                    }
+                    let lists = under(node, "enabled_tools");
+                    lists.for_each(|list| self.list(list, Names::Tools));
                 }
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! Decides what a person may write down of an agent, and makes an agent of it.
 
 mod address;
+mod agents;
 mod check;
 mod chosen;
 mod directive;
@@ -29,6 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use address::{AddressProblem, is_private, pasted};
+pub use agents::{ProfileText, SelfAuthoringText};
 pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
@@ -52,7 +54,7 @@ pub use web::WebText;
 use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
 use crate::limits::Limits;
-use crate::names::{GroupName, PhaseName, ServerName, ToolName};
+use crate::names::{AgentId, GroupName, PhaseName, ServerName, ToolName};
 use crate::policy::ReadScope;
 use crate::section::Section;
 
@@ -88,6 +90,13 @@ pub struct AgentText {
     /// How the web pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web: Option<WebText>,
+    /// How the self_authoring pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_authoring: Option<SelfAuthoringText>,
+    /// Agents that take part in conversations, by their keys: who they are at first. A session
+    /// speaks as one of them when it is started with `--agent`.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub agents: IndexMap<AgentId, ProfileText>,
     /// The phase a session starts in; the first one when left out.
     pub default_phase: Option<PhaseName>,
     /// Names for several tools. A group here replaces the built-in one of the same name.
@@ -164,6 +173,8 @@ pub enum PackName {
     Web,
     /// Facts that a person confirms, a draft, locks, and what a user interface shows.
     Workspace,
+    /// What an agent is told of itself, and what it changes of it.
+    SelfAuthoring,
 }
 
 impl PackName {
@@ -181,6 +192,7 @@ impl PackName {
         Self::Memory,
         Self::Web,
         Self::Workspace,
+        Self::SelfAuthoring,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.
@@ -336,6 +348,7 @@ impl AgentText {
         }
         draft.system_prompt = self.system_prompt;
         draft.groups = self.tool_groups;
+        draft.agents = self.agents;
         draft.servers = self.mcp_servers.into_keys().collect();
         draft.allow = self.allow;
         draft.deny = self.deny;

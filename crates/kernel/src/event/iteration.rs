@@ -96,6 +96,8 @@ pub enum NoteKind {
     Calls,
     /// The model ended with nothing, and is asked for its last words.
     Finish,
+    /// What the prompt says of the agent changed inside an iteration.
+    Profile,
 }
 
 /// Something toolgate itself tells the model beside results, once.

@@ -2,6 +2,7 @@
 
 mod call;
 mod change;
+mod conversation;
 mod fault;
 mod iteration;
 mod record;
@@ -20,6 +21,7 @@ pub use call::{
     Notice, Outcome, RawCall, Stage,
 };
 pub use change::Change;
+pub use conversation::Conversation;
 pub use fault::{FaultKind, Worth};
 pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
@@ -30,7 +32,7 @@ pub use write::Written;
 use crate::credential::PersonKey;
 use crate::digest::Digest;
 use crate::directive::Directed;
-use crate::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+use crate::names::{AgentId, CallId, PhaseName, PolicyName, SessionId, ToolName};
 use crate::pin::Pinned;
 use crate::time::Timestamp;
 
@@ -50,6 +52,12 @@ pub enum Event {
         /// Whether it is a conversation, which waits for a person after each answer.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         chat: bool,
+        /// The agent it speaks as; absent when it speaks as none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<AgentId>,
+        /// The kind of conversation it is.
+        #[serde(default, skip_serializing_if = "Conversation::is_direct")]
+        conversation: Conversation,
     },
     /// A configuration took effect.
     ConfigBound {
@@ -71,6 +79,9 @@ pub enum Event {
         system: String,
         /// What the person or caller says at its start.
         input: String,
+        /// Fingerprint of what the prompt says of the agent, where it says something.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<Digest>,
     },
     /// A stretch came to its end: the row of its figures.
     IterationClosed(Box<IterationClosed>),

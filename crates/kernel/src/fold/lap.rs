@@ -19,6 +19,9 @@ pub struct Lap {
     pub entered: Vector<PhaseName>,
     /// The phase whose rules the model was told.
     pub told_phase: PhaseName,
+    /// Fingerprint of what the model was told of its agent.
+    #[serde(default)]
+    pub told_profile: Option<Digest>,
     /// Calls that came to their end, those over a limit not counted.
     pub calls: u64,
     /// The same before the last turn.

@@ -18,12 +18,13 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Ending, Event,
-    FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Undone, Usage,
+    Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Conversation, Ending,
+    Event, FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Undone,
+    Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
-use crate::names::{CallId, PhaseName, SessionId, ToolName};
+use crate::names::{AgentId, CallId, PhaseName, SessionId, ToolName};
 use crate::plan::opening;
 use crate::time::Timestamp;
 
@@ -54,6 +55,12 @@ pub struct Session {
     pub images: Vector<Arc<Image>>,
     /// Whether it is a conversation, which waits for a person after each answer.
     pub chat: bool,
+    /// The agent it speaks as.
+    #[serde(default)]
+    pub agent: Option<AgentId>,
+    /// The kind of conversation it is.
+    #[serde(default)]
+    pub conversation: Conversation,
     /// The configuration in force.
     pub config: Option<Digest>,
     /// The phase it is in.
@@ -197,6 +204,8 @@ impl Session {
             title: "".into(),
             images: Vector::new(),
             chat: false,
+            agent: None,
+            conversation: Conversation::Direct,
             config: None,
             phase: None,
             stays: Vector::new(),
@@ -252,11 +261,12 @@ impl Session {
         (self.epoch, self.last_at) = (record.epoch, record.at);
         self.saw = record.saw.or(self.saw);
         match &record.event {
-            Event::Opened { title, images, chat, .. } => {
+            Event::Opened { title, images, chat, agent, conversation, .. } => {
                 self.opened_at = record.at;
                 self.title = title.as_str().into();
                 self.images = images.iter().cloned().map(Arc::new).collect();
                 self.chat = *chat;
+                (self.agent, self.conversation) = (agent.clone(), *conversation);
             }
             Event::ConfigBound { config, phase, .. } => {
                 self.lapse(*config);
@@ -265,8 +275,9 @@ impl Session {
                     self.enter(phase, "configuration bound", record.at);
                 }
             }
-            Event::IterationOpened { iteration, system, input, .. } => {
+            Event::IterationOpened { iteration, system, input, profile, .. } => {
                 self.iteration_opened(*iteration, system, input, record.at);
+                self.lap.iter_mut().for_each(|lap| lap.told_profile = *profile);
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
             Event::PlanSent { turn, model, notes, tools, asked, tokens_estimated, .. } => {
@@ -392,6 +403,7 @@ impl Session {
             start_phase: phase.clone(),
             entered: Vector::new(),
             told_phase: phase,
+            told_profile: None,
             calls: 0,
             calls_before: 0,
             successes_before: self.successes,

@@ -98,6 +98,7 @@ impl Explanation {
         let pins = &world.project.pins;
         let resolved = resolve::resolve(agent, world.session, pins, open).map_err(at("resolve"))?;
         let spec = resolved.spec.clone();
+        resolve::in_its_setting(agent, world.session, &spec).map_err(at("resolve"))?;
         self.say("resolve", Ruling::Pass, format!("{} is granted in {}", spec.name, self.phase));
         let parsed = parse::parse(&open.raw, spec.effect, &agent.limits).map_err(at("parse"))?;
         let why = parsed.repaired.unwrap_or("one JSON object").to_owned();
@@ -128,7 +129,7 @@ impl Explanation {
         let mut governed = false;
         for (policy, word) in judge::words(agent, world, call, &touches)? {
             governed = true;
-            let stage = format!("policy {policy}");
+            let stage = format!("policy {}", policy.name());
             match word {
                 Ok(None) => self.say(&stage, Ruling::Pass, "does not object".to_owned()),
                 Ok(Some(reason)) => self.say(&stage, Ruling::Ask, reason),

@@ -155,8 +155,9 @@ pub fn confirm(
     let Admitted { mut call, yes, .. } = admitted;
     call.place = place;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
-    if !agent.grants(phase, call.place) {
-        let available = resolve::available(agent, phase, &call.shown_in);
+    let who = world.session.agent.as_ref();
+    if !agent.grants(phase, call.place, who) {
+        let available = resolve::available(agent, who, phase, &call.shown_in);
         return Err(resolve::not_granted(call.spec.name.as_str(), phase, available));
     }
     let world = World { counted: Counted::Already, ..*world };
@@ -207,8 +208,10 @@ fn word(
     let mut asked: Option<(PolicyName, String)> = None;
     for (policy, word) in words(agent, world, call, touched)? {
         let Some(reason) = word? else { continue };
-        // What a person allowed for the whole session is not asked about again.
-        if world.session.allowed(&call.spec.name, policy) {
+        // What a person allowed for the whole session is not asked about again, unless each call
+        // needs a yes of its own.
+        let (policy, each) = (policy.name(), policy.asks_each_time());
+        if !each && world.session.allowed(&call.spec.name, policy) {
             continue;
         }
         match &mut asked {
@@ -220,13 +223,16 @@ fn word(
     Ok(asked)
 }
 
-/// Each policy's word, one after the other: an error refuses, `Some` asks, `None` allows.
+/// A policy's word: an error refuses, `Some` asks, `None` allows.
+type Word = Result<Option<String>, Refusal>;
+
+/// Each policy's word, one after the other.
 pub(super) fn words<'a>(
     agent: &'a Agent,
     world: &'a World<'_>,
     call: &'a Call,
     touched: &'a [Touched],
-) -> Result<impl Iterator<Item = (&'a PolicyName, Result<Option<String>, Refusal>)>, Refusal> {
+) -> Result<impl Iterator<Item = (&'a dyn Policy, Word)>, Refusal> {
     let Some(entry) = agent.toolset.entries().get(call.place) else {
         return Err(Refusal::unreachable("the tool is not one of this agent's"));
     };
@@ -240,7 +246,7 @@ pub(super) fn words<'a>(
             Verdict::Broken(_) if seeded(Bug::AllowOnPolicyError) => Ok(None),
             Verdict::Broken(reason) => Err(broken(policy.as_ref(), &reason)),
         };
-        (policy.name(), word)
+        (policy.as_ref(), word)
     }))
 }
 

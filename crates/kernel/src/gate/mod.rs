@@ -204,6 +204,7 @@ pub fn prepare(
 ) -> Result<Box<Call>, Refusal> {
     // A name that cannot be called is the first thing to put right, so it is reported first.
     let resolved = resolve::resolve(agent, session, pins, open)?;
+    resolve::in_its_setting(agent, session, &resolved.spec)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
     let mut call = validate::validate(resolved, parsed, open)?;
     if open.edited {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::refusal::Refusal;
 use crate::agent::Agent;
 use crate::envelope::{Code, Trouble};
-use crate::event::Stage;
+use crate::event::{Conversation, Stage};
 use crate::fold::{OpenCall, Session};
-use crate::names::{PhaseName, ToolName, nearest};
+use crate::names::{AgentId, PhaseName, ToolName, nearest};
 use crate::pin::Pins;
 use crate::seeded::{Bug, seeded};
-use crate::tool::ToolSpec;
+use crate::tool::{Setting, ToolSpec};
 
 /// A tool that may be called, with the phase whose tools were shown.
 pub(super) struct Resolved {
@@ -32,30 +32,62 @@ pub(super) fn resolve(
         return Err(unknown(&open.raw.name, Vec::new()));
     };
     let Some(shown_in) = &open.shown_in else { return Err(none_shown(&open.raw.name)) };
+    let who = session.agent.as_ref();
     let found = agent.toolset.find(&open.raw.name);
     let entry = found.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
     let Some((place, entry)) = entry else {
-        let available = available(agent, phase, shown_in);
+        let available = available(agent, who, phase, shown_in);
         return Err(match held(agent, phase, pins, &open.raw.name) {
             Some(tool) => Refusal::new(Stage::Resolve, is_held(tool).allowing(available)),
             None => unknown(&open.raw.name, available),
         });
     };
-    let granted = agent.grants(phase, place) && agent.grants(shown_in, place);
+    let granted = agent.grants(phase, place, who) && agent.grants(shown_in, place, who);
     if !granted && !seeded(Bug::ListOnlyVisibility) {
         return Err(not_granted(
             entry.spec.wire.as_str(),
             phase,
-            available(agent, phase, shown_in),
+            available(agent, who, phase, shown_in),
         ));
     }
     Ok(Resolved { spec: Arc::clone(&entry.spec), place, shown_in: shown_in.clone() })
 }
 
+/// Refuses a call of a tool that works only where an agent speaks in a group, elsewhere.
+pub(super) fn in_its_setting(
+    agent: &Agent,
+    session: &Session,
+    spec: &ToolSpec,
+) -> Result<(), Refusal> {
+    match spec.domain.as_ref().map(|domain| domain.setting) {
+        None | Some(Setting::Anywhere) => return Ok(()),
+        Some(Setting::AgentInGroup) => {}
+    }
+    let missing = match (&session.agent, session.conversation) {
+        (Some(id), _) if !agent.agents.contains_key(id) => {
+            format!("The agent {id} of this session is not declared any more.")
+        }
+        (Some(_), Conversation::Group) => return Ok(()),
+        (_, Conversation::Group | Conversation::Direct) => {
+            "A person starts one with `toolgate chat --agent NAME --conversation group`.".to_owned()
+        }
+    };
+    let message =
+        format!("This tool only works in group conversations with an agent context. {missing}");
+    let trouble = Trouble::new(Code::CONTEXT_MISSING, message);
+    Err(Refusal::new(Stage::Resolve, trouble))
+}
+
 /// What may be called: shown when the call was written AND granted now.
-pub(super) fn available(agent: &Agent, phase: &PhaseName, shown_in: &PhaseName) -> Vec<String> {
-    let shown: Vec<&str> = agent.visible(shown_in).map(|entry| entry.spec.wire.as_str()).collect();
-    let granted = agent.visible(phase).map(|entry| entry.spec.wire.as_str());
+pub(super) fn available(
+    agent: &Agent,
+    who: Option<&AgentId>,
+    phase: &PhaseName,
+    shown_in: &PhaseName,
+) -> Vec<String> {
+    let names = |phase| agent.visible(phase, who).map(|entry| entry.spec.wire.as_str());
+    let shown: Vec<&str> = names(shown_in).collect();
+    let granted = names(phase);
     let both = granted.filter(|name| shown.contains(name));
     both.take(AVAILABLE_MAX).map(str::to_owned).collect()
 }

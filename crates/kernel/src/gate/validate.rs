@@ -30,6 +30,7 @@ pub(super) fn validate(
     }
     if let Some(domain) = &spec.domain {
         domain.action(&parsed.args)?;
+        domain.field(&parsed.args)?;
     }
     let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
     let (mut args, mut tree, mut fit) = (parsed.args, OnceLock::new(), Fit::AsWritten);

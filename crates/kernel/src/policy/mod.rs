@@ -34,6 +34,11 @@ pub trait Policy: Send + Sync {
     /// Its word on one call. `touched` is the call's footprint with the versions found.
     fn judge(&self, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict;
 
+    /// Whether each call needs a yes of its own, also after a person said yes for the session.
+    fn asks_each_time(&self) -> bool {
+        false
+    }
+
     /// The tools and families of keys it names; a name that does not exist is a mistake.
     fn names(&self) -> Names<'_>;
 

@@ -9,6 +9,9 @@ use crate::json::{Document, Part};
 /// The argument that names the action; always the first one.
 pub const ACTION: &str = "action";
 
+/// The argument that names the field, in a domain of fields.
+const FIELD: &str = "field";
+
 /// What a tool with several actions can do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Domain {
@@ -18,6 +21,26 @@ pub struct Domain {
     pub absent: Vec<(String, String)>,
     /// The fields that can be named, for a domain of fields.
     pub fields: Vec<String>,
+    /// Where it works.
+    #[serde(skip_serializing_if = "Setting::is_anywhere")]
+    pub setting: Setting,
+}
+
+/// Where a domain tool works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// In every session.
+    #[default]
+    Anywhere,
+    /// In a group conversation that speaks as an agent.
+    AgentInGroup,
+}
+
+impl Setting {
+    fn is_anywhere(&self) -> bool {
+        *self == Self::Anywhere
+    }
 }
 
 /// One action of a domain tool.
@@ -84,12 +107,33 @@ impl Domain {
         Err(Unfit { trouble: self.unfit(ACTION, message), missing: false })
     }
 
+    /// Whether a call of an action on a field names one that there is, where it names one. It is
+    /// looked at after the action and before everything else.
+    pub(crate) fn field(&self, args: &Document) -> Result<(), Unfit> {
+        let Action { required, .. } = self.action(args)?;
+        let named = required.iter().any(|name| name == FIELD);
+        let given = args.get(FIELD).filter(|part| named && !blank(part));
+        let Some(given) = given else { return Ok(()) };
+        let given = given.as_str().map_or_else(|| given.to_value().to_string(), str::to_owned);
+        if self.fields.contains(&given) {
+            return Ok(());
+        }
+        let given: String = given.chars().take(80).collect();
+        let trouble = Trouble::new(Code::ARGUMENTS_INVALID, format!("Invalid field '{given}'"));
+        let trouble = trouble.at(FIELD).allowing(self.fields.clone());
+        Err(Unfit { trouble, missing: false })
+    }
+
     /// Whether a call has what its action cannot do without.
     pub(crate) fn complete(&self, args: &Document) -> Result<(), Unfit> {
         let Action { name, required, .. } = self.action(args)?;
         let missing = |field: &&String| args.get(field).is_none_or(|part| blank(&part));
         match required.iter().find(missing) {
             None => Ok(()),
+            // An action on a field says it as its kind always did.
+            Some(field) if required.iter().any(|name| name == FIELD) => {
+                Err(self.missing(field, format!("{field} required for {name}")))
+            }
             Some(field) => {
                 Err(self.missing(field, format!("{field} is required for {name} action")))
             }
@@ -147,6 +191,7 @@ mod tests {
             actions: vec![action("search", &["query"]), action("fetch", &["url"])],
             absent: vec![("extract".to_owned(), "Set web.extract.".to_owned())],
             fields: Vec::new(),
+            setting: Setting::Anywhere,
         }
     }
 

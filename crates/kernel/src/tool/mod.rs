@@ -10,7 +10,7 @@ mod spec;
 mod union;
 
 pub(crate) use domain::Unfit;
-pub use domain::{ACTION, Action, Domain};
+pub use domain::{ACTION, Action, Domain, Setting};
 pub use misfit::{Misfit, Problem};
 pub use schema::SchemaRefusal;
 pub use shape::{Fit, Shape};

@@ -61,7 +61,7 @@ fn the_configuration_of_document_000_loads_unchanged() {
     assert!(!checked.source().contains("\"lm-studio\""), "the key is blanked");
     let agent = checked.agent().unwrap();
     let granted: Vec<usize> =
-        agent.phases().map(|phase| agent.visible(&phase.name).count()).collect();
+        agent.phases().map(|phase| agent.visible(&phase.name, None).count()).collect();
     assert_eq!(granted, [5, 5, 9, 13, 12, 9]);
     assert_eq!(agent.first_phase().unwrap().name.as_str(), "CHARACTER_CREATION");
 }
@@ -384,7 +384,7 @@ fn what_tool_calling_holds_back_is_not_granted() {
         for agent in [checked.agent().unwrap(), &checked.text.clone().build(sections()).unwrap()] {
             let phase = &agent.first_phase().unwrap().name;
             let granted: Vec<&str> =
-                agent.visible(phase).map(|entry| entry.spec.name.as_str()).collect();
+                agent.visible(phase, None).map(|entry| entry.spec.name.as_str()).collect();
             assert_eq!(granted, *expected, "{yaml}");
         }
     }

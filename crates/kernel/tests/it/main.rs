@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod agents;
 mod agreement;
 mod approvals;
 mod authors;

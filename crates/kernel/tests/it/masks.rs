@@ -156,7 +156,7 @@ fn draft(row: &Row) -> AgentDraft {
 }
 
 fn visible(agent: &Agent, name: &str) -> Vec<String> {
-    agent.visible(&phase(name)).map(|entry| entry.spec.name.to_string()).collect()
+    agent.visible(&phase(name), None).map(|entry| entry.spec.name.to_string()).collect()
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn grants_resolve_by_the_table() {
         for (at, entry) in agent.toolset.entries().iter().enumerate() {
             let shown = row.granted.contains(&entry.spec.name.as_str());
             assert_eq!(
-                agent.grants(&phase("main"), at),
+                agent.grants(&phase("main"), at, None),
                 shown,
                 "{}: {}",
                 row.about,

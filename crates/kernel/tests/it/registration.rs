@@ -144,7 +144,7 @@ fn a_disabled_section_brings_nothing() {
     assert_eq!(set.texts(), ["New words."]);
     assert_eq!(set.family(&family("note")).unwrap().home, Home::Project);
     let agent = Agent::build(AgentDraft::new("empty", vec![attic])).unwrap();
-    assert_eq!(agent.visible(&phase("main")).count(), 0);
+    assert_eq!(agent.visible(&phase("main"), None).count(), 0);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn tools_stand_in_the_order_they_were_declared() {
     ];
     let agent = Agent::build(AgentDraft::new("ordered", sections)).unwrap();
     let names: Vec<_> =
-        agent.visible(&phase("main")).map(|entry| entry.spec.name.as_str()).collect();
+        agent.visible(&phase("main"), None).map(|entry| entry.spec.name.as_str()).collect();
     assert_eq!(names, ["m", "a", "z", "b"]);
     let homes: Vec<_> =
         agent.toolset.entries().iter().map(|entry| entry.section.as_str()).collect();

@@ -6,7 +6,7 @@ use proptest::prelude::ProptestConfig;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Event, RawCall, Record};
+use toolgate_kernel::event::{Conversation, Event, RawCall, Record};
 use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::gate::{Call, Judgement, Refusal, admit, prepare};
 use toolgate_kernel::key::{Key, Touched};
@@ -90,6 +90,8 @@ impl Desk {
                 title: String::new(),
                 images: Vec::new(),
                 chat: false,
+                agent: None,
+                conversation: Conversation::Direct,
             },
         );
         let config = desk.agent.fingerprint;

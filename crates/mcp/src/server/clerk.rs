@@ -12,7 +12,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session};
-use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::names::{AgentId, CallId, PhaseName};
 use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::{Person, StoreFault, Supplier};
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Floor, Incoming, Runtime};
@@ -43,6 +43,8 @@ pub struct View {
     pub agent: Arc<Agent>,
     /// The phase the session is in.
     pub phase: Option<PhaseName>,
+    /// The agent it speaks as.
+    pub who: Option<AgentId>,
     /// Whether it has ended.
     pub ended: bool,
 }
@@ -359,7 +361,7 @@ fn delivery(agent: &Arc<Agent>, envelope: Envelope) -> Delivery {
 
 fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
     let (phase, ended) = (session.phase.clone(), session.ended.is_some());
-    View { agent: Arc::clone(agent), phase, ended }
+    View { agent: Arc::clone(agent), phase, who: session.agent.clone(), ended }
 }
 
 /// What everybody may see.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toolgate_kernel::agent::{Agent, AgentDraft};
+use toolgate_kernel::config::AgentText;
 use toolgate_kernel::envelope::{Code, Envelope};
 use toolgate_kernel::event::{Finish, Usage};
 use toolgate_kernel::limits::Limits;
@@ -14,8 +15,9 @@ use toolgate_kernel::plan::Plan;
 use toolgate_kernel::policy::Policy;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_packs::enabled;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Tap};
-use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, Toolbox};
+use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Resources, Runtime, Start, Toolbox};
 
 use crate::support::client;
 
@@ -60,6 +62,20 @@ impl Den {
         let runtime =
             Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::clone(&clock) as _, key));
         let driver = session(&runtime, &crew, "s1").await;
+        Self { runtime, crew, driver, clock }
+    }
+
+    /// One whose sessions are set up by a configuration, and speak as somebody.
+    pub(crate) async fn speaking(text: AgentText, start: Start, resources: Resources) -> Self {
+        let packs = enabled(&text).unwrap();
+        let sections = packs.iter().map(|pack| pack.section.clone()).collect();
+        let crew = Crew::new(Arc::new(text.build(sections).unwrap()), Toolbox::of(&packs));
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let clock = Arc::new(Hand(AtomicI64::new(1_700_000_000_000)));
+        let store = Arc::new(MemoryStore::new());
+        let runtime = Runtime::new(store, Arc::clone(&clock) as _, key).with_resources(resources);
+        let runtime = Arc::new(runtime);
+        let driver = speaking(&runtime, &crew, "s1", start).await;
         Self { runtime, crew, driver, clock }
     }
 
@@ -118,6 +134,18 @@ impl Den {
 
 pub(crate) async fn call(driver: &mut Driver, tool: &str, args: Value) -> Envelope {
     driver.call(&client(), tool, &args.to_string(), None).await.unwrap()
+}
+
+/// A session that speaks as somebody.
+pub(crate) async fn speaking(
+    runtime: &Arc<Runtime>,
+    crew: &Crew,
+    name: &str,
+    start: Start,
+) -> Driver {
+    let id = SessionId::parse(name).unwrap();
+    let opened = Driver::open_with(Arc::clone(runtime), crew.clone(), id, &client(), start).await;
+    opened.unwrap()
 }
 
 async fn session(runtime: &Arc<Runtime>, crew: &Crew, name: &str) -> Driver {

@@ -1,10 +1,11 @@
 //! What is registered: names, groups, effects and true examples; and the page that lists them.
 
 use serde_json::json;
-use toolgate_kernel::config::{MemoryText, WebText};
+use toolgate_kernel::config::{AgentText, MemoryText, WebText};
 use toolgate_kernel::tool::Effect::{External, Read, Staged};
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_packs::memory::memory;
+use toolgate_packs::self_authoring::self_authoring;
 use toolgate_packs::tasks::tasks;
 use toolgate_packs::web::web;
 use toolgate_packs::whiteboard::whiteboard;
@@ -131,9 +132,10 @@ fn the_page_lists_every_tool() {
     }
 }
 
-fn domains() -> [Pack; 4] {
+fn domains() -> [Pack; 5] {
     let memory = memory(MemoryText::default()).unwrap();
-    [tasks().unwrap(), whiteboard().unwrap(), memory, web(&WebText::default()).unwrap()]
+    let own = self_authoring(&AgentText::default()).unwrap();
+    [tasks().unwrap(), whiteboard().unwrap(), memory, web(&WebText::default()).unwrap(), own]
 }
 
 /// Domain tools stage their changes, but for the web, and have examples; the examples are of their types.
@@ -155,6 +157,7 @@ fn every_domain_has_its_group() {
         ("memory", "memory"),
         ("memory", "refinement"),
         ("web", "web"),
+        ("self_authoring", "self_authoring"),
     ];
     assert_eq!(all, expected);
 }

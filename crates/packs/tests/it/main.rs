@@ -23,6 +23,7 @@ mod refinements;
 mod refusals;
 mod room;
 mod section;
+mod self_authoring;
 mod support;
 mod task_tools;
 mod whiteboards;

@@ -184,9 +184,9 @@ impl Driver {
     }
 
     fn open_iteration(&mut self, opening: Opening) -> Result<(), DriveFault> {
-        let Opening { iteration, system, input } = opening;
+        let Opening { iteration, system, input, profile } = opening;
         let prompt = Digest::of(system.as_bytes());
-        let event = Event::IterationOpened { iteration, prompt, system, input };
+        let event = Event::IterationOpened { iteration, prompt, system, input, profile };
         self.note(&Actor::System, event)
     }
 

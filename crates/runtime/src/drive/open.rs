@@ -5,9 +5,11 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::event::{Event, FileChange, Outcome, ProjectEvent, Record, StreamId};
+use toolgate_kernel::event::{
+    Conversation, Event, FileChange, Outcome, ProjectEvent, Record, StreamId,
+};
 use toolgate_kernel::fold::Session;
-use toolgate_kernel::names::{CallId, PhaseName, SessionId};
+use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
 
 use super::settle::conflicted;
 use super::{Crew, DriveFault, Driver, Pending};
@@ -48,6 +50,12 @@ pub enum OpenFault {
     /// The configuration has no phase at all, or not the one the session is in.
     #[error("the session is in phase {0}, which the configuration no longer has; put it back")]
     PhaseGone(PhaseName),
+    /// The configuration has no such agent to speak as.
+    #[error(
+        "the session speaks as the agent {0}, which the configuration does not declare; put it \
+         back under `agents`"
+    )]
+    AgentGone(AgentId),
     /// The agent has no phase.
     #[error("the agent has no phase to start in")]
     NoPhase,
@@ -62,6 +70,18 @@ pub struct Start {
     pub pictures: Vec<Picture>,
     /// Whether it is a conversation, which waits for a person after each answer.
     pub chat: bool,
+    /// The agent it speaks as.
+    pub agent: Option<AgentId>,
+    /// The kind of conversation it is.
+    pub conversation: Conversation,
+}
+
+/// Refuses to speak as somebody who is not declared.
+fn declared(crew: &Crew, agent: Option<&AgentId>) -> Result<(), OpenFault> {
+    match agent.filter(|id| !crew.agent.agents.contains_key(*id)) {
+        Some(gone) => Err(OpenFault::AgentGone(gone.clone())),
+        None => Ok(()),
+    }
 }
 
 impl Driver {
@@ -90,6 +110,7 @@ impl Driver {
         if start.title.len() > TITLE_BYTES_MAX {
             return Err(OpenFault::TooLong(start.title.len()));
         }
+        declared(&crew, start.agent.as_ref())?;
         Picture::count(&start.pictures, &crew.agent.limits)?;
         // Whoever cannot have it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
@@ -119,6 +140,7 @@ impl Driver {
         if crew.agent.phase(phase).is_none() {
             return Err(OpenFault::PhaseGone(phase.clone()));
         }
+        declared(&crew, read.0.agent.as_ref())?;
         let mut driver = Self::claim(runtime, crew, read).await?;
         let session = driver.session();
         let Some(phase) = &session.phase else {
@@ -217,14 +239,15 @@ impl Driver {
         for _ in 0..SHARED_TRIES {
             let project = runtime.catch_up().await?;
             let (session, mut events) = (before.id.clone(), Vec::new());
-            if let Some(Start { title, pictures, chat }) = start.clone() {
+            if let Some(Start { title, pictures, chat, agent, conversation }) = start.clone() {
                 if project.seq == 0 {
                     events.push(ProjectEvent::ProjectOpened {});
                 }
                 events.push(ProjectEvent::SessionOpened { session: session.clone() });
                 let (images, bytes) = Picture::split(pictures);
                 let session = session.clone();
-                self.note(actor, Event::Opened { session, title, images, chat })?;
+                let opened = Event::Opened { session, title, images, chat, agent, conversation };
+                self.note(actor, opened)?;
                 self.pending.blobs.extend(bytes);
             }
             if before.config != Some(config) {

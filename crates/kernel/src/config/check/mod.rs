@@ -1,5 +1,6 @@
 //! Decides whether what a file says can be used, and tells everything that is off in one go.
 
+mod agents;
 mod directives;
 mod idle;
 mod outside;
@@ -63,6 +64,7 @@ impl Reading {
             desk.directives(&mut found);
             desk.seen(&mut found);
             desk.web(&mut found);
+            desk.agents(&mut found);
             desk.former(&mut found);
         }
         self.findings.extend(found);

@@ -62,7 +62,7 @@ impl Desk<'_> {
             found.push(finding.at(self.key(&ways)).help(help));
         }
         let moves = |group: &str| group == PHASE_GROUP;
-        let mover = agent.visible(name).any(|entry| moves(entry.spec.group.as_str()));
+        let mover = agent.visible(name, None).any(|entry| moves(entry.spec.group.as_str()));
         if others && !mover && self.certain() {
             let message =
                 format!("the phase {name} has ways out and grants no tool that can take them");
@@ -132,7 +132,7 @@ impl Desk<'_> {
     fn tools(&self, agent: &Agent, phase: &Phase, found: &mut Vec<Finding>) {
         let name = &phase.name;
         let granted: BTreeSet<&str> =
-            agent.visible(name).map(|entry| entry.spec.name.as_str()).collect();
+            agent.visible(name, None).map(|entry| entry.spec.name.as_str()).collect();
         let known: Vec<&str> =
             agent.toolset.entries().iter().map(|entry| entry.spec.name.as_str()).collect();
         let path = [Step::Key("phases"), Step::Key(name.as_str())];

@@ -203,6 +203,9 @@ impl Desk<'_> {
             Place::Deny => vec![Step::Key("deny")],
             Place::CallingAllow => calling("tool_allowlist"),
             Place::CallingDeny => calling("tool_denylist"),
+            Place::Agent(id) => {
+                vec![Step::Key("agents"), Step::Key(id.as_str()), Step::Key("enabled_tools")]
+            }
         };
         let spans = self.named(&path, |text| {
             let signed = text.strip_prefix(['+', '-']).filter(|_| kind == "tool");

@@ -6,6 +6,7 @@ use imbl::OrdMap;
 
 use super::{RESULTS_MAX, Session, count};
 use crate::actor::Actor;
+use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{Finish, Native, NoteKind, RawCall, Usage};
 use crate::fold::{Told, Turn};
@@ -49,6 +50,9 @@ impl Session {
                 (Some(lap), NoteKind::Phase, Some(phase)) => lap.told_phase = phase.clone(),
                 (Some(lap), NoteKind::Calls, _) => lap.warned = true,
                 (Some(lap), NoteKind::Finish, _) => lap.finished = true,
+                (Some(lap), NoteKind::Profile, _) => {
+                    lap.told_profile = Some(Digest::of(note.text.as_bytes()));
+                }
                 (Some(_), NoteKind::Phase, None) | (None, ..) => {}
             }
         }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
-use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SectionName};
@@ -81,8 +80,11 @@ fn phase<'a>(view: &'a View, caller: &'a Caller) -> Option<&'a PhaseName> {
 /// The tools that a caller sees, in declaration order.
 fn reach(view: &View, caller: &Caller) -> Vec<Arc<ToolSpec>> {
     match phase(view, caller) {
-        None => view.agent.every.to_vec(),
-        Some(phase) => view.agent.visible(phase).map(|entry| Arc::clone(&entry.spec)).collect(),
+        None => view.agent.every_for(view.who.as_ref()).to_vec(),
+        Some(phase) => {
+            let visible = view.agent.visible(phase, view.who.as_ref());
+            visible.map(|entry| Arc::clone(&entry.spec)).collect()
+        }
     }
 }
 
@@ -93,8 +95,8 @@ fn reading<'a>(view: &'a View, caller: &Caller) -> Option<&'a PhaseName> {
 }
 
 /// Whether a phase grants a tool of a section: only then is the section's state shown.
-fn open_section(agent: &Agent, phase: &PhaseName, section: &SectionName) -> bool {
-    agent.visible(phase).any(|entry| entry.section == *section)
+fn open_section(view: &View, phase: &PhaseName, section: &SectionName) -> bool {
+    view.agent.visible(phase, view.who.as_ref()).any(|entry| entry.section == *section)
 }
 
 /// One page of a list. A cursor is the number of entries that came before.

@@ -43,7 +43,7 @@ pub(super) fn list(clerk: &Clerk, caller: &Caller) -> Vec<Value> {
     ];
     let Some(phase) = reading(&view, caller) else { return all };
     for (section, shown) in view.agent.toolset.shown() {
-        if open_section(&view.agent, phase, section) {
+        if open_section(&view, phase, section) {
             let uri = format!("{FILE}{}", encoded(shown.path));
             all.push(entry(&uri, shown.path, "The file as calls write it.", "text/markdown"));
         }
@@ -77,7 +77,7 @@ fn kept<'a>(
 ) -> Option<&'a toolgate_kernel::fold::State> {
     let toolset = &view.agent.toolset;
     let keeper = toolset.keeper(family)?;
-    if !open_section(&view.agent, phase, keeper) {
+    if !open_section(view, phase, keeper) {
         return None;
     }
     match toolset.family(family)?.home {
@@ -125,7 +125,7 @@ fn content(
     if let Some(path) = uri.strip_prefix(FILE) {
         let mut shown = view.agent.toolset.shown().iter();
         let (section, shown) = shown.find(|(_, shown)| encoded(shown.path) == path)?;
-        open_section(&view.agent, phase, section).then_some(())?;
+        open_section(view, phase, section).then_some(())?;
         return Some(("text/markdown", String::from_utf8((shown.render)(project)).ok()?));
     }
     let (family, name) = uri.strip_prefix(STATE)?.split_once('/')?;

@@ -120,7 +120,7 @@ pub(super) fn answer(caller: &Caller, name: &str, delivery: Delivery) -> Answer 
         && caller.phase.is_none()
         && let Some(place) = place
     {
-        let granting = agent.phases().filter(|phase| agent.grants(&phase.name, place));
+        let granting = agent.phases().filter(|phase| agent.grants(&phase.name, place, None));
         let granting: Vec<&str> = granting.map(|phase| phase.name.as_str()).collect();
         if !granting.is_empty() {
             let words = format!("{name} is granted in phase {}.", granting.join(", "));
