@@ -80,6 +80,7 @@ fn of_open(fault: &OpenFault) -> Option<Exit> {
         | OpenFault::TooLong(_)
         | OpenFault::Pictures(_)
         | OpenFault::PhaseGone(_)
+        | OpenFault::Fork(_)
         | OpenFault::NoPhase => None,
     }
 }

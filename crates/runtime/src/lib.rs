@@ -39,6 +39,7 @@ mod directing;
 pub mod drive;
 mod execute;
 mod explain;
+mod fork;
 pub mod log;
 pub mod memory;
 mod picture;
@@ -56,6 +57,7 @@ pub use drive::{
     Answered, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault, Start,
 };
 pub use execute::Cancel;
+pub use fork::{Fork, ForkRefusal, preview_fork};
 pub use memory::MemoryStore;
 pub use picture::{Picture, PictureRefusal};
 pub use runtime::{Committed, OBSERVER_EVENTS_MAX, Runtime, SayFault};

@@ -3,6 +3,7 @@
 mod call;
 mod change;
 mod fault;
+mod forked;
 mod iteration;
 mod record;
 mod reply;
@@ -21,6 +22,7 @@ pub use call::{
 };
 pub use change::Change;
 pub use fault::{FaultKind, Worth};
+pub use forked::{Forked, Origin};
 pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
 pub use reply::{Attempt, Finish, Image, Native, Usage};
@@ -51,6 +53,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         chat: bool,
     },
+    /// The session begins with what another one knew.
+    Forked(Box<Forked>),
     /// A configuration took effect.
     ConfigBound {
         /// Fingerprint of tools, phases, policies and limits.
@@ -277,6 +281,7 @@ impl Event {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Opened { .. } => "opened",
+            Self::Forked(_) => "forked",
             Self::ConfigBound { .. } => "config_bound",
             Self::IterationOpened { .. } => "iteration_opened",
             Self::IterationClosed(_) => "iteration_closed",
