@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::held::{at_work, wait_for};
 use crate::support::{Beside, Desk};
+use crate::terminal::typing;
 
 const CONFIG: &str = "
 packs: [notes, planning]
@@ -187,5 +188,34 @@ fn a_session_that_another_process_has_is_forked_before_its_turn() {
     let made = json_of(&desk.ok(&["sessions", "fork", &id, "--json"]));
     assert_eq!(made["turns"], json!(0), "{made}");
     assert!(first.wait().unwrap().success());
+    desk.ok(&["verify"]);
+}
+
+/// The project knows a person's key from here on. A fork needs none, and what was undone stays so.
+#[test]
+fn a_fork_after_an_undo_needs_no_key() {
+    let desk = desk();
+    for data in [1, 2] {
+        let plan = format!(r#"{{"objective":"tale {data}"}}"#);
+        desk.ok(&["call", "planning_setup_plan", &plan]);
+        desk.ok(&["call", "write_notes", &format!(r#"{{"key":"k{data}","data":{data}}}"#)]);
+    }
+    let end = sessions(&desk)[0]["records"].to_string();
+    let mut command = desk.command();
+    command.args(["sessions", "undo", "call", "--calls", "2"]);
+    let undo = [("Type undo", "undo"), ("press Enter for none:", "")];
+    let seen = typing(command, &undo, || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    // From its end it has the first plan, from before the undo the second one.
+    let state = |args: &[&str]| {
+        let made = json_of(&desk.ok(&[&["sessions", "fork", "call", "--json"], args].concat()));
+        let fork = made["fork"].as_str().unwrap().to_owned();
+        let export = json_of(&desk.ok(&["sessions", "export", &fork]));
+        (made["changed"].clone(), export["state"].to_string())
+    };
+    let (changed, now) = state(&[]);
+    assert!(changed == json!([]) && now.contains("tale 1") && !now.contains("tale 2"), "{now}");
+    let (changed, then) = state(&["--at", &end]);
+    assert!(changed == json!(["note:k2"]) && then.contains("tale 2"), "{changed} {then}");
     desk.ok(&["verify"]);
 }
