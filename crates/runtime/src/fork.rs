@@ -121,16 +121,17 @@ pub(crate) async fn misfit(
     let stream = StreamId::Session(from.session.clone());
     let each = |record, row: &Row| past.take(record, row.hash);
     match read_from(store, &stream, Tip::START, each).await {
-        Ok(_) => past.finish(),
         Err(ReadFault::Store(fault)) => return Err(fault),
         // What is wrong with that stream is told of that stream.
-        Err(
+        Ok(_)
+        | Err(
             ReadFault::Broken { .. }
             | ReadFault::Unsigned { .. }
             | ReadFault::Unvouched { .. }
             | ReadFault::Unreadable { .. },
         ) => {}
     }
+    past.finish();
     let json = |session: &Session| serde_json::to_value(session).ok();
     Ok(match past.exact {
         Some((there, hash)) if hash == from.hash => carried

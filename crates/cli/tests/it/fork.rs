@@ -219,3 +219,22 @@ fn a_fork_after_an_undo_needs_no_key() {
     assert!(changed == json!(["note:k2"]) && then.contains("tale 2"), "{changed} {then}");
     desk.ok(&["verify"]);
 }
+
+/// What is wrong with the other session after the place is told of that session alone.
+#[test]
+fn damage_after_the_place_is_no_damage_of_the_fork() {
+    let desk = desk();
+    desk.ok(&["call", "write_notes", r#"{"key":"a","data":1}"#]);
+    let made = json_of(&desk.ok(&["sessions", "fork", "call", "--json"]));
+    let fork = made["fork"].as_str().unwrap().to_owned();
+    desk.ok(&["call", "write_notes", r#"{"key":"b","data":2}"#]);
+    let connection = rusqlite::Connection::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let next = r#"UPDATE records SET bytes = CAST(replace(CAST(bytes AS TEXT), '\"b\"', '\"x\"') AS BLOB)"#;
+    assert!(connection.execute(next, []).unwrap() > 0);
+    drop(connection);
+    let verified = desk.run(&["verify"]);
+    assert_eq!(verified.code, 1, "{}", verified.out);
+    assert!(verified.out.contains("session/call"), "{}", verified.out);
+    assert!(!verified.out.contains(&fork), "{}", verified.out);
+    desk.ok(&["sessions", "replay", &fork]);
+}
