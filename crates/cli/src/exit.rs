@@ -81,6 +81,7 @@ fn of_open(fault: &OpenFault) -> Option<Exit> {
         | OpenFault::Pictures(_)
         | OpenFault::PhaseGone(_)
         | OpenFault::AgentGone(_)
+        | OpenFault::Fork(_)
         | OpenFault::NoPhase => None,
     }
 }

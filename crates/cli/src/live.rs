@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    Answer, Attempt, CallRefused, Closing, Event, Finish, IterationClosed, Outcome, ProjectEvent,
-    RawCall, Record, Said,
+    Answer, Attempt, CallRefused, Closing, Event, Finish, IterationClosed, Origin, Outcome,
+    ProjectEvent, RawCall, Record, Said,
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
@@ -268,6 +268,13 @@ impl Live {
             }
             Event::FileConflicted { note, .. } => {
                 state.line(&fit(&format!("  ! {}", visible(note))));
+            }
+            Event::Forked(forked) => {
+                let Origin { session, seq, .. } = &forked.from;
+                state.line(&fit(&format!("  « forked from {session} at record {seq}")));
+                if !forked.note.is_empty() {
+                    state.line(&fit(&format!("  « {}", visible(&forked.note))));
+                }
             }
             Event::Undone(undone) => {
                 state.line(&fit(&format!("  « {}", visible(&undone.note))));

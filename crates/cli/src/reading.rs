@@ -1,6 +1,6 @@
 //! Decides how a log is read to look at it: folded from its beginning, whoever wrote it.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use toolgate_kernel::event::{Event, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
@@ -28,6 +28,27 @@ pub(crate) async fn records(store: &dyn Store, id: &SessionId) -> Result<Read> {
     let mut records = Vec::new();
     let (session, tip) = fold(store, id, |record| records.push(record)).await?;
     Ok(Read { session, records, tip })
+}
+
+/// Forks of forks that are followed back.
+const FORKS_MAX: usize = 100;
+
+/// The records of a session, and before them those of the sessions it was forked from, as far as
+/// they count.
+pub(crate) async fn history(store: &dyn Store, id: &SessionId) -> Result<Vec<Record<Event>>> {
+    let mut parts = vec![records(store, id).await?.records];
+    while let Some(part) = parts.last_mut()
+        && let Some(Event::Forked(forked)) = part.get(1).map(|record| &record.event)
+    {
+        let from = forked.from.clone();
+        // It began as the other one did.
+        part.remove(0);
+        let mut before = records(store, &from.session).await?.records;
+        before.retain(|record| record.seq <= from.seq);
+        parts.push(before);
+        ensure!(parts.len() <= FORKS_MAX, "{id} is a fork of more than {FORKS_MAX} forks");
+    }
+    Ok(parts.into_iter().rev().flatten().collect())
 }
 
 /// A session alone.

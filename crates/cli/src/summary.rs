@@ -118,6 +118,7 @@ impl Summary {
                 self.iterations.push(closed.as_ref().clone());
             }
             Event::Opened { .. }
+            | Event::Forked(_)
             | Event::IterationOpened { .. }
             | Event::PlanSent { .. }
             | Event::CallReceived { .. }

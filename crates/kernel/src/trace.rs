@@ -186,6 +186,9 @@ impl Tracing {
             self.told(refused.call, &refused.envelope);
         } else if let Event::CallSettled(settled) = &record.event {
             self.told(settled.call, &settled.envelope);
+        } else if let Event::Forked(forked) = &record.event {
+            // How tools are asked for is said again only when it changes.
+            self.asked.clone_from(&forked.carried.asked);
         } else {
             self.replied(record);
         }
@@ -357,6 +360,7 @@ impl Telling<'_> {
             | Event::FileConflicted { .. }
             | Event::StateChanged { .. }
             | Event::Undone(_)
+            | Event::Forked(_)
             | Event::PhaseEntered { .. }
             | Event::ToolsSupplied { .. }
             | Event::Answered { .. }

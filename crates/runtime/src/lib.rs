@@ -39,6 +39,7 @@ mod directing;
 pub mod drive;
 mod execute;
 mod explain;
+mod fork;
 pub mod log;
 pub mod memory;
 mod once;
@@ -57,6 +58,7 @@ pub use drive::{
     Answered, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault, Start,
 };
 pub use execute::Cancel;
+pub use fork::{Fork, ForkRefusal, preview_fork};
 pub use memory::MemoryStore;
 pub use once::ask_once;
 pub use picture::{Picture, PictureRefusal};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use toolgate_kernel::credential::Signable;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
-use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, Said, StreamId};
+use toolgate_kernel::event::{Event, Forked, InboxEvent, ProjectEvent, Record, Said, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
@@ -14,6 +14,7 @@ use toolgate_kernel::time::Timestamp;
 
 use crate::checkpoint;
 use crate::credential::{Spot, counts, project_counts};
+use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
 use crate::port::{Checkpoint, Row, Store, StoreFault};
 
@@ -50,6 +51,7 @@ pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, Store
         inboxes: BTreeMap::new(),
         people: Project::default(),
         known_since: None,
+        forks: Vec::new(),
     };
     let heads = store.heads().await?;
     let mut present = BTreeSet::new();
@@ -60,6 +62,7 @@ pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, Store
             check.stream(store, head).await?;
         }
     }
+    check.forks(store).await?;
     check.lost(&present);
     Ok(check.report)
 }
@@ -84,6 +87,8 @@ struct Check<'a> {
     people: Project,
     /// Since when one is known. What people said before that nobody signed.
     known_since: Option<Timestamp>,
+    /// Sessions that were forked, each with the record that says so.
+    forks: Vec<(StreamId, u64, Box<Forked>)>,
 }
 
 impl Check<'_> {
@@ -248,6 +253,9 @@ impl Check<'_> {
         {
             session.kept.extend(images.iter().map(|image| image.hash));
         }
+        if let Event::Forked(forked) = &record.event {
+            self.forks.push((stream.clone(), record.seq, forked.clone()));
+        }
         if let Event::CallAdmitted(admitted) = &record.event {
             let call = (admitted.tool.clone(), admitted.args_hash);
             session.admitted.insert(admitted.call, call);
@@ -274,6 +282,19 @@ impl Check<'_> {
         let (tool, args_hash) = (&tool, &args_hash);
         let settled = Settled { session, call, tool, args_hash, envelope };
         envelope.receipt == Some(self.key.receipt(&settled))
+    }
+
+    /// Whether forks begin with what the sessions knew that they were forked from. What another
+    /// version of the program folded is only looked up.
+    async fn forks(&mut self, store: &dyn Store) -> Result<(), StoreFault> {
+        for (stream, seq, forked) in std::mem::take(&mut self.forks) {
+            let same = forked.program == env!("CARGO_PKG_VERSION");
+            let carried = same.then_some(&forked.carried);
+            if let Some(what) = misfit(store, &forked.from, carried).await? {
+                self.problem(&stream, seq, what);
+            }
+        }
+        Ok(())
     }
 
     /// Streams that must exist and do not.

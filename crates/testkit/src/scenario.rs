@@ -148,12 +148,23 @@ pub enum StepText {
     Facts(FactsText),
     /// Ada undoes the last so many calls.
     Undo(usize),
+    /// A new session begins with what this one knew, and takes over from here.
+    Fork(ForkText),
     /// Somebody writes a file.
     WriteFile(String, String),
     /// The model drives on.
     Run,
     /// A second session of the same project takes over from here.
     OtherSession,
+}
+
+/// Where a session is forked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForkText {
+    /// The last record that counts; the end of its log when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
 }
 
 /// Something said to a session.

@@ -19,7 +19,8 @@ use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Files, Provider, Store, StoreFault};
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, OpenFault, Pack, Range, Resources, Runtime, Start, Toolbox,
+    Crew, DriveFault, Driver, Fork, OpenFault, Pack, Range, Resources, Runtime, Start, Toolbox,
+    preview_fork,
 };
 use toolgate_store::Folder;
 use toolgate_wire::script::Script;
@@ -46,7 +47,8 @@ pub struct Stage {
     pub props: Arc<Props>,
     files: Arc<dyn Files>,
     crew: Crew,
-    /// Steps by people outside, who do not repeat themselves after a crash of ours.
+    /// Steps by people outside, who do not repeat themselves after a crash of ours, and forks that
+    /// were refused.
     outside_done: Mutex<BTreeSet<usize>>,
     /// What callers were told is done: it must be in the log for ever.
     acks: Mutex<Vec<(SessionId, Tip)>>,
@@ -117,6 +119,23 @@ impl Stage {
         self.driver(&session_id(2)?).await
     }
 
+    /// The driver of a session that is there, for tests that make their own calls.
+    pub async fn open(&self, id: &str) -> Result<Driver> {
+        self.driver(&SessionId::parse(id)?).await
+    }
+
+    /// What a fork of a session would begin with.
+    pub async fn preview_fork(&self, from: &SessionId, at: Option<u64>) -> Result<Fork, OpenFault> {
+        preview_fork(&self.process(), &self.crew.agent, from, at).await
+    }
+
+    /// A fork under a name of its own.
+    pub async fn forked(&self, id: &str, fork: Fork) -> Result<Driver> {
+        let runtime = Arc::new(self.process().with_files(Arc::clone(&self.files)));
+        let (crew, actor) = (self.crew.clone(), Actor::Client("scenario".into()));
+        Ok(Driver::fork(runtime, crew, SessionId::parse(id)?, &actor, fork).await?)
+    }
+
     /// The first session's stream.
     pub fn stream(&self) -> StreamId {
         session_id(1).map_or(StreamId::Project, StreamId::Session)
@@ -179,6 +198,20 @@ impl Stage {
                     sessions.push(session.clone());
                     driver = self.driver(&session).await?;
                     counts = self.counts(&session).await?;
+                }
+                StepText::Fork(text) => {
+                    self.replays(&driver).await?;
+                    let id = session_id(sessions.len() + 1)?;
+                    match self.fork(at, &session, &id, text.at).await? {
+                        Ok(forked) => {
+                            let refused = std::mem::take(&mut counts.refused);
+                            (driver, session) = (forked, id.clone());
+                            sessions.push(id);
+                            counts = Counts { refused, ..self.counts(&session).await? };
+                        }
+                        // One that is refused is part of what a scenario shows.
+                        Err(refusal) => counts.refused.push(refusal),
+                    }
                 }
                 StepText::Change(change) => {
                     counts.changes_due += 1;
@@ -264,6 +297,34 @@ impl Stage {
         Ok(driver)
     }
 
+    /// Forks a session, or resumes the fork when it is there.
+    async fn fork(
+        &self,
+        step: usize,
+        from: &SessionId,
+        id: &SessionId,
+        at: Option<u64>,
+    ) -> Result<Result<Driver, String>> {
+        let refused = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
+        if refused()?.contains(&step) {
+            return Ok(Err("it was refused before the crash".to_owned()));
+        }
+        if self.process().catch_up().await?.sessions.contains(id) {
+            return Ok(Ok(self.driver(id).await?));
+        }
+        let fork = match self.preview_fork(from, at).await {
+            Ok(fork) => fork,
+            Err(OpenFault::Fork(refusal)) => {
+                refused()?.insert(step);
+                return Ok(Err(refusal.to_string()));
+            }
+            Err(fault) => return Err(fault.into()),
+        };
+        let driver = self.forked(id.as_str(), fork).await?;
+        self.acknowledged(&driver)?;
+        Ok(Ok(driver))
+    }
+
     async fn run(&self, driver: &mut Driver) -> Result<()> {
         driver.run(&|_| {}).await?;
         self.acknowledged(driver)
@@ -296,6 +357,7 @@ impl Stage {
             | StepText::Facts(_)
             | StepText::TakeUp
             | StepText::Undo(_)
+            | StepText::Fork(_)
             | StepText::Run
             | StepText::OtherSession => {}
         }
@@ -358,6 +420,10 @@ impl Stage {
         read_from::<Event>(self.store.as_ref(), &stream, Tip::START, |record, _| {
             if let Event::ModelReplied { calls, .. } = &record.event {
                 counts.model_calls += u64::try_from(calls.len()).unwrap_or(0);
+            }
+            if let Event::Forked(forked) = &record.event {
+                // Ids of calls go on where they were.
+                counts.model_calls += forked.carried.next_call.saturating_sub(1);
             }
             let taken_up = matches!(record.event, Event::CallReceived { of: Some(_), .. });
             counts.taken_up += u64::from(taken_up);

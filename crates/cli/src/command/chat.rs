@@ -440,9 +440,8 @@ impl Talk<'_> {
             say("  Nothing was called yet.");
             return Ok(());
         };
-        let read = reading::records(self.opened.store.as_ref(), &id).await?;
-        let last = read
-            .records
+        let records = reading::history(self.opened.store.as_ref(), &id).await?;
+        let last = records
             .iter()
             .rev()
             .map(|record| &record.event)
@@ -466,9 +465,9 @@ impl Talk<'_> {
             say("  Nothing was said yet.");
             return Ok(());
         };
-        let read = reading::records(self.opened.store.as_ref(), &id).await?;
+        let records = reading::history(self.opened.store.as_ref(), &id).await?;
         let live = Live::of_log(self.detail);
-        read.records.iter().for_each(|record| live.event(record));
+        records.iter().for_each(|record| live.event(record));
         live.done();
         Ok(())
     }

@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod facts;
+mod fork;
 pub(crate) mod init;
 mod login;
 pub(crate) mod mcp;

@@ -354,11 +354,15 @@ async fn drive(
     let before = Arc::clone(&screen);
     ready.becomes(move || before.clear());
     let watched = watch(&mut driver, &screen, &mut stop).await?;
+    // Of all sessions `run` goes on with the newest run.
+    let forked = driver.session().origin.is_some();
+    let again =
+        if forked { format!("toolgate sessions resume {id}") } else { "toolgate run".to_owned() };
     let (ending, note) = match watched {
         Watched::Halted(Halt::Ended(ending, note)) => (ending, note),
         Watched::Halted(Halt::Waiting(note)) => {
             console::hint(&note);
-            console::hint("Go on with: toolgate run, at a terminal, where you are asked.");
+            console::hint(&format!("Go on with: {again}, at a terminal, where you are asked."));
             return Ok(Exit::Waiting);
         }
         Watched::Halted(Halt::Listening(_)) => {
@@ -373,11 +377,11 @@ async fn drive(
                 console::paragraph(&console::visible(&reason));
             }
             console::hint("What to do about it: toolgate doctor");
-            console::hint("Everything so far is in the log; go on with: toolgate run");
+            console::hint(&format!("Everything so far is in the log; go on with: {again}"));
             return Ok(Exit::Failed);
         }
         Watched::Parked(exit) => {
-            console::hint("Parked. Everything so far is in the log; go on with: toolgate run");
+            console::hint(&format!("Parked. Everything so far is in the log; go on with: {again}"));
             return Ok(exit);
         }
     };

@@ -1,4 +1,4 @@
-//! `toolgate sessions`: list, show, resume, undo, replay and export what the log has.
+//! `toolgate sessions`: list, show, resume, undo, fork, replay and export what the log has.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Conversation, Ending, Event, Record, StreamId, Usage};
+use toolgate_kernel::event::{Conversation, Ending, Event, Origin, Record, StreamId, Usage};
 use toolgate_kernel::fold::{Session, Stay};
 use toolgate_kernel::names::{AgentId, PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
@@ -16,7 +16,7 @@ use toolgate_kernel::trace::{Bodies, events, trace};
 use toolgate_runtime::port::Store;
 
 use super::run::{self, How};
-use super::undo;
+use super::{fork, undo};
 use crate::console;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
@@ -28,7 +28,8 @@ use crate::summary::Summary;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate sessions list\n  toolgate sessions show \
                         run-20261115093000-a1b2 --verbose\n  toolgate sessions undo \
-                        run-20261115093000-a1b2 --calls 3\n  toolgate sessions replay \
+                        run-20261115093000-a1b2 --calls 3\n  toolgate sessions fork \
+                        run-20261115093000-a1b2 --at 120\n  toolgate sessions replay \
                         run-20261115093000-a1b2")]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -68,6 +69,13 @@ enum What {
         #[command(flatten)]
         how: undo::How,
     },
+    /// Begins a new session with what another one knew. That one stays as it is.
+    Fork {
+        /// The session.
+        session: String,
+        #[command(flatten)]
+        how: fork::How,
+    },
     /// Plays a session's log again. Nothing runs; the log must end at its signed head.
     Replay {
         /// The session.
@@ -102,6 +110,9 @@ enum What {
 pub(crate) struct Glance {
     session: SessionId,
     title: String,
+    /// Where it was forked, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forked_from: Option<Origin>,
     opened_at: Timestamp,
     /// The agent it speaks as.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +192,7 @@ impl Options {
             What::List { json } | What::Show { json, .. } | What::Replay { json, .. } => *json,
             What::Resume { how, .. } => how.json,
             What::Undo { how, .. } => how.json,
+            What::Fork { how, .. } => how.json,
             What::Export { .. } | What::Trace { .. } => true,
         }
     }
@@ -192,6 +204,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     if let What::Undo { session, how } = &options.what {
         return undo::run(place, session, how);
+    }
+    if let What::Fork { session, how } = &options.what {
+        return fork::run(place, session, how);
     }
     let log = place.log()?;
     let store = log.store.as_ref();
@@ -205,7 +220,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
                 let bodies = if *bodies { Bodies::Shown } else { Bodies::Left };
                 print_trace(store, session, *events, bodies).await
             }
-            What::Resume { .. } | What::Undo { .. } => Ok(Exit::Usage),
+            What::Resume { .. } | What::Undo { .. } | What::Fork { .. } => Ok(Exit::Usage),
         }
     })
 }
@@ -223,6 +238,7 @@ fn glance(session: &Session) -> Glance {
     Glance {
         session: session.id.clone(),
         title: session.title.to_string(),
+        forked_from: session.origin.clone(),
         opened_at: session.opened_at,
         agent: session.agent.clone(),
         conversation: session.agent.as_ref().map(|_| session.conversation),
@@ -255,8 +271,10 @@ async fn list(store: &dyn Store, json: bool) -> Result<Exit> {
             continue;
         }
         let state = state_word(&glance);
+        let from = |from: &Origin| format!("of {}:{}, ", from.session, from.seq);
+        let from = glance.forked_from.as_ref().map(from).unwrap_or_default();
         let line = format!(
-            "{:<24} {:<10} {:>4} calls  {}",
+            "{:<24} {:<10} {:>4} calls  {from}{}",
             glance.session.as_str(),
             state,
             glance.calls,

@@ -8,7 +8,7 @@ use crate::support::{Beside, Desk};
 const SLOW_MS: u64 = 60_000;
 
 /// A run that waits for its model.
-fn at_work(desk: &Desk, args: &[&str]) -> Child {
+pub(crate) fn at_work(desk: &Desk, args: &[&str]) -> Child {
     let mut command = desk.command();
     command.env("FAKE_KEY", "sk-CANARY-01").args(args);
     let mut child = command
@@ -26,7 +26,7 @@ fn at_work(desk: &Desk, args: &[&str]) -> Child {
     child
 }
 
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     for _ in 0..500 {
         if is_there() {
             return;

@@ -7,6 +7,7 @@ mod approvals;
 mod calls;
 mod configs;
 mod facts;
+mod fork;
 mod gateway;
 mod held;
 mod known;

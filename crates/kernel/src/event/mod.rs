@@ -4,6 +4,7 @@ mod call;
 mod change;
 mod conversation;
 mod fault;
+mod forked;
 mod iteration;
 mod record;
 mod reply;
@@ -23,6 +24,7 @@ pub use call::{
 pub use change::Change;
 pub use conversation::Conversation;
 pub use fault::{FaultKind, Worth};
+pub use forked::{Forked, Origin};
 pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
 pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
 pub use reply::{Attempt, Finish, Image, Native, Usage};
@@ -59,6 +61,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Conversation::is_direct")]
         conversation: Conversation,
     },
+    /// The session begins with what another one knew.
+    Forked(Box<Forked>),
     /// A configuration took effect.
     ConfigBound {
         /// Fingerprint of tools, phases, policies and limits.
@@ -288,6 +292,7 @@ impl Event {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Opened { .. } => "opened",
+            Self::Forked(_) => "forked",
             Self::ConfigBound { .. } => "config_bound",
             Self::IterationOpened { .. } => "iteration_opened",
             Self::IterationClosed(_) => "iteration_closed",

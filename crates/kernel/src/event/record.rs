@@ -121,6 +121,7 @@ impl Authored for Event {
             Self::Undone(_) => Some("undo calls"),
             Self::Heard { said, .. } => said.human_act(),
             Self::Opened { .. }
+            | Self::Forked(_)
             | Self::ConfigBound { .. }
             | Self::IterationOpened { .. }
             | Self::IterationClosed(_)

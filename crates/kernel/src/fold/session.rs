@@ -1,5 +1,6 @@
 //! Decides what a session is at any point of its log.
 
+mod fork;
 mod person;
 mod reply;
 mod words;
@@ -19,8 +20,8 @@ use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
     Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Conversation, Ending,
-    Event, FaultKind, Finish, Image, IterationClosed, Note, Outcome, RawCall, Record, Saw, Undone,
-    Usage,
+    Event, FaultKind, Finish, Image, IterationClosed, Note, Origin, Outcome, RawCall, Record, Saw,
+    Undone, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
@@ -34,7 +35,8 @@ pub const READS_MAX: usize = 10_000;
 /// Names of tools whose last result a session remembers.
 const RESULTS_MAX: usize = 1_000;
 
-/// The fold of a session stream. Past transcripts leave it; they are in the log.
+/// The fold of a session stream. Past transcripts leave it; they are in the log. A fork begins with
+/// it, so it is part of the log there: a new field needs a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// Its id.
@@ -148,6 +150,9 @@ pub struct Session {
     /// Which policies need not ask about which tools any more.
     #[serde(default)]
     pub allowances: Vector<Arc<Allowance>>,
+    /// Where it was forked, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// What there is from outside, as the log last said.
@@ -247,6 +252,7 @@ impl Session {
             supplied: Arc::default(),
             waiting: OrdMap::new(),
             allowances: Vector::new(),
+            origin: None,
         }
     }
 
@@ -268,6 +274,7 @@ impl Session {
                 self.chat = *chat;
                 (self.agent, self.conversation) = (agent.clone(), *conversation);
             }
+            Event::Forked(forked) => self.forked(forked),
             Event::ConfigBound { config, phase, .. } => {
                 self.lapse(*config);
                 self.config = Some(*config);

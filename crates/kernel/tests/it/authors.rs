@@ -6,6 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{DecodeRefusal, Event, InboxEvent, ProjectEvent, Record, Written};
+use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::SessionId;
 use toolgate_kernel::time::Timestamp;
 
 const ACTORS: &[&str] = &["human:ada", "agent:writer", "model:script", "client:mcp", "system"];
@@ -19,6 +21,9 @@ fn session_events() -> Vec<Value> {
     let usage = json!({"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0});
     vec![
         json!({"kind": "opened", "session": "s1", "title": ""}),
+        json!({"kind": "forked", "from": {"session": "s0", "seq": 7, "hash": DIGEST},
+               "program": "1", "carried": Session::new(SessionId::parse("s0").unwrap()),
+               "left": ["c1 waits there."], "note": "Look again."}),
         json!({"kind": "config_bound", "config": DIGEST, "program": "1", "phase": "main"}),
         json!({"kind": "iteration_opened", "iteration": 1, "prompt": DIGEST, "input": ""}),
         json!({"kind": "iteration_closed", "iteration": 1, "closing": "done", "note": "",

@@ -8,6 +8,7 @@ mod approvals;
 mod authors;
 mod configs;
 mod folds;
+mod forks;
 mod json;
 mod masks;
 mod names;

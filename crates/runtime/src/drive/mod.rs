@@ -1,6 +1,7 @@
 //! Decides how a session is driven: one driver, one log, one way for every call.
 
 mod ask;
+mod fork;
 mod judge;
 mod model;
 mod open;

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     Conversation, Event, FileChange, Outcome, ProjectEvent, Record, StreamId,
 };
@@ -15,6 +16,7 @@ use super::settle::conflicted;
 use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
 use crate::execute::Cancel;
+use crate::fork::ForkRefusal;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
 use crate::picture::{Picture, PictureRefusal, Pictures};
 use crate::port::{Desk, Placed, Row, StageTag, StoreFault};
@@ -56,6 +58,9 @@ pub enum OpenFault {
          back under `agents`"
     )]
     AgentGone(AgentId),
+    /// There is nothing to fork, or not there.
+    #[error(transparent)]
+    Fork(#[from] ForkRefusal),
     /// The agent has no phase.
     #[error("the agent has no phase to start in")]
     NoPhase,
@@ -81,6 +86,23 @@ fn declared(crew: &Crew, agent: Option<&AgentId>) -> Result<(), OpenFault> {
     match agent.filter(|id| !crew.agent.agents.contains_key(*id)) {
         Some(gone) => Err(OpenFault::AgentGone(gone.clone())),
         None => Ok(()),
+    }
+}
+
+/// The first events of a session, and what is kept aside with them.
+#[derive(Clone)]
+pub(super) struct First {
+    pub(super) events: Vec<Event>,
+    pub(super) blobs: Vec<(Digest, Vec<u8>)>,
+}
+
+impl Start {
+    fn first(self, session: &SessionId) -> First {
+        let Self { title, pictures, chat, agent, conversation } = self;
+        let (images, blobs) = Picture::split(pictures);
+        let session = session.clone();
+        let opened = Event::Opened { session, title, images, chat, agent, conversation };
+        First { events: vec![opened], blobs }
     }
 }
 
@@ -112,6 +134,19 @@ impl Driver {
         }
         declared(&crew, start.agent.as_ref())?;
         Picture::count(&start.pictures, &crew.agent.limits)?;
+        let first = start.first(&id);
+        Self::open_first(runtime, crew, id, actor, phase, first).await
+    }
+
+    /// Begins a session that is not there yet with its first events.
+    pub(super) async fn open_first(
+        runtime: Arc<Runtime>,
+        crew: Crew,
+        id: SessionId,
+        actor: &Actor,
+        phase: PhaseName,
+        first: First,
+    ) -> Result<Self, OpenFault> {
         // Whoever cannot have it leaves it to whoever drives it.
         let read = Self::read(&runtime, id).await?;
         if read.0.seq > 0 {
@@ -123,7 +158,7 @@ impl Driver {
             return Err(OpenFault::Exists(driver.session.id.clone()));
         }
         driver.roll_forward().await?;
-        driver.start(actor, phase, Some(start)).await?;
+        driver.start(actor, phase, Some(first)).await?;
         Ok(driver)
     }
 
@@ -231,7 +266,7 @@ impl Driver {
         &mut self,
         actor: &Actor,
         phase: PhaseName,
-        start: Option<Start>,
+        first: Option<First>,
     ) -> Result<(), OpenFault> {
         let runtime = Arc::clone(&self.runtime);
         let (before, config) = (self.session(), self.crew.agent.fingerprint);
@@ -239,16 +274,15 @@ impl Driver {
         for _ in 0..SHARED_TRIES {
             let project = runtime.catch_up().await?;
             let (session, mut events) = (before.id.clone(), Vec::new());
-            if let Some(Start { title, pictures, chat, agent, conversation }) = start.clone() {
+            if let Some(First { events: begins, blobs }) = first.clone() {
                 if project.seq == 0 {
                     events.push(ProjectEvent::ProjectOpened {});
                 }
                 events.push(ProjectEvent::SessionOpened { session: session.clone() });
-                let (images, bytes) = Picture::split(pictures);
-                let session = session.clone();
-                let opened = Event::Opened { session, title, images, chat, agent, conversation };
-                self.note(actor, opened)?;
-                self.pending.blobs.extend(bytes);
+                for event in begins {
+                    self.note(actor, event)?;
+                }
+                self.pending.blobs.extend(blobs);
             }
             if before.config != Some(config) {
                 let (program, phase) = (runtime.program.clone(), phase.clone());

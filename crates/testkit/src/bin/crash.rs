@@ -59,7 +59,8 @@ enum What {
 }
 
 /// The scenarios that are killed for real: they have every effect and both kinds of caller.
-const KILLED: &[&str] = &["transaction/world", "policy/sequential", "approval/asked", "undo/calls"];
+const KILLED: &[&str] =
+    &["transaction/world", "policy/sequential", "approval/asked", "undo/calls", "fork/calls"];
 
 fn main() -> std::process::ExitCode {
     match chosen() {

@@ -20,6 +20,7 @@ mod directing;
 mod docs;
 mod driver;
 mod failures;
+mod fork;
 mod mcp_calls;
 mod mcp_corpus;
 mod mcp_faults;

@@ -78,7 +78,14 @@ fn play(path: &Path, store: Arc<dyn Store>) -> String {
 
 /// Any prefix of a log is a log; folding it never fails, and it only depends on the records.
 fn every_prefix_replays(store: &dyn Store) {
-    let id = SessionId::parse("s1").unwrap();
+    for head in block_on(store.heads()).unwrap() {
+        if let StreamId::Session(id) = head.stream {
+            prefixes_replay(store, &id);
+        }
+    }
+}
+
+fn prefixes_replay(store: &dyn Store, id: &SessionId) {
     let stream = StreamId::Session(id.clone());
     let mut records = Vec::new();
     block_on(read_from::<Event>(store, &stream, Tip::START, |record, _| records.push(record)))

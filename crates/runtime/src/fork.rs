@@ -1,0 +1,346 @@
+//! Decides where a session can be forked and what a fork begins with: read from the log, and nothing
+//! is changed by looking (ADR 0024).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Event, FileChange, Origin, ProjectEvent, Record, StreamId};
+use toolgate_kernel::fold::{Allowance, Project, Session, Shelf, State, Waiting};
+use toolgate_kernel::names::{CallId, SessionId};
+use toolgate_kernel::policy::SEEN_FAMILY;
+
+use crate::drive::OpenFault;
+use crate::log::{ReadFault, Tip, read_from, read_signed};
+use crate::port::{Row, Store, StoreFault};
+use crate::runtime::Runtime;
+
+/// Things that changed of which the model is told.
+const CHANGED_TOLD_MAX: usize = 10;
+
+/// Why there is no fork.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForkRefusal {
+    /// The log is not that long.
+    #[error(
+        "{session} has {end} records, so it cannot be forked at {asked}; give --at {end} or less"
+    )]
+    Beyond {
+        /// The session.
+        session: SessionId,
+        /// The place that was asked for.
+        asked: u64,
+        /// Where its log ends.
+        end: u64,
+    },
+    /// Nothing had happened by then.
+    #[error(
+        "nothing has happened in {session} up to record {asked}, so there is nothing to go on from; \
+         begin a new session, or give a later place with --at"
+    )]
+    Nothing {
+        /// The session.
+        session: SessionId,
+        /// The place that was asked for.
+        asked: u64,
+    },
+}
+
+/// What a fork would begin with.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    /// The session and the place in it that was taken.
+    pub from: Origin,
+    /// The place that was asked for; its end when none was.
+    pub asked: u64,
+    /// What is carried over.
+    pub carried: Session,
+    /// What is not carried over, in words.
+    pub left: Vec<String>,
+    /// What all sessions share and is otherwise by now: keys, and files that show some of them.
+    pub changed: Vec<String>,
+    /// The files that calls of the session changed since.
+    pub files: Vec<String>,
+    /// Whether any of it was changed by calls of this very session, so that an undo takes it back.
+    pub undoable: bool,
+    /// What the model is told; nothing when it is empty.
+    pub note: String,
+    /// How the session began.
+    pub(crate) opened: Event,
+}
+
+/// What a fork of a session would begin with, at its end or at an earlier place. Nothing is changed,
+/// and nobody is in the way of whoever drives the session.
+pub async fn preview_fork(
+    runtime: &Runtime,
+    agent: &Agent,
+    session: &SessionId,
+    at: Option<u64>,
+) -> Result<Fork, OpenFault> {
+    let project = runtime.catch_up().await?;
+    let (store, stream) = (runtime.store.as_ref(), StreamId::Session(session.clone()));
+    let mut past = Past::new(session, at.unwrap_or(u64::MAX));
+    let each = |record, row: &Row| past.take(record, row.hash);
+    let end = read_signed(store, &runtime.key, &stream, Tip::START, each).await?.seq;
+    past.finish();
+    if end == 0 {
+        return Err(match project.sessions.contains(session) {
+            true => ReadFault::Broken { stream, seq: 1 }.into(),
+            false => OpenFault::Missing(session.clone()),
+        });
+    }
+    let asked = at.unwrap_or(end);
+    if asked > end {
+        return Err(ForkRefusal::Beyond { session: session.clone(), asked, end }.into());
+    }
+    let nothing = ForkRefusal::Nothing { session: session.clone(), asked };
+    let begun = |(there, _): &(Session, Digest)| there.iteration > 0 || there.next_call > 1;
+    let (Some((there, hash)), Some(opened)) = (past.taken.take().filter(begun), past.opened.take())
+    else {
+        return Err(nothing.into());
+    };
+    let from = Origin { session: session.clone(), seq: there.seq, hash };
+    let (left, mut told) = not_carried(&there);
+    let shared = past.shared(store, agent, &there).await?;
+    let files = past.files(agent, there.seq);
+    told.extend(otherwise(&shared.changed, &files));
+    let undoable = shared.own || !files.is_empty();
+    let (carried, note) = (there.carried(), told.join(" "));
+    let changed = shared.changed;
+    Ok(Fork { from, asked, carried, left, changed, files, undoable, note, opened })
+}
+
+/// Whether a fork begins with what the log says of its origin; what is wrong, when it does not.
+pub(crate) async fn misfit(
+    store: &dyn Store,
+    from: &Origin,
+    carried: Option<&Session>,
+) -> Result<Option<&'static str>, StoreFault> {
+    let mut past = Past::new(&from.session, from.seq);
+    let stream = StreamId::Session(from.session.clone());
+    let each = |record, row: &Row| past.take(record, row.hash);
+    match read_from(store, &stream, Tip::START, each).await {
+        Err(ReadFault::Store(fault)) => return Err(fault),
+        // What is wrong with that stream is told of that stream.
+        Ok(_)
+        | Err(
+            ReadFault::Broken { .. }
+            | ReadFault::Unsigned { .. }
+            | ReadFault::Unvouched { .. }
+            | ReadFault::Unreadable { .. },
+        ) => {}
+    }
+    past.finish();
+    let json = |session: &Session| serde_json::to_value(session).ok();
+    Ok(match past.exact {
+        Some((there, hash)) if hash == from.hash => carried
+            .filter(|carried| json(carried) != json(&there.carried()))
+            .map(|_| "it does not begin with what the other session knew"),
+        Some(_) | None => Some("the record it was forked from is not the one that is there"),
+    })
+}
+
+/// What is not carried over, for a person and for the model.
+fn not_carried(there: &Session) -> (Vec<String>, Vec<String>) {
+    let waits = |(id, waiting): (&CallId, &Arc<Waiting>)| {
+        let tool = &waiting.tool;
+        format!("{id} ({tool}) waits for a person's yes there; nobody can say it here.")
+    };
+    let allowed = |allowance: &Arc<Allowance>| {
+        let Allowance { tool, policy, .. } = allowance.as_ref();
+        format!("{policy} was allowed for {tool} there; here it asks again.")
+    };
+    let mut left: Vec<String> = there.waiting.iter().map(waits).collect();
+    left.extend(there.allowances.iter().map(allowed));
+    let modelled = there.waiting.iter().filter(|(_, waiting)| waiting.modelled);
+    let told = modelled.map(|(id, waiting)| {
+        let tool = &waiting.tool;
+        format!("{id} ({tool}) no longer waits for a person; make the call again if it is wanted.")
+    });
+    let told = told.collect();
+    (left, told)
+}
+
+/// What the model is told of things that are not as it knew them.
+fn otherwise(changed: &[String], files: &[String]) -> Option<String> {
+    let names: Vec<&str> = changed.iter().chain(files).map(String::as_str).collect();
+    let (shown, more) = names.split_at(names.len().min(CHANGED_TOLD_MAX));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let list = shown.join(", ");
+    (!shown.is_empty()).then(|| {
+        format!("Meanwhile these have changed; read them before you rely on them: {list}{more}.")
+    })
+}
+
+/// What a session's log says up to a place, and which files changed after it.
+struct Past {
+    at: u64,
+    session: Session,
+    /// The record that is not taken in yet: what follows it may belong to it.
+    last: Option<(Record<Event>, Digest)>,
+    opened: Option<Event>,
+    /// The last place up to the one asked for where it can be forked, with its hash.
+    taken: Option<(Session, Digest)>,
+    /// The very place that was asked for.
+    exact: Option<(Session, Digest)>,
+    /// Undos, each with its place and how much of the project had been seen.
+    undos: Vec<(u64, u64)>,
+    /// What calls and undos did to files after each record.
+    written: Vec<(u64, Vec<FileChange>)>,
+    /// Where each call settled.
+    ends: BTreeMap<CallId, u64>,
+}
+
+/// What all sessions share and is otherwise by now.
+struct Shared {
+    changed: Vec<String>,
+    /// Whether calls of the session changed any of it.
+    own: bool,
+}
+
+impl Past {
+    fn new(session: &SessionId, at: u64) -> Self {
+        Self {
+            at,
+            session: Session::new(session.clone()),
+            last: None,
+            opened: None,
+            taken: None,
+            exact: None,
+            undos: Vec::new(),
+            written: Vec::new(),
+            ends: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, record: Record<Event>, hash: Digest) {
+        if let Some((last, hash)) = self.last.take() {
+            self.step(&last, hash, Some(&record.event));
+        }
+        self.last = Some((record, hash));
+    }
+
+    fn finish(&mut self) {
+        if let Some((last, hash)) = self.last.take() {
+            self.step(&last, hash, None);
+        }
+    }
+
+    fn step(&mut self, record: &Record<Event>, hash: Digest, next: Option<&Event>) {
+        let (seq, event) = (record.seq, &record.event);
+        let ends = matches!(next, Some(Event::Ended { .. }));
+        let closes = matches!(event, Event::IterationClosed(_)) && ends;
+        // The end is not carried over, nor is the close of the iteration that came with it: the
+        // conversation goes on where it was.
+        if matches!(event, Event::Ended { .. }) || (closes && seq < self.at) {
+            self.session.seq = seq;
+        } else {
+            self.session.apply(record);
+        }
+        self.note(seq, event);
+        let joined = match next {
+            Some(Event::PhaseEntered { call, .. }) => {
+                call.is_some() || matches!(event, Event::Undone(_))
+            }
+            Some(_) | None => closes,
+        };
+        if seq <= self.at && self.session.whole() && !joined {
+            self.taken = Some((self.session.clone(), hash));
+        }
+        if seq == self.at {
+            self.exact = Some((self.session.clone(), hash));
+        }
+    }
+
+    /// Keeps what tells later which changes came before the place and which after it.
+    fn note(&mut self, seq: u64, event: &Event) {
+        if let Event::Opened { .. } = event {
+            self.opened = Some(event.clone());
+        } else if let Event::CallSettled(settled) = event {
+            self.ends.insert(settled.call, seq);
+            self.wrote(seq, &settled.files);
+        } else if let Event::Undone(undone) = event {
+            self.undos.push((seq, self.session.saw.map_or(0, |saw| saw.seq)));
+            self.wrote(seq, &undone.files);
+        }
+    }
+
+    fn wrote(&mut self, seq: u64, files: &[FileChange]) {
+        if !files.is_empty() {
+            self.written.push((seq, files.to_vec()));
+        }
+    }
+
+    /// What is kept for all sessions and is not as it was at a place of this one.
+    async fn shared(
+        &self,
+        store: &dyn Store,
+        agent: &Agent,
+        there: &Session,
+    ) -> Result<Shared, ReadFault> {
+        let (mut now, mut then, mut own) = (Project::default(), State::default(), false);
+        let each = |record: Record<ProjectEvent>, _: &Row| {
+            now.apply(&record);
+            let belongs = self.belongs(there, &record);
+            let seen = there.saw.is_some_and(|saw| record.seq <= saw.seq);
+            if seen || belongs == Some(true) {
+                then = now.state.clone();
+            }
+            own |= belongs == Some(false);
+        };
+        read_from(store, &StreamId::Project, Tip::START, each).await?;
+        let changed = changed(agent, &then, &now.state);
+        let own = own && !changed.is_empty();
+        Ok(Shared { changed, own })
+    }
+
+    /// Whether a change of the project was made by this session, and then whether it had been by the
+    /// time of a place. A change of a call is in one append with its settlement, one of an undo with
+    /// the last undo that had not seen it.
+    fn belongs(&self, there: &Session, record: &Record<ProjectEvent>) -> Option<bool> {
+        let ProjectEvent::ProjectChanged { session: Some(session), call, .. } = &record.event
+        else {
+            return None;
+        };
+        if *session != there.id {
+            return None;
+        }
+        let unseen = |(_, saw): &&(u64, u64)| *saw < record.seq;
+        let at = match call {
+            Some(call) => self.ends.get(call).copied(),
+            None => self.undos.iter().rev().find(unseen).map(|(seq, _)| *seq),
+        };
+        at.map(|at| at <= there.seq)
+    }
+
+    /// The files that calls of this session changed after a place, and that did not go back.
+    fn files(&self, agent: &Agent, place: u64) -> Vec<String> {
+        let mut files: BTreeMap<&str, (Option<Digest>, Option<Digest>)> = BTreeMap::new();
+        let after = self.written.iter().filter(|(seq, _)| *seq > place);
+        for FileChange { path, old, new } in after.flat_map(|(_, changes)| changes) {
+            files.entry(path).and_modify(|ends| ends.1 = *new).or_insert((*old, *new));
+        }
+        let shows = |path: &str| agent.toolset.projections().any(|shown| shown.path == path);
+        let moved = files.into_iter().filter(|(path, (old, new))| old != new && !shows(path));
+        moved.map(|(path, _)| path.to_owned()).collect()
+    }
+}
+
+/// The keys that have another content than they had, in order. A file that shows state stands for
+/// its own fingerprint, and what was read is remembered anew with every read.
+fn changed(agent: &Agent, then: &State, now: &State) -> Vec<String> {
+    let families: BTreeSet<_> = then.shelves().chain(now.shelves()).map(|(name, _)| name).collect();
+    let (mut keys, empty) = (Vec::new(), Shelf::default());
+    for family in families.into_iter().filter(|family| family.as_str() != SEEN_FAMILY) {
+        let shelf = |state: &State| state.shelf(family.as_str()).unwrap_or(&empty).clone();
+        for (name, _) in shelf(now).changes_since(&shelf(then)) {
+            let colon = if name.is_empty() { "" } else { ":" };
+            let key = format!("{family}{colon}{name}");
+            let mut shown = agent.toolset.projections();
+            let file = shown.find(|shown| shown.key.to_string() == key);
+            keys.push(file.map_or(key, |shown| shown.path.to_owned()));
+        }
+    }
+    keys
+}

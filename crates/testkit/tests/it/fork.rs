@@ -1,0 +1,258 @@
+//! A fork begins with what the other session knew, wherever it is forked, and leaves that one alone.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Change, Event, Record, StreamId};
+use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::SessionId;
+use toolgate_kernel::seal::SigningKey;
+use toolgate_runtime::log::{Tip, read_from};
+use toolgate_runtime::port::{Row, Store};
+use toolgate_runtime::verify::verify;
+use toolgate_runtime::{Driver, Fork, ForkRefusal, MemoryStore, OpenFault, Range};
+use toolgate_testkit::ledger::Ledger;
+use toolgate_testkit::scenario::Scenario;
+use toolgate_testkit::stage::{SCENARIO_KEY, Stage};
+
+use crate::scenarios::block_on;
+
+const YAML: &str = "
+about: notes, lists, files, phases and a manuscript
+families: {memo: session, log: session, book: project}
+agent:
+  packs: [notes, manuscript_read, manuscript_write]
+  phases:
+    DRAFT: {transitions: [{to: EDIT}], tools: {include: [save, edit, draft, write_notes, create_section]}}
+    EDIT: {transitions: [{to: DRAFT}], tools: {include: [save, edit, draft, write_notes, create_section]}}
+sections:
+  - name: desk
+    tools:
+      - name: save
+        effect: staged
+        params: {type: object, required: [n, at], properties: {n: {type: integer}, at: {type: integer}}}
+        writes: ['memo:{at}', 'log:{at}', 'book:{at}', 'file:f{at}.md']
+        does: [put_arg: ['memo:{at}', n], push: ['log:{at}', x], put_arg: ['book:{at}', n], write_file: ['f{at}.md', 'text {n}']]
+      - {name: edit, effect: staged, does: [enter_phase: EDIT, say: editing]}
+      - {name: draft, effect: staged, does: [enter_phase: DRAFT, say: drafting]}
+";
+
+fn stage(folder: &Path) -> Stage {
+    let scenario: Scenario = serde_saphyr::from_str(YAML).unwrap();
+    let stage = Stage::new(scenario, Arc::new(MemoryStore::new()), folder, Ledger::default());
+    stage.unwrap().unwrap_or_else(|refused| panic!("{}", refused.0))
+}
+
+fn ada() -> Actor {
+    Actor::Human("ada".into())
+}
+
+async fn call(driver: &mut Driver, (kind, at, n): (u8, u8, u8)) -> bool {
+    let (tool, args) = match kind {
+        0 => ("save", json!({"n": n, "at": at})),
+        1 => ("edit", json!({})),
+        2 => ("draft", json!({})),
+        3 => ("write_notes", json!({"key": format!("k{at}"), "data": n})),
+        4 => ("nothing_of_the_kind", json!({})),
+        5 => {
+            let Ok(undo) = driver.undo_preview(Range::Calls(1)).await else { return false };
+            return driver.undo(&ada(), &undo, "").await.is_ok();
+        }
+        _ => ("create_section", json!({"name": format!("s{at}"), "content": format!("Text {n}.")})),
+    };
+    let actor = Actor::Client("test".into());
+    driver.call(&actor, tool, &args.to_string(), None).await.unwrap().ok
+}
+
+fn id(text: &str) -> SessionId {
+    SessionId::parse(text).unwrap()
+}
+
+async fn rows(stage: &Stage, session: &str) -> Vec<Row> {
+    stage.store.read(&StreamId::Session(id(session)), 1, 100_000).await.unwrap()
+}
+
+async fn records(store: &dyn Store, session: &str) -> Vec<Record<Event>> {
+    let mut records = Vec::new();
+    let stream = StreamId::Session(id(session));
+    read_from(store, &stream, Tip::START, |record, _| records.push(record)).await.unwrap();
+    records
+}
+
+async fn problems(stage: &Stage) -> Vec<(u64, &'static str)> {
+    let key = SigningKey::from_bytes(&SCENARIO_KEY);
+    let report = verify(stage.store.as_ref(), &key).await.unwrap();
+    report.problems.into_iter().map(|problem| (problem.seq, problem.what)).collect()
+}
+
+/// A session as JSON, without what is its own alone.
+fn known(session: &Session) -> Value {
+    let mut known = serde_json::to_value(session).unwrap();
+    let own =
+        ["id", "seq", "epoch", "opened_at", "last_at", "saw", "origin", "inbox", "inbox_hash"];
+    for name in own.iter().chain(&["ended", "stop", "waiting", "allowances"]) {
+        known.as_object_mut().unwrap().remove(*name);
+    }
+    known
+}
+
+/// The last place up to `at` at which no call was on its way and nothing followed in the same breath.
+fn last_whole(records: &[Record<Event>], at: u64) -> Option<(u64, Session)> {
+    let (mut session, mut found) = (Session::new(id("s1")), None);
+    for (record, next) in records.iter().zip(records.iter().skip(1).map(Some).chain([None])) {
+        session.apply(record);
+        let joined = matches!(next.map(|next| &next.event), Some(Event::PhaseEntered { .. }));
+        if record.seq <= at && record.seq > 1 && session.open.is_empty() && !joined {
+            found = Some((record.seq, session.clone()));
+        }
+    }
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_fork_knows_what_the_other_knew_and_leaves_it_alone(
+        calls in prop::collection::vec((0u8..7, 0u8..3, 0u8..4), 1..14),
+        at in 0usize..1_000,
+        later in prop::collection::vec((0u8..7, 0u8..3, 0u8..4), 1..4),
+    ) {
+        block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let stage = stage(folder.path());
+            let mut driver = stage.open_session().await.unwrap();
+            for made in calls {
+                call(&mut driver, made).await;
+            }
+            let before = rows(&stage, "s1").await;
+            let at = before[at % before.len()].seq;
+            let records = records(stage.store.as_ref(), "s1").await;
+            let whole = last_whole(&records, at);
+            let fork = match stage.preview_fork(&id("s1"), Some(at)).await {
+                Ok(fork) => fork,
+                Err(OpenFault::Fork(ForkRefusal::Nothing { .. })) => {
+                    assert!(whole.is_none_or(|(_, there)| there.next_call == 1), "{at}");
+                    return;
+                }
+                Err(fault) => panic!("{at}: {fault}"),
+            };
+            let (place, there) = whole.unwrap();
+            assert_eq!((fork.from.seq, fork.asked), (place, at));
+            assert!(before.iter().any(|row| row.seq == place && row.hash == fork.from.hash));
+            let note = fork.note.clone();
+            let mut forked = stage.forked("f1", fork).await.unwrap();
+            // What it knows, and what it was told on top of it.
+            let mut expected = known(&there);
+            if !note.is_empty() {
+                expected["feedback"].as_array_mut().unwrap().push(json!(note));
+            }
+            assert_eq!(known(&forked.session()), expected);
+            assert_eq!(forked.session().origin.as_ref().unwrap().session, id("s1"));
+            // The other one is as it was, to the byte, and both go on.
+            assert_eq!(rows(&stage, "s1").await, before);
+            for made in later {
+                call(&mut forked, made).await;
+                call(&mut driver, made).await;
+            }
+            assert_eq!(rows(&stage, "s1").await[..before.len()], before);
+            drop((driver, forked));
+            // It reads again as what it is.
+            let again = stage.open("f1").await.unwrap();
+            assert_eq!(again.session().origin.as_ref().unwrap().seq, place);
+            assert_eq!(problems(&stage).await, []);
+        });
+    }
+}
+
+async fn fork_of(stage: &Stage, session: &str) -> Fork {
+    stage.preview_fork(&id(session), None).await.unwrap()
+}
+
+#[test]
+fn what_all_sessions_share_is_listed_when_it_is_otherwise() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let stage = stage(folder.path());
+        let mut driver = stage.open_session().await.unwrap();
+        assert!(call(&mut driver, (0, 1, 1)).await && call(&mut driver, (3, 1, 1)).await);
+        // Its own last change is known to it, though no record of its own has seen it yet.
+        let fork = fork_of(&stage, "s1").await;
+        assert_eq!((fork.changed.len(), fork.files.len(), fork.undoable), (0, 0, false));
+        assert_eq!(fork.note, "");
+        let place = fork.from.seq;
+        assert!(call(&mut driver, (0, 1, 2)).await && call(&mut driver, (6, 1, 1)).await);
+        let fork = stage.preview_fork(&id("s1"), Some(place)).await.unwrap();
+        assert_eq!(fork.changed, ["book:1", "manuscript.md", "section:s1"]);
+        assert_eq!((fork.files.as_slice(), fork.undoable), (&["f1.md".to_owned()][..], true));
+        let told = "Meanwhile these have changed; read them before you rely on them: book:1, \
+                    manuscript.md, section:s1, f1.md.";
+        assert_eq!(fork.note, told);
+        // What went back has not changed.
+        let undo = driver.undo_preview(Range::Calls(2)).await.unwrap();
+        driver.undo(&ada(), &undo, "").await.unwrap();
+        let fork = stage.preview_fork(&id("s1"), Some(place)).await.unwrap();
+        assert_eq!((fork.changed.len(), fork.files.len(), fork.undoable), (0, 0, false));
+        // Nor has anything since the undo, whoever looks.
+        let fork = fork_of(&stage, "s1").await;
+        assert_eq!((fork.changed.len(), fork.files.len(), fork.undoable), (0, 0, false));
+        let mut other = stage.open_other_session().await.unwrap();
+        assert!(call(&mut other, (3, 1, 7)).await);
+        let fork = fork_of(&stage, "s1").await;
+        assert_eq!((fork.changed.as_slice(), fork.undoable), (&["note:k1".to_owned()][..], false));
+    });
+}
+
+#[test]
+fn verify_says_when_a_fork_does_not_fit_its_origin() {
+    type Bend = fn(&mut Fork);
+    let other_record: Bend = |fork| fork.from.hash = Digest::of(b"another");
+    let other_place: Bend = |fork| fork.from.seq -= 1;
+    let nobody: Bend = |fork| fork.from.session = id("nobody");
+    let other_state: Bend = |fork| {
+        let key = toolgate_kernel::key::Key::parse("memo:1").unwrap();
+        fork.carried.state.apply(&Change::Put { key, value: json!(99), v: 1 }).unwrap();
+    };
+    let lost = "the record it was forked from is not the one that is there";
+    let bent = "it does not begin with what the other session knew";
+    for (bend, what) in
+        [(other_record, lost), (other_place, lost), (nobody, lost), (other_state, bent)]
+    {
+        block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let stage = stage(folder.path());
+            let mut driver = stage.open_session().await.unwrap();
+            assert!(call(&mut driver, (0, 1, 1)).await);
+            let mut fork = fork_of(&stage, "s1").await;
+            drop(stage.forked("good", fork.clone()).await.unwrap());
+            assert_eq!(problems(&stage).await, []);
+            bend(&mut fork);
+            drop(stage.forked("bad", fork).await.unwrap());
+            assert_eq!(problems(&stage).await, [(2, what)]);
+        });
+    }
+}
+
+#[test]
+fn a_fork_is_whole_or_not_there() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let stage = stage(folder.path());
+        let mut driver = stage.open_session().await.unwrap();
+        assert!(call(&mut driver, (0, 1, 1)).await);
+        let fork = fork_of(&stage, "s1").await;
+        drop(stage.forked("f1", fork.clone()).await.unwrap());
+        let kinds: Vec<&str> =
+            records(stage.store.as_ref(), "f1").await.iter().map(|r| r.event.kind()).collect();
+        assert_eq!(kinds, ["opened", "forked", "config_bound"]);
+        // One name is one session.
+        let again = stage.forked("f1", fork).await.err().unwrap();
+        assert!(again.to_string().contains("f1 exists already"), "{again}");
+        let nobody = stage.preview_fork(&id("nobody"), None).await.unwrap_err();
+        assert!(matches!(nobody, OpenFault::Missing(_)), "{nobody}");
+    });
+}
