@@ -95,6 +95,9 @@ pub struct Agent {
     pub every: Arc<[Arc<ToolSpec>]>,
     /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
     pub fingerprint: Digest,
+    /// MCP servers that are down, and why, in our own words. Nobody declares this: whoever asks the
+    /// servers says so, and it is in no fingerprint.
+    pub down: BTreeMap<ServerName, String>,
     phases: Vec<Granted>,
 }
 
@@ -140,6 +143,7 @@ impl Agent {
             remember_reads: draft.remember_reads,
             every,
             fingerprint,
+            down: BTreeMap::new(),
             phases,
         };
         Survey { refused, agent: Some(agent) }
@@ -168,6 +172,11 @@ impl Agent {
     /// The MCP servers a phase asks something of.
     pub fn servers(&self, phase: &PhaseName) -> impl Iterator<Item = &ServerName> {
         self.granted(phase).into_iter().flat_map(|granted| &granted.servers)
+    }
+
+    /// Whether a phase grants a tool of an MCP server, be it there or not.
+    pub fn grants_outside(&self, phase: &PhaseName, tool: &ToolName) -> bool {
+        self.granted(phase).is_some_and(|granted| granted.outside.grants(tool))
     }
 
     fn granted(&self, name: &PhaseName) -> Option<&Granted> {

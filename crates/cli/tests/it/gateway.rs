@@ -2,7 +2,7 @@
 //! means it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,10 +25,20 @@ impl Pipes {
         let mut command = desk.command();
         command.arg("mcp").args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self::of(&mut command)
+    }
+
+    /// The same with a command that has pipes.
+    pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, input, output, next: 0 }
+    }
+
+    /// What it says to people, where that is a pipe.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.child.stderr.take().unwrap()
     }
 
     /// Writes a line as it is.
@@ -93,7 +103,7 @@ fn config(web: &Web, more: &str) -> String {
 }
 
 /// The text of a result as an envelope.
-fn told(result: &Value) -> Value {
+pub(crate) fn told(result: &Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     serde_json::from_str(text).unwrap_or_else(|_| result.clone())
 }

@@ -5,6 +5,7 @@
 mod approvals;
 mod calls;
 mod configs;
+mod down;
 mod facts;
 mod gateway;
 mod held;

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
-use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::fold::{Project, Session, Supplied};
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::{Person, StoreFault, Supplier};
@@ -45,6 +45,8 @@ pub struct View {
     pub phase: Option<PhaseName>,
     /// Whether it has ended.
     pub ended: bool,
+    /// What there is from outside, and what is not as it should be.
+    pub supplied: Arc<Supplied>,
 }
 
 const WAITING: u8 = 0;
@@ -308,14 +310,18 @@ impl Clerk {
         let Some(supplier) = &self.supplier else { return view };
         let before = Arc::clone(&view.agent);
         let wait = Duration::from_millis(before.limits.supply_ms_max);
+        let mut lacks = false;
         for phase in &phases {
             let agent = Arc::clone(&view.agent);
             let supplied = tokio::time::timeout(wait, supplier.supply(&agent, phase)).await;
-            if let Ok(Ok(Some(supply))) = supplied {
-                view.agent = supply.agent;
+            match supplied {
+                Ok(Ok(Some(supply))) => view.agent = supply.agent,
+                // The driver finds the same, and writes it down.
+                Ok(Err(_)) => lacks |= view.phase.as_ref() == Some(phase),
+                Ok(Ok(None)) | Err(_) => {}
             }
         }
-        if !Arc::ptr_eq(&before, &view.agent) {
+        if lacks || !Arc::ptr_eq(&before, &view.agent) {
             // The session goes on with them when it comes to it; a full queue has calls that do so.
             self.queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
         }
@@ -359,7 +365,7 @@ fn delivery(agent: &Arc<Agent>, envelope: Envelope) -> Delivery {
 
 fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
     let (phase, ended) = (session.phase.clone(), session.ended.is_some());
-    View { agent: Arc::clone(agent), phase, ended }
+    View { agent: Arc::clone(agent), phase, ended, supplied: Arc::clone(&session.supplied) }
 }
 
 /// What everybody may see.
@@ -379,6 +385,7 @@ impl Shown {
         drop(latest);
         self.view.send_if_modified(|view| {
             let same = Arc::ptr_eq(&view.agent, agent)
+                && Arc::ptr_eq(&view.supplied, &session.supplied)
                 && view.phase == session.phase
                 && view.ended == session.ended.is_some();
             if !same {
@@ -499,9 +506,6 @@ impl Work {
                 Ok(()) => return,
                 Err(DriveFault::Ended) => {
                     return self.refuse(left, "The session has ended; nothing can be called.");
-                }
-                Err(DriveFault::Supply(fault)) => {
-                    return self.refuse(left, &format!("{fault}. Nothing of the call ran."));
                 }
                 Err(fault) => fault,
             };

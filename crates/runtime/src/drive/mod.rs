@@ -208,6 +208,8 @@ pub struct Driver {
     unreadable: BTreeMap<&'static str, Option<Digest>>,
     /// The configuration that was in force before this start, when it is another one.
     replaced: Option<Digest>,
+    /// What was written down as missing, without which the phase cannot begin.
+    lack: Option<String>,
     /// What a seeded bug has not written yet.
     late: Option<Append>,
     /// What the model keeps of this session.
@@ -282,12 +284,16 @@ impl Driver {
         incoming: Vec<Incoming>,
         floor: Box<dyn Floor>,
     ) -> Result<(), DriveFault> {
-        self.enter_call().await?;
+        let entered = self.enter_call().await;
         self.floor = Some(floor);
-        let mut done = self.receive_all(incoming).map(drop);
-        if done.is_ok() {
-            done = self.settle_received().await;
-        }
+        let done = match entered {
+            Ok(()) => match self.receive_all(incoming) {
+                Ok(_) => self.settle_received().await,
+                Err(fault) => Err(fault),
+            },
+            Err(DriveFault::Supply(fault)) => self.turn_away(incoming, &fault).await,
+            Err(fault) => Err(fault),
+        };
         self.floor = None;
         done
     }
@@ -307,6 +313,20 @@ impl Driver {
             }
         }
         Ok(raws)
+    }
+
+    /// Refuses calls in a phase that cannot begin.
+    async fn turn_away(
+        &mut self,
+        incoming: Vec<Incoming>,
+        fault: &SupplyFault,
+    ) -> Result<(), DriveFault> {
+        self.note_lack(fault)?;
+        let refusal = Refusal::lacking(&fault.told());
+        for raw in self.receive_all(incoming)? {
+            self.refuse(&raw, &refusal)?;
+        }
+        self.flush().await
     }
 
     /// Lets others in while calls read. Those of them that read begin at once; the rest are open.

@@ -29,7 +29,11 @@ impl Driver {
         self.tick();
         for phase in phases {
             match self.supply(phase.clone()).await {
-                Ok(()) | Err(DriveFault::Supply(_)) => {}
+                Ok(()) => {}
+                Err(DriveFault::Supply(fault)) if self.session.phase.as_ref() == Some(phase) => {
+                    self.note_lack(&fault)?;
+                }
+                Err(DriveFault::Supply(_)) => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -43,11 +47,11 @@ impl Driver {
         let supplied = within(supply_ms_max, pin!(supplier.supply(&agent, &phase))).await;
         let supplied = supplied.unwrap_or_else(|| {
             let reason = format!("its tools from outside were not there within {supply_ms_max} ms");
-            Err(SupplyFault { phase: phase.clone(), reason })
+            Err(SupplyFault::new(&phase, reason))
         });
         match supplied? {
             Some(supply) => self.take_supply(phase, supply),
-            None => Ok(()),
+            None => self.lacks_no_more(phase),
         }
     }
 
@@ -61,7 +65,7 @@ impl Driver {
         let agent = Arc::clone(&self.crew.agent);
         let supplied = supplier.supply(&agent, &phase).now_or_never();
         match supplied {
-            Some(Ok(None)) => Ok(true),
+            Some(Ok(None)) => self.lacks_no_more(phase).map(|()| true),
             Some(Ok(Some(supply))) => self.take_supply(phase, supply).map(|()| true),
             // Whoever comes next waits for it, or is told.
             Some(Err(_)) | None => Ok(false),
@@ -71,11 +75,40 @@ impl Driver {
     fn take_supply(&mut self, phase: PhaseName, supply: Supply) -> Result<(), DriveFault> {
         let (tools, notes) = (supply.outside(), supply.notes.clone());
         self.equip(supply);
+        self.lack = None;
         let known = &self.session.supplied;
         if known.tools != tools || known.notes != notes {
             self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })?;
         }
         Ok(())
+    }
+
+    /// Writes down, once, that the phase cannot begin; the console tells it from there.
+    pub(super) fn note_lack(&mut self, fault: &SupplyFault) -> Result<(), DriveFault> {
+        let lack = format!("{fault} (see `toolgate tools --connect`)");
+        if self.lack.as_ref() == Some(&lack) {
+            return Ok(());
+        }
+        let mut notes = self.notes_without_lack();
+        notes.push(lack.clone());
+        self.lack = Some(lack);
+        let (phase, tools) = (fault.phase.clone(), self.session.supplied.tools.clone());
+        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })
+    }
+
+    /// Nothing is missing any more, and all else is as it was.
+    fn lacks_no_more(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
+        if self.lack.is_none() {
+            return Ok(());
+        }
+        let (tools, notes) = (self.session.supplied.tools.clone(), self.notes_without_lack());
+        self.lack = None;
+        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })
+    }
+
+    fn notes_without_lack(&self) -> Vec<String> {
+        let others = self.session.supplied.notes.iter();
+        others.filter(|note| Some(*note) != self.lack.as_ref()).cloned().collect()
     }
 
     fn equip(&mut self, supply: Supply) {
