@@ -152,9 +152,8 @@ impl Supplies {
     fn built(&self, offered: Offered) -> Result<Made, String> {
         let Offered { sections, tools, notes, down } = offered;
         let mut agent = (self.build)(sections)?;
-        let in_our_words = |(server, fault): (&ServerName, &ServerFault)| {
-            (server.clone(), fault.in_our_words())
-        };
+        let in_our_words =
+            |(server, fault): (&ServerName, &ServerFault)| (server.clone(), fault.in_our_words());
         agent.down = down.iter().map(in_our_words).collect();
         let agent = Arc::new(agent);
         Ok(Made { supply: Supply { agent, tools, notes }, down })

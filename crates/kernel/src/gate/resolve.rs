@@ -85,6 +85,9 @@ impl<'a> Absent<'a> {
         if let Some(tool) = self.seen(name, |_, pin| pin.held.is_some()) {
             return Some(is_held(tool));
         }
+        if let Some(tool) = self.seen(name, |_, pin| pin.refused.is_some()) {
+            return Some(is_refused(tool));
+        }
         let down = |tool: &ToolName, _: &Pin| self.down(tool).is_some();
         let tool = self.seen(name, down).cloned().or_else(|| self.unseen(name))?;
         let (server, why) = self.down(&tool)?;
@@ -143,6 +146,15 @@ pub fn is_held(tool: &ToolName) -> Trouble {
         "Tool '{tool}' is held: its definition is new or has changed, and a person must look at it \
          first. A person sees it with `toolgate mcp pins diff {tool}`, and decides with `toolgate \
          mcp pins accept {tool}` or `reject`. Go on without it."
+    );
+    Trouble::new(Code::TOOL_HELD, message)
+}
+
+/// What is told of a tool that a person rejected.
+fn is_refused(tool: &ToolName) -> Trouble {
+    let message = format!(
+        "Tool '{tool}' is held: a person looked at its definition and rejected it. Only a person \
+         changes that, with `toolgate mcp pins accept {tool}`. Go on without it."
     );
     Trouble::new(Code::TOOL_HELD, message)
 }

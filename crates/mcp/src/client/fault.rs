@@ -135,7 +135,9 @@ impl ServerFault {
             }
             Self::Failed { failures, last } => {
                 let last = last.in_our_words();
-                format!("it failed {failures} times in a row and is left alone; the last time: {last}")
+                format!(
+                    "it failed {failures} times in a row and is left alone; the last time: {last}"
+                )
             }
             Self::Unknown
             | Self::NotStarted(_)
