@@ -81,21 +81,16 @@ async fn whatever_runs_side_by_side_is_in_the_log_once_and_in_order() {
     let mut at_work: Vec<(u64, String)> = Vec::new();
     let each = |record: Record<Event>, _: &_| {
         replayed.apply(&record);
-        match &record.event {
-            Event::CallStarted { call, .. } => {
-                let open = replayed.open.get(call).unwrap();
-                let name = open.raw.name.clone();
-                assert!(at_work.iter().all(|(_, other)| *other != name), "{name} twice at a time");
-                beside += usize::from(!at_work.is_empty());
-                at_work.push((call.0, name));
+        if let Event::CallStarted { call, .. } = &record.event {
+            let name = replayed.open.get(call).unwrap().raw.name.clone();
+            assert!(at_work.iter().all(|(_, other)| *other != name), "{name} twice at a time");
+            beside += usize::from(!at_work.is_empty());
+            at_work.push((call.0, name));
+        } else if let Event::CallSettled(settled) = &record.event {
+            at_work.retain(|(call, _)| *call != settled.call.0);
+            if settled.outcome == Outcome::Done {
+                done.push(settled.envelope.tool.clone());
             }
-            Event::CallSettled(settled) => {
-                at_work.retain(|(call, _)| *call != settled.call.0);
-                if settled.outcome == Outcome::Done {
-                    done.push(settled.envelope.tool.clone());
-                }
-            }
-            _ => {}
         }
     };
     read_from(store.as_ref(), &stream, Tip::START, each).await.unwrap();
