@@ -64,6 +64,12 @@ pub(crate) fn hanging(line: &str, indent: usize) {
     say(out.trim_end());
 }
 
+/// Prints a line of which nothing is left out: it goes on in the next one where a terminal ends, and
+/// is one line for whoever else reads it.
+pub(crate) fn whole(line: &str, indent: usize) {
+    if console::Term::stdout().is_term() { hanging(line, indent) } else { say(line) }
+}
+
 /// The words of a line with the spaces after them; one that is too long for a line comes in parts.
 pub(crate) fn words(line: &str, columns: usize) -> Vec<String> {
     let mut words = Vec::new();

@@ -69,7 +69,10 @@ impl Known {
         Some(match self.states.get(tool)? {
             Recollection::Ready => "ready".to_owned(),
             Recollection::Held => format!("held back; see: toolgate mcp pins diff {tool}"),
-            Recollection::Rejected => "rejected by a person".to_owned(),
+            Recollection::Rejected(by) => {
+                let by = by.as_ref().map_or("a person".to_owned(), ToString::to_string);
+                format!("rejected by {by}; to use it: toolgate mcp pins accept {tool}")
+            }
             Recollection::Unusable(why) => format!("left out: {why}"),
             Recollection::Gone => "its server does not offer it any more".to_owned(),
             Recollection::Unseen if self.asked(tool) => "its server never offered it".to_owned(),
@@ -87,7 +90,7 @@ impl Known {
         Some(match self.states.get(tool)? {
             Recollection::Ready => "ready",
             Recollection::Held => "held",
-            Recollection::Rejected => "rejected",
+            Recollection::Rejected(_) => "rejected",
             Recollection::Unusable(_) => "unusable",
             Recollection::Gone => "gone",
             Recollection::Unseen => "not_seen",

@@ -103,6 +103,9 @@ pub struct Agent {
     pub every: Arc<[Arc<ToolSpec>]>,
     /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
     pub fingerprint: Digest,
+    /// MCP servers that are down, and why, in our own words. Nobody declares this: whoever asks the
+    /// servers says so, and it is in no fingerprint.
+    pub down: BTreeMap<ServerName, String>,
     phases: Vec<Granted>,
 }
 
@@ -151,6 +154,7 @@ impl Agent {
             agents,
             every,
             fingerprint,
+            down: BTreeMap::new(),
             phases,
         };
         Survey { refused, agent: Some(agent) }
@@ -179,6 +183,18 @@ impl Agent {
     /// The MCP servers a phase asks something of.
     pub fn servers(&self, phase: &PhaseName) -> impl Iterator<Item = &ServerName> {
         self.granted(phase).into_iter().flat_map(|granted| &granted.servers)
+    }
+
+    /// Whether a phase grants a tool of an MCP server, be it there or not, to whoever a session
+    /// speaks as. An agent that may use some tools only may use none that is not there.
+    pub fn grants_outside(
+        &self,
+        phase: &PhaseName,
+        tool: &ToolName,
+        who: Option<&AgentId>,
+    ) -> bool {
+        let any = who.is_none_or(|who| self.agents.get(who).is_some_and(|d| d.enabled.is_none()));
+        any && self.granted(phase).is_some_and(|granted| granted.outside.grants(tool))
     }
 
     fn granted(&self, name: &PhaseName) -> Option<&Granted> {

@@ -31,6 +31,8 @@ codes! {
     TOOL_NOT_GRANTED;
     /// The tool of an MCP server waits for a person, who has to look at its definition.
     TOOL_HELD;
+    /// An MCP server is down: the one whose tool was called, or one that the phase needs.
+    TOOL_UNAVAILABLE;
     /// The arguments are not one JSON object.
     ARGUMENTS_JSON_PARSE_ERROR;
     /// The arguments are longer than allowed.

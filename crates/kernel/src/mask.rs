@@ -119,6 +119,33 @@ pub(crate) struct Granted {
     pub(crate) tools: BTreeSet<usize>,
     /// The MCP servers it asks something of.
     pub(crate) servers: BTreeSet<ServerName>,
+    /// What it grants of them, whoever of them is there.
+    pub(crate) outside: Outside,
+}
+
+/// Which tools of MCP servers a phase grants, by name: also those that are not there now.
+#[derive(Default)]
+pub(crate) struct Outside {
+    /// All tools of these servers.
+    servers: BTreeSet<ServerName>,
+    /// These tools.
+    tools: BTreeSet<ToolName>,
+    /// None of these, whatever is said above.
+    never: BTreeSet<ToolName>,
+    /// Only these, where there is such a list; and only what is in all of them.
+    only: Vec<BTreeSet<ToolName>>,
+}
+
+impl Outside {
+    /// Whether a tool of a server is granted.
+    pub(crate) fn grants(&self, tool: &ToolName) -> bool {
+        let Some((server, _)) = tool.of_server() else { return false };
+        let wire = tool.on_wire();
+        let names = |list: &BTreeSet<ToolName>| list.contains(tool) || list.contains(&wire);
+        (self.servers.contains(server) || names(&self.tools))
+            && !names(&self.never)
+            && self.only.iter().all(names)
+    }
 }
 
 /// How groups, grants, allow and deny lists combine: in this one place. A name that does not
@@ -145,7 +172,8 @@ impl Masks<'_> {
             }
             self.check_transitions(phase);
             let (tools, servers) = (self.granted(phase), self.servers(phase));
-            phases.push(Granted { phase: phase.clone(), tools, servers });
+            let outside = self.outside(phase);
+            phases.push(Granted { phase: phase.clone(), tools, servers, outside });
         }
         let held_back = self.held_back();
         for Granted { phase, tools, .. } in &mut phases {
@@ -204,6 +232,26 @@ impl Masks<'_> {
             granted.remove(&tool);
         }
         granted
+    }
+
+    /// The same for tools of servers, by name: what a server offers is known once it was asked.
+    fn outside(&self, phase: &Phase) -> Outside {
+        let (draft, calling) = (self.draft, &self.draft.tool_calling);
+        let Grant::Some { groups, servers, include, exclude } = &phase.grant else {
+            return Outside::default();
+        };
+        if calling.disabled {
+            return Outside::default();
+        }
+        let grouped = groups.iter().filter_map(|group| draft.groups.get(group)).flatten();
+        let never = exclude.iter().chain(&draft.deny).chain(&calling.deny);
+        let only = [&draft.allow, &calling.allow].into_iter().flatten();
+        Outside {
+            servers: servers.iter().cloned().collect(),
+            tools: grouped.chain(include).cloned().collect(),
+            never: never.cloned().collect(),
+            only: only.map(|list| list.iter().cloned().collect()).collect(),
+        }
     }
 
     /// The servers a phase asks something of, whatever they turn out to offer.

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::names::ToolName;
 
@@ -77,6 +78,25 @@ pub struct Pin {
     /// Whether the server did not offer it when it was asked last.
     #[serde(default)]
     pub gone: bool,
+    /// The one that a person rejected, as long as its server has offered no other since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Box<Refused>>,
+}
+
+impl Pin {
+    /// Whether the one that is believed is the one that was offered last.
+    pub fn is_settled(&self) -> bool {
+        !self.gone && self.held.is_none() && self.refused.is_none()
+    }
+}
+
+/// A definition that a person rejected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The definition.
+    pub definition: Definition,
+    /// Who rejected it.
+    pub by: Actor,
 }
 
 /// How a definition stands that a server offers now.
@@ -143,17 +163,25 @@ impl Pins {
     }
 
     /// Takes in what was decided.
-    pub(crate) fn apply(&mut self, pinned: &Pinned) {
+    pub(crate) fn apply(&mut self, pinned: &Pinned, by: &Actor) {
         let mut pin = self.0.get(&pinned.tool).cloned().unwrap_or_default();
         let definition = pinned.definition.clone();
         // A person's word does not bring a tool back; that its server offers it does.
         pin.gone = pinned.ruling == Ruling::Gone
             || (pin.gone && matches!(pinned.ruling, Ruling::Accepted | Ruling::Rejected));
+        pin.refused = match pinned.ruling {
+            Ruling::Rejected => {
+                Some(Box::new(Refused { definition: definition.clone(), by: by.clone() }))
+            }
+            // It may come again, and is rejected then.
+            Ruling::Gone => pin.refused,
+            Ruling::FirstSeen | Ruling::Quarantined | Ruling::Accepted | Ruling::Returned => None,
+        };
         match pinned.ruling {
             Ruling::FirstSeen => pin.live = Some(definition),
             Ruling::Quarantined => pin.held = Some((definition, pinned.why.clone())),
             Ruling::Accepted => {
-                pin = Pin { live: Some(definition), held: None, rejected: None, gone: pin.gone };
+                pin = Pin { live: Some(definition), gone: pin.gone, ..Pin::default() };
             }
             Ruling::Rejected => {
                 pin.rejected = Some(definition.fingerprint());
@@ -203,25 +231,29 @@ mod tests {
         Pinned { tool, ruling, definition: definition(about), why: vec![] }
     }
 
+    fn ada() -> Actor {
+        Actor::Human("ada".into())
+    }
+
     #[test]
     fn only_what_was_seen_first_or_accepted_is_believed() {
         let tool = ToolName::parse("mcp:web:search").unwrap();
         let mut pins = Pins::default();
         let standing = |pins: &Pins, about| pins.standing(&tool, &definition(about));
         assert_eq!(standing(&pins, "one"), Standing::New);
-        pins.apply(&pinned(Ruling::FirstSeen, "one"));
+        pins.apply(&pinned(Ruling::FirstSeen, "one"), &ada());
         assert_eq!(standing(&pins, "one"), Standing::Live);
         assert_eq!(standing(&pins, "two"), Standing::Changed);
-        pins.apply(&pinned(Ruling::Quarantined, "two"));
+        pins.apply(&pinned(Ruling::Quarantined, "two"), &ada());
         assert_eq!(standing(&pins, "two"), Standing::Held);
         assert_eq!(standing(&pins, "one"), Standing::Live, "the old one is still good");
-        pins.apply(&pinned(Ruling::Rejected, "two"));
+        pins.apply(&pinned(Ruling::Rejected, "two"), &ada());
         assert_eq!(standing(&pins, "two"), Standing::Rejected);
-        pins.apply(&pinned(Ruling::Quarantined, "three"));
-        pins.apply(&pinned(Ruling::Accepted, "three"));
+        pins.apply(&pinned(Ruling::Quarantined, "three"), &ada());
+        pins.apply(&pinned(Ruling::Accepted, "three"), &ada());
         assert_eq!(standing(&pins, "three"), Standing::Live);
         assert_eq!(standing(&pins, "one"), Standing::Changed, "one that was good before");
-        pins.apply(&pinned(Ruling::Rejected, "three"));
+        pins.apply(&pinned(Ruling::Rejected, "three"), &ada());
         assert_eq!(standing(&pins, "three"), Standing::Rejected, "a person may change their mind");
     }
 
@@ -230,7 +262,7 @@ mod tests {
         let tool = ToolName::parse("mcp:web:search").unwrap();
         let mut pins = Pins::default();
         let mut ruled = |ruling, about| {
-            pins.apply(&pinned(ruling, about));
+            pins.apply(&pinned(ruling, about), &ada());
             let pin = pins.get(&tool).unwrap();
             (pin.live.is_some(), pin.held.is_some(), pin.gone)
         };
@@ -245,6 +277,25 @@ mod tests {
             (false, false, true),
             "only its server is asked"
         );
+    }
+
+    #[test]
+    fn what_was_rejected_is_known_until_another_one_is_offered() {
+        let tool = ToolName::parse("mcp:web:search").unwrap();
+        let mut pins = Pins::default();
+        let mut refused = |ruling, about| {
+            pins.apply(&pinned(ruling, about), &ada());
+            let refused = pins.get(&tool).unwrap().refused.clone();
+            refused.map(|refused| (refused.definition.about, refused.by))
+        };
+        assert_eq!(refused(Ruling::FirstSeen, "one"), None);
+        assert_eq!(refused(Ruling::Quarantined, "two"), None);
+        let two = Some(("two".to_owned(), ada()));
+        assert_eq!(refused(Ruling::Rejected, "two"), two);
+        assert_eq!(refused(Ruling::Gone, "one"), two);
+        assert_eq!(refused(Ruling::Returned, "one"), None, "the good one is offered again");
+        assert_eq!(refused(Ruling::Rejected, "one"), Some(("one".to_owned(), ada())));
+        assert_eq!(refused(Ruling::Accepted, "one"), None, "a person may change their mind");
     }
 
     #[test]

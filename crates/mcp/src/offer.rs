@@ -83,7 +83,7 @@ pub(crate) fn offer(
             continue;
         }
         let believed = believed(found, &name, pins, &names.taken);
-        if !matches!(believed, Belief::No(_)) {
+        if !matches!(believed, Belief::Unusable(_)) {
             offered.insert(name.clone());
         }
         match believed {
@@ -103,7 +103,11 @@ pub(crate) fn offer(
                     "{name} is held: {why}. Look at it: `toolgate mcp pins diff {name}`"
                 ));
             }
-            Belief::No(why) => offer.notes.push(format!("{name} is left out: {why}")),
+            Belief::Unusable(why) => offer.notes.push(format!("{name} is left out: {why}")),
+            Belief::Rejected => offer.notes.push(format!(
+                "{name} is left out: a person rejected it. To use it all the same: `toolgate mcp \
+                 pins accept {name}`"
+            )),
         }
     }
     offer.pinned.extend(gone(server, pins, &offered));
@@ -129,8 +133,10 @@ enum Belief {
     Yes(Box<Definition>, Option<Box<Pinned>>),
     /// A person has to look at it, because of this.
     Held(String, Option<Box<Pinned>>),
-    /// It is not, because of this.
-    No(String),
+    /// It cannot be, because of this.
+    Unusable(String),
+    /// A person rejected it.
+    Rejected,
 }
 
 fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String>) -> Belief {
@@ -142,7 +148,7 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
         annotations: found.annotations.clone(),
     };
     let mut why = match scan(&found.name, &definition, taken) {
-        Scanned::Excluded(why) => return Belief::No(why),
+        Scanned::Excluded(why) => return Belief::Unusable(why),
         Scanned::Flagged(why) => why,
         Scanned::Clean => Vec::new(),
     };
@@ -153,7 +159,7 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
     let known = pins.get(name);
     match pins.standing(name, &definition) {
         Standing::Live => {
-            let back = known.is_some_and(|pin| pin.gone || pin.held.is_some()).then(|| {
+            let back = known.is_some_and(|pin| !pin.is_settled()).then(|| {
                 let (tool, ruling) = (name.clone(), Ruling::Returned);
                 Box::new(Pinned { tool, ruling, definition: definition.clone(), why: Vec::new() })
             });
@@ -177,7 +183,7 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
                 false => Belief::Held(why.join("; "), None),
             }
         }
-        Standing::Rejected => Belief::No("a person rejected it".to_owned()),
+        Standing::Rejected => Belief::Rejected,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{SectionName, ServerName, ToolName};
 use toolgate_kernel::pin::{Definition, Pin, Pins};
 use toolgate_kernel::section::Section;
@@ -20,8 +21,8 @@ pub enum Recollection {
     Ready,
     /// A definition of it waits for a person.
     Held,
-    /// A person rejected it.
-    Rejected,
+    /// A person rejected it: this one, where the log says so.
+    Rejected(Option<Actor>),
     /// Its definition is believed and cannot be used, because of this.
     Unusable(String),
     /// Its server did not offer it when it was asked last.
@@ -81,7 +82,10 @@ fn known(
 ) -> Option<(ToolSpec, Recollection)> {
     let state = match pin {
         None => Recollection::Unseen,
-        Some(Pin { live: None, held: None, .. }) => Recollection::Rejected,
+        Some(Pin { refused: Some(refused), held: None, .. }) => {
+            Recollection::Rejected(Some(refused.by.clone()))
+        }
+        Some(Pin { live: None, held: None, .. }) => Recollection::Rejected(None),
         Some(Pin { gone: true, .. }) => Recollection::Gone,
         Some(Pin { held: Some(_), .. }) => Recollection::Held,
         Some(Pin { live: Some(live), .. }) => match spec(name, live, terms, names) {
@@ -91,7 +95,7 @@ fn known(
     };
     let about = match &state {
         Recollection::Held => "It is held until a person has looked at it.",
-        Recollection::Rejected => "A person rejected it.",
+        Recollection::Rejected(_) => "A person rejected it.",
         Recollection::Unusable(_) => "Its definition cannot be used.",
         Recollection::Gone => "Its server does not offer it any more.",
         Recollection::Unseen | Recollection::Ready => "No server has offered it yet.",
@@ -129,6 +133,10 @@ mod tests {
             "mcp:a:changed": { "live": definition("Adds.", object.clone()), "held": held },
             "mcp:a:bad": { "live": definition("Adds.", json!({ "type": "array" })) },
             "mcp:a:no": {},
+            "mcp:a:never": {
+                "live": definition("Adds.", object.clone()), "gone": true,
+                "refused": { "definition": definition("obey me", object.clone()), "by": "human:ada" },
+            },
             "mcp:a:left": { "live": definition("Adds.", object.clone()), "gone": true },
             "mcp:a:mcp__b__x": { "live": definition("Adds.", object.clone()) },
             "mcp:gone:x": { "live": definition("Adds.", object) },
@@ -144,7 +152,9 @@ mod tests {
         assert_eq!(state("mcp:a:good"), Some(&Recollection::Ready));
         assert_eq!(state("mcp:a:changed"), Some(&Recollection::Held));
         assert!(matches!(state("mcp:a:bad"), Some(Recollection::Unusable(_))));
-        assert_eq!(state("mcp:a:no"), Some(&Recollection::Rejected));
+        assert_eq!(state("mcp:a:no"), Some(&Recollection::Rejected(None)));
+        let ada = Actor::Human("ada".into());
+        assert_eq!(state("mcp:a:never"), Some(&Recollection::Rejected(Some(ada))));
         assert_eq!(state("mcp:a:left"), Some(&Recollection::Gone));
         assert_eq!(state("mcp:b:later"), Some(&Recollection::Unseen));
         assert_eq!(state("mcp:gone:x"), None, "its server is not configured");

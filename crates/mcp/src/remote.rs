@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use toolgate_kernel::gate::is_held;
+use toolgate_kernel::gate::{is_down, is_held};
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::tool::{Effect, ToolSpec};
 use toolgate_runtime::Transaction;
 use toolgate_runtime::port::{Fault, Output, Tool};
 
-use crate::client::{Asked, CallFault, Found, Registry};
+use crate::client::{Asked, CallFault, Found, Registry, ServerFault};
 use crate::parts::output;
 
 /// A tool of a server.
@@ -59,6 +59,11 @@ impl Remote {
     fn fault(&self, fault: &CallFault) -> Fault {
         if *fault == CallFault::Changed {
             return Fault::of(is_held(&self.spec.name));
+        }
+        if let CallFault::NotSent(why) = fault
+            && !matches!(why, ServerFault::Unsure { .. })
+        {
+            return Fault::of(is_down(&self.spec.name, &self.server, &why.in_our_words()));
         }
         let message = format!("MCP server {}: {fault}.", self.server);
         if fault.may_have_happened() { Fault::lost(message) } else { Fault::failed(message) }

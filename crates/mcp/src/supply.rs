@@ -61,13 +61,13 @@ struct Offered {
     sections: Vec<Section>,
     tools: Toolbox,
     notes: Vec<String>,
-    down: BTreeMap<ServerName, String>,
+    down: BTreeMap<ServerName, ServerFault>,
 }
 
 struct Made {
     supply: Supply,
     /// Which servers are down, and why.
-    down: BTreeMap<ServerName, String>,
+    down: BTreeMap<ServerName, ServerFault>,
 }
 
 impl Supplies {
@@ -84,7 +84,7 @@ impl Supplies {
     }
 
     async fn look(&self, agent: &Agent, phase: &PhaseName) -> Result<Option<Supply>, SupplyFault> {
-        let fault = |reason| SupplyFault { phase: phase.clone(), reason };
+        let fault = |reason| SupplyFault::new(phase, reason);
         let mut state = self.state.lock().await;
         self.hear(&mut state).await.map_err(fault)?;
         let version = self.registry.version();
@@ -151,7 +151,11 @@ impl Supplies {
 
     fn built(&self, offered: Offered) -> Result<Made, String> {
         let Offered { sections, tools, notes, down } = offered;
-        let agent = Arc::new((self.build)(sections)?);
+        let mut agent = (self.build)(sections)?;
+        let in_our_words =
+            |(server, fault): (&ServerName, &ServerFault)| (server.clone(), fault.in_our_words());
+        agent.down = down.iter().map(in_our_words).collect();
+        let agent = Arc::new(agent);
         Ok(Made { supply: Supply { agent, tools, notes }, down })
     }
 
@@ -168,7 +172,7 @@ impl Supplies {
                     notes.push(format!(
                         "MCP server {server} cannot be used, and its tools are left out: {fault}"
                     ));
-                    down.insert(server.clone(), fault.to_string());
+                    down.insert(server.clone(), fault.clone());
                     continue;
                 }
             };
@@ -192,11 +196,12 @@ impl Supplies {
     /// Whether everything is there without which the phase must not begin.
     fn check(&self, made: &Made, phase: &PhaseName) -> Result<(), SupplyFault> {
         let agent = &made.supply.agent;
-        let fault = |reason| Err(SupplyFault { phase: phase.clone(), reason });
         for server in agent.servers(phase) {
             let required = self.terms.get(server).is_some_and(|terms| terms.required);
             if let (true, Some(why)) = (required, made.down.get(server)) {
-                return fault(format!("it needs the MCP server {server}: {why}"));
+                let needs = |why: String| format!("it needs the MCP server {server}: {why}");
+                let (reason, told) = (needs(why.to_string()), needs(why.in_our_words()));
+                return Err(SupplyFault { phase: phase.clone(), reason, told });
             }
         }
         let Some(wanted) = agent.phase(phase) else { return Ok(()) };
@@ -204,9 +209,18 @@ impl Supplies {
             let at = agent.toolset.find(tool.as_str());
             if !at.is_some_and(|at| agent.grants(phase, at, None)) {
                 let about = |note: &&String| note.contains(tool.as_str());
-                let why = made.supply.notes.iter().find(about);
-                let why = why.map_or("its server does not offer it", String::as_str);
-                return fault(format!("it needs {tool}: {why}"));
+                let why = made.supply.notes.iter().find(about).map(String::as_str);
+                let down = tool.of_server().and_then(|(server, _)| made.down.get_key_value(server));
+                let down = |words: fn(&ServerFault) -> String| {
+                    down.map(|(server, fault)| format!("MCP server {server}: {}", words(fault)))
+                };
+                let needs = |why: Option<String>| {
+                    let why = why.unwrap_or_else(|| "its server does not offer it".to_owned());
+                    format!("it needs {tool}: {why}")
+                };
+                let reason = needs(why.map(str::to_owned).or_else(|| down(ToString::to_string)));
+                let told = needs(down(ServerFault::in_our_words));
+                return Err(SupplyFault { phase: phase.clone(), reason, told });
             }
         }
         Ok(())

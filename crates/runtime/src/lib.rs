@@ -55,7 +55,7 @@ mod versions;
 pub use credential::{Author, Signer};
 pub use directing::Directing;
 pub use drive::{
-    Answered, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault, Start,
+    Answered, Company, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault, Start,
 };
 pub use execute::Cancel;
 pub use fork::{Fork, ForkRefusal, preview_fork};

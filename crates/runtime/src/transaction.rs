@@ -76,6 +76,8 @@ pub(crate) struct Ran {
     /// The footprint with the versions that hold once the call is committed, those of files
     /// excepted.
     pub(crate) after: Vec<Touched>,
+    /// The phase the call began in, where it wants to leave it.
+    pub(crate) phase: Option<PhaseName>,
     pub(crate) staged: Staged,
 }
 
@@ -397,8 +399,10 @@ impl Transaction {
     /// Lets go of the world the call saw and keeps what it leaves.
     pub(crate) fn ran(self) -> Ran {
         let after = self.touched_after();
+        // Only a way to another phase depends on it.
+        let phase = self.session.phase.clone().filter(|_| self.staged.phase.is_some());
         let Self { call, touched, staged, .. } = self;
-        Ran { call, touched, after, staged }
+        Ran { call, touched, after, phase, staged }
     }
 
     /// The footprint with the versions that hold once this call is committed. Files are staged

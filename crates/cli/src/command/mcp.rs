@@ -174,8 +174,8 @@ async fn offer(
 async fn tell_notes(clerk: Clerk) {
     let (mut views, mut told) = (clerk.watch(), BTreeSet::new());
     while views.changed().await.is_ok() {
-        let (session, _) = clerk.look();
-        for note in session.supplied.notes.iter() {
+        let supplied = Arc::clone(&views.borrow_and_update().supplied);
+        for note in &supplied.notes {
             if told.len() < NOTES_MAX && told.insert(note.clone()) {
                 console::hint(&format!("! {}", console::visible(note)));
             }

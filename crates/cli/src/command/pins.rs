@@ -6,6 +6,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::ToolName;
 use toolgate_kernel::pin::{Definition, Pin, Pinned, Ruling};
 
@@ -29,7 +30,7 @@ pub(crate) enum What {
         /// The tool, as `list` shows it.
         tool: String,
     },
-    /// Believes what is held. A person at the terminal is asked.
+    /// Believes what is held, or was rejected. A person at the terminal is asked.
     Accept {
         /// The tool, as `list` shows it.
         tool: String,
@@ -65,17 +66,23 @@ struct Row<'a> {
     state: &'static str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     why: &'a [String],
+    /// Who rejected it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Actor>,
 }
 
 fn row<'a>(tool: &'a ToolName, pin: &'a Pin) -> Row<'a> {
+    let refused = pin.refused.as_ref().filter(|_| pin.held.is_none());
     let state = match (&pin.live, &pin.held) {
+        _ if refused.is_some() => "rejected",
         (Some(_), _) | (_, Some(_)) if pin.gone => "gone",
         (Some(_), Some(_)) => "changed",
         (None, Some(_)) => "held",
         (Some(_), None) => "believed",
         (None, None) => "rejected",
     };
-    Row { tool, state, why: pin.held.as_ref().map_or(&[], |(_, why)| why) }
+    let (why, by) = (pin.held.as_ref().map_or(&[][..], |(_, why)| why), refused.map(|it| &it.by));
+    Row { tool, state, why, by }
 }
 
 fn list(place: &Place, json: bool) -> Result<Exit> {
@@ -91,6 +98,10 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
             continue;
         }
         say(&format!("{:<9} {tool}", row.state));
+        if let Some(by) = row.by {
+            let how = format!("by {by}; to use it: toolgate mcp pins accept {tool}");
+            say(&format!("          {}", visible(&how)));
+        }
         for why in row.why {
             say(&console::fit(&format!("          {}", visible(why))));
         }
@@ -119,6 +130,11 @@ fn diff(place: &Place, tool: &str) -> Result<Exit> {
 }
 
 fn show(name: &ToolName, pin: &Pin) {
+    if let (None, Some(refused)) = (&pin.held, &pin.refused) {
+        say(&visible(&format!("{name} was rejected by {}:", refused.by)));
+        say("");
+        return differ(pin.live.as_ref(), &refused.definition);
+    }
     let Some((held, why)) = &pin.held else {
         say(&format!("{name}: nothing is held."));
         if let Some(live) = &pin.live {
@@ -129,8 +145,12 @@ fn show(name: &ToolName, pin: &Pin) {
     say(&format!("{name} is held:"));
     why.iter().for_each(|why| say(&format!("  {}", visible(why))));
     say("");
-    let before = pin.live.as_ref().map(text).unwrap_or_default();
-    let now = text(held);
+    differ(pin.live.as_ref(), held);
+}
+
+/// What is different between what was believed and what is offered.
+fn differ(live: Option<&Definition>, now: &Definition) {
+    let (before, now) = (live.map(text).unwrap_or_default(), text(now));
     for change in TextDiff::from_lines(&before, &now).iter_all_changes() {
         let sign = match change.tag() {
             ChangeTag::Delete => '-',
@@ -165,13 +185,17 @@ fn text(definition: &Definition) -> String {
 fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
     let (name, pin) = find(place, tool)?;
     let held = pin.held.as_ref().map(|(definition, _)| definition);
+    let refused = pin.refused.as_ref().map(|refused| &refused.definition);
     let definition = match ruling {
+        Ruling::Rejected if held.is_none() && refused.is_some() => {
+            bail!("{name} is rejected already");
+        }
         Ruling::Rejected => held.or(pin.live.as_ref()),
         Ruling::Accepted
         | Ruling::FirstSeen
         | Ruling::Quarantined
         | Ruling::Returned
-        | Ruling::Gone => held,
+        | Ruling::Gone => held.or(refused),
     };
     let Some(definition) = definition.cloned() else {
         bail!("nothing of {name} waits for a decision");

@@ -155,10 +155,11 @@ fn show(shown: &Shown<'_>, json: bool) {
         return;
     }
     let phase = shown.phase.map_or("every phase", |phase| phase.as_str());
-    console::say(&console::fit(&format!(
+    let line = format!(
         "{}  {:<7}  session {}, {phase}, until {}",
         shown.id, shown.state, shown.session, shown.expires
-    )));
+    );
+    console::whole(&line, 27);
 }
 
 /// Longest time a token holds.

@@ -2,7 +2,7 @@
 //! means it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,10 +25,20 @@ impl Pipes {
         let mut command = desk.command();
         command.arg("mcp").args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self::of(&mut command)
+    }
+
+    /// The same with a command that has pipes.
+    pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, input, output, next: 0 }
+    }
+
+    /// What it says to people, where that is a pipe.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.child.stderr.take().unwrap()
     }
 
     /// Writes a line as it is.
@@ -93,7 +103,7 @@ fn config(web: &Web, more: &str) -> String {
 }
 
 /// The text of a result as an envelope.
-fn told(result: &Value) -> Value {
+pub(crate) fn told(result: &Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     serde_json::from_str(text).unwrap_or_else(|_| result.clone())
 }
@@ -135,6 +145,50 @@ fn whoever_only_looks_waits_for_no_call() {
     assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
     assert!(pipes.ask("prompts/list", json!({})).to_string().contains("phase_guide"));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+/// A server that does not answer a call keeps nobody from what is not its own, and the log tells what
+/// came of each: in the order in which it happened, also when the process is killed meanwhile.
+#[test]
+fn a_call_that_hangs_keeps_nobody_from_other_servers() {
+    let desk = Desk::new();
+    let (x, y) = (Web::new(&desk, "x", Mode::HangOnce), Web::new(&desk, "y", Mode::Normal));
+    desk.write(
+        "toolgate.yaml",
+        &format!(
+            "packs: [notes]\nmcp_servers:\n  x: {{url: '{}', effects: {{echo: read}}}}\n  \
+             why: {{url: '{}'}}\nphases: {{A: {{tools: {{groups: [notes], mcp: [x, why]}}}}}}\n",
+            x.url, y.url
+        ),
+    );
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.ask("tools/list", json!({}));
+    let text = json!({ "text": "a" });
+    pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": text }));
+    until("the call", || !x.calls().is_empty());
+    // This one goes the same way, and waits.
+    pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": text }));
+    let began = Instant::now();
+    for (tool, args) in [
+        ("mcp__why__write", text.clone()),
+        ("mcp__x__echo", text.clone()),
+        ("list_notes", json!({})),
+        ("mcp__why__write", text.clone()),
+    ] {
+        let result = pipes.call(tool, args);
+        assert_eq!(result["isError"], false, "{tool}: {result}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let writes = x.calls().iter().filter(|call| call.contains("call write")).count();
+    assert_eq!((writes, y.calls().len()), (1, 2), "the second of x was not sent");
+    drop(pipes);
+    let mut pipes = Pipes::open(&desk, &[]);
+    assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+    drop(pipes);
+    let log = desk.ok(&["sessions", "export", "mcp"]);
+    assert_eq!(log.matches("\"outcome\": \"unknown\"").count(), 1, "{log}");
+    assert_eq!(log.matches("\"call_started\"").count(), 3, "{log}");
+    desk.ok(&["verify"]);
 }
 
 /// An answer may have fields that its schema does not name, and a schema that cannot be checked

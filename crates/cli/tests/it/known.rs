@@ -8,6 +8,7 @@ use toolgate_testkit::mcp::Mode;
 
 use crate::servers::Web;
 use crate::support::Desk;
+use crate::terminal::typing;
 
 fn config(url: &str) -> String {
     format!(
@@ -124,6 +125,69 @@ fn what_came_back_and_what_is_gone_is_told() {
     let tools = lines(&desk.ok(&["tools", "--json"]));
     assert_eq!(tool(&tools, "mcp:x:echo")["state"], "ready");
     assert_eq!(tool(&tools, "mcp:x:env")["state"], "gone");
+    desk.ok(&["verify"]);
+}
+
+/// What a person rejected is rejected and not gone, whoever asks; the same person can change that.
+#[test]
+fn what_a_person_rejected_is_told_as_that() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::Change);
+    desk.write(
+        "toolgate.yaml",
+        &format!(
+            "packs: []\nmcp_servers: {{x: {{url: '{}'}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n",
+            web.url
+        ),
+    );
+    let call = |tool: &str| desk.run(&["call", tool, r#"{"text": "a"}"#, "--json"]);
+    let decide = |word: &str| {
+        let mut command = desk.command();
+        command.args(["mcp", "pins", word, "mcp:x:echo"]);
+        let mut answers = vec![("anything else to leave it:", word)];
+        if !desk.home().join(".config/toolgate/person.key").exists() {
+            answers.push(("press Enter for none:", ""));
+        }
+        let seen = typing(command, &answers, || {});
+        assert_eq!(seen.code, 0, "{}", seen.screen);
+        seen.screen
+    };
+    for _ in 0..3 {
+        call("mcp:x:echo");
+    }
+    decide("reject");
+    let how = "toolgate mcp pins accept mcp:x:echo";
+    // Also once the server was asked again.
+    for _ in 0..2 {
+        let pins = desk.ok(&["mcp", "pins", "list"]);
+        assert!(pins.contains("rejected  mcp:x:echo"), "{pins}");
+        assert!(pins.contains("by human:ada") && pins.contains(how), "{pins}");
+        let row = lines(&desk.ok(&["mcp", "pins", "list", "--json"]));
+        let row = row.iter().find(|row| row["tool"] == "mcp:x:echo").unwrap();
+        assert_eq!((&row["state"], &row["by"]), (&"rejected".into(), &"human:ada".into()), "{row}");
+        let in_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let listed = in_one_line(&desk.ok(&["tools"]));
+        assert!(listed.contains("rejected by human:ada") && listed.contains(how), "{listed}");
+        assert!(!listed.contains("does not offer it any more"), "{listed}");
+        let tools = lines(&desk.ok(&["tools", "--json"]));
+        assert_eq!(tool(&tools, "mcp:x:echo")["state"], "rejected");
+        let told = desk.run(&["explain", "mcp:x:echo"]);
+        assert_eq!(told.code, 1);
+        let words = in_one_line(&(told.out + &told.err));
+        assert!(words.contains("rejected by human:ada") && words.contains(how), "{words}");
+        assert!(!words.contains("No tool is named"), "{words}");
+        let ran = call("mcp:x:echo");
+        let told: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((ran.code, &told["errors"][0]["code"]), (1, &"TOOL_HELD".into()), "{told}");
+        assert!(told.to_string().contains(how), "{told}");
+        assert!(!listed.contains("PRIVATE") && !told.to_string().contains("PRIVATE"));
+    }
+    assert!(desk.run(&["mcp", "pins", "reject", "mcp:x:echo"]).err.contains("rejected already"));
+    let shown = desk.ok(&["mcp", "pins", "diff", "mcp:x:echo"]);
+    assert!(shown.contains("was rejected by human:ada") && shown.contains("+   PASS"), "{shown}");
+    decide("accept");
+    assert!(desk.ok(&["mcp", "pins", "list"]).contains("believed  mcp:x:echo"));
+    assert_eq!(call("mcp:x:echo").code, 0);
     desk.ok(&["verify"]);
 }
 

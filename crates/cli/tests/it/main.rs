@@ -6,6 +6,7 @@ mod agents;
 mod approvals;
 mod calls;
 mod configs;
+mod down;
 mod facts;
 mod fork;
 mod gateway;

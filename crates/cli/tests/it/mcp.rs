@@ -266,3 +266,18 @@ fn a_trusted_user_of_a_client_approves_and_the_log_names_that_user() {
     assert!(log.contains("\"human:user of client:stdio\""), "{log}");
     assert!(desk.ok(&["verify"]).contains("are as written"));
 }
+
+/// Whoever reads the list through a pipe gets whole values, however long the names are.
+#[test]
+fn a_list_of_tokens_is_not_cut_in_a_pipe() {
+    let desk = Desk::planner();
+    let session = "a-session-with-a-very-long-name-of-its-own";
+    desk.ok(&["token", "create", "--session", session]);
+    let json: Value = serde_json::from_str(&desk.ok(&["token", "list", "--json"])).unwrap();
+    let listed = desk.ok(&["token", "list"]);
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    for part in [session, json["id"].as_str().unwrap()] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    assert!(listed.trim_end().ends_with('Z') && !listed.contains('…'), "{listed}");
+}

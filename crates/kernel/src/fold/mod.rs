@@ -11,7 +11,7 @@ mod turn;
 pub use lap::Lap;
 pub use open::{OpenCall, OpenCalls, Progress};
 pub use project::Project;
-pub use session::{Allowance, READS_MAX, Ruled, Seen, Session, Stay, Waiting, shown};
+pub use session::{Allowance, READS_MAX, Ruled, Seen, Session, Stay, Supplied, Waiting, shown};
 pub use state::{Shelf, Slot, State, StateRefusal};
 pub use tally::{RATE_CALLS_MAX, Tally};
 pub use turn::{Told, Turn};

@@ -42,7 +42,7 @@ impl Project {
                 self.sessions.insert(session.clone());
             }
             ProjectEvent::ProjectConfigured { config, .. } => self.config = Some(*config),
-            ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned),
+            ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned, &record.actor),
             ProjectEvent::PersonEnrolled { key } => {
                 self.people.insert(*key);
             }

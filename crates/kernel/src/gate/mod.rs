@@ -33,7 +33,7 @@ pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use parse::mended;
 pub use refusal::{Refusal, action};
-pub use resolve::is_held;
+pub use resolve::{is_down, is_held};
 
 use crate::actor::Actor;
 use crate::agent::Agent;

@@ -50,6 +50,15 @@ impl Refusal {
         Self::not_granted(message, Vec::new())
     }
 
+    /// The phase needs a server that is down, so nothing can be called in it.
+    pub fn lacking(lack: &str) -> Self {
+        let message = format!(
+            "{lack}. Nothing of the call ran. The server is tried again by itself: make the call \
+             again later. A person sees more with `toolgate tools --connect`."
+        );
+        Self::new(Stage::Resolve, Trouble::new(Code::TOOL_UNAVAILABLE, message))
+    }
+
     /// The phase does not grant it. The grant is a policy of its own.
     pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
         let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(available);

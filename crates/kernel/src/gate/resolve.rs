@@ -7,8 +7,8 @@ use crate::agent::Agent;
 use crate::envelope::{Code, Trouble};
 use crate::event::{Conversation, Stage};
 use crate::fold::{OpenCall, Session};
-use crate::names::{AgentId, PhaseName, ToolName, nearest};
-use crate::pin::Pins;
+use crate::names::{AgentId, PhaseName, ServerName, ToolName, nearest};
+use crate::pin::{Pin, Pins};
 use crate::seeded::{Bug, seeded};
 use crate::tool::{Setting, ToolSpec};
 
@@ -37,8 +37,9 @@ pub(super) fn resolve(
     let entry = found.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
     let Some((place, entry)) = entry else {
         let available = available(agent, who, phase, shown_in);
-        return Err(match held(agent, phase, pins, &open.raw.name) {
-            Some(tool) => Refusal::new(Stage::Resolve, is_held(tool).allowing(available)),
+        let absent = Absent { agent, who, pins, phases: [phase, shown_in] };
+        return Err(match absent.why(&open.raw.name) {
+            Some(trouble) => Refusal::new(Stage::Resolve, trouble.allowing(available)),
             None => unknown(&open.raw.name, available),
         });
     };
@@ -103,21 +104,73 @@ fn unknown(name: &str, available: Vec<String>) -> Refusal {
     Refusal::new(Stage::Resolve, trouble)
 }
 
-/// A tool of a server of this phase that waits for a person, where a name means one: in full, or by
-/// its short name where no other is meant.
-fn held<'a>(agent: &Agent, phase: &PhaseName, pins: &'a Pins, name: &str) -> Option<&'a ToolName> {
-    let granted = |tool: &ToolName| {
-        let server = tool.of_server().map(|(server, _)| server);
-        server.is_some_and(|server| agent.servers(phase).any(|own| own.as_str() == server))
-    };
-    let waits = pins.iter().filter(|(_, pin)| pin.held.is_some()).map(|(tool, _)| tool);
-    let waiting: Vec<&ToolName> = waits.filter(|tool| granted(tool)).collect();
-    let full = |tool: &&&ToolName| tool.as_str() == name || tool.on_wire().as_str() == name;
-    if let Some(tool) = waiting.iter().find(full) {
-        return Some(tool);
+/// Why a tool of a server is not there, for callers who might use it. Nobody else learns of it.
+struct Absent<'a> {
+    agent: &'a Agent,
+    who: Option<&'a AgentId>,
+    pins: &'a Pins,
+    /// All of them must grant it.
+    phases: [&'a PhaseName; 2],
+}
+
+impl<'a> Absent<'a> {
+    fn why(&self, name: &str) -> Option<Trouble> {
+        if let Some(tool) = self.seen(name, |_, pin| pin.held.is_some()) {
+            return Some(is_held(tool));
+        }
+        if let Some(tool) = self.seen(name, |_, pin| pin.refused.is_some()) {
+            return Some(is_refused(tool));
+        }
+        let down = |tool: &ToolName, _: &Pin| self.down(tool).is_some();
+        let tool = self.seen(name, down).cloned().or_else(|| self.unseen(name))?;
+        let (server, why) = self.down(&tool)?;
+        Some(is_down(&tool, server, why))
     }
-    let mut short = waiting.iter().filter(|tool| tool.of_server().is_some_and(|(_, t)| t == name));
-    short.next().filter(|_| short.next().is_none()).copied()
+
+    fn grants(&self, tool: &ToolName) -> bool {
+        self.phases.iter().all(|phase| self.agent.grants_outside(phase, tool, self.who))
+    }
+
+    fn down(&self, tool: &ToolName) -> Option<(&'a ServerName, &'a str)> {
+        let (server, why) = self.agent.down.get_key_value(tool.of_server()?.0)?;
+        Some((server, why))
+    }
+
+    /// A tool that was seen, where a name means one: in full, or by its short name where no other is
+    /// meant.
+    fn seen(&self, name: &str, which: impl Fn(&ToolName, &Pin) -> bool) -> Option<&'a ToolName> {
+        let wanted = |(tool, pin): &(&ToolName, &Pin)| which(tool, pin) && self.grants(tool);
+        let found: Vec<&ToolName> = self.pins.iter().filter(wanted).map(|(tool, _)| tool).collect();
+        let full = |tool: &&&ToolName| tool.as_str() == name || tool.on_wire().as_str() == name;
+        if let Some(tool) = found.iter().find(full) {
+            return Some(tool);
+        }
+        let short = |tool: &&&ToolName| tool.of_server().is_some_and(|(_, tool)| tool == name);
+        // A name that tools of two servers have is nobody's.
+        found.iter().find(short).filter(|_| !self.pins.shared(|_| true).contains(name)).copied()
+    }
+
+    /// A tool of a server that is down, by its full name: nobody can say whether there is one.
+    fn unseen(&self, name: &str) -> Option<ToolName> {
+        let of = |server: &ServerName| {
+            let rest = |open: &str, close: &str| {
+                name.strip_prefix(open)?.strip_prefix(server.as_str())?.strip_prefix(close)
+            };
+            let own = rest("mcp:", ":").or_else(|| rest("mcp__", "__"))?;
+            ToolName::remote(server, own).ok().filter(|tool| self.grants(tool))
+        };
+        self.agent.down.keys().find_map(of)
+    }
+}
+
+/// What is told of a tool whose server is down.
+pub fn is_down(tool: &ToolName, server: &ServerName, why: &str) -> Trouble {
+    let message = format!(
+        "Tool '{tool}' cannot be used now: MCP server {server} is down ({why}). Nothing of the call \
+         ran. The server is tried again by itself: make the call again later, or go on without it. \
+         A person sees more with `toolgate tools --connect`."
+    );
+    Trouble::new(Code::TOOL_UNAVAILABLE, message)
 }
 
 /// What is told of a tool that waits for a person.
@@ -126,6 +179,15 @@ pub fn is_held(tool: &ToolName) -> Trouble {
         "Tool '{tool}' is held: its definition is new or has changed, and a person must look at it \
          first. A person sees it with `toolgate mcp pins diff {tool}`, and decides with `toolgate \
          mcp pins accept {tool}` or `reject`. Go on without it."
+    );
+    Trouble::new(Code::TOOL_HELD, message)
+}
+
+/// What is told of a tool that a person rejected.
+fn is_refused(tool: &ToolName) -> Trouble {
+    let message = format!(
+        "Tool '{tool}' is held: a person looked at its definition and rejected it. Only a person \
+         changes that, with `toolgate mcp pins accept {tool}`. Go on without it."
     );
     Trouble::new(Code::TOOL_HELD, message)
 }

@@ -116,6 +116,47 @@ pub enum ServerFault {
     Closed,
 }
 
+impl ServerFault {
+    /// The same in our own words: nothing that the server wrote is in it, so that whoever calls can be
+    /// told. A person is told all of it.
+    pub fn in_our_words(&self) -> String {
+        match self {
+            Self::Ended(_) => Self::Ended(String::new()).to_string(),
+            Self::Noisy { max, .. } => Self::Noisy { max: *max, words: String::new() }.to_string(),
+            Self::TimedOut { what, ms, .. } => {
+                Self::TimedOut { what, ms: *ms, words: String::new() }.to_string()
+            }
+            Self::Protocol(_) => "it does not keep to the protocol".to_owned(),
+            Self::Misunderstood(_) => {
+                "it did not understand the first question, in neither revision".to_owned()
+            }
+            Self::WantsMore { server, .. } => {
+                format!("it asks for more rights: run `toolgate mcp login {server}` again")
+            }
+            Self::Failed { failures, last } => {
+                let last = last.in_our_words();
+                format!(
+                    "it failed {failures} times in a row and is left alone; the last time: {last}"
+                )
+            }
+            Self::Unknown
+            | Self::NotStarted(_)
+            | Self::Hung
+            | Self::Http(_)
+            | Self::Address(_)
+            | Self::Header(_)
+            | Self::Unauthorized { .. }
+            | Self::WantsLogin { .. }
+            | Self::Status(_)
+            | Self::Elsewhere
+            | Self::TooMany { .. }
+            | Self::Unsure { .. }
+            | Self::Loop
+            | Self::Closed => self.to_string(),
+        }
+    }
+}
+
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFault {

@@ -3,6 +3,7 @@
 
 mod header;
 mod schema;
+mod skeleton;
 mod words;
 
 use std::collections::BTreeSet;

@@ -104,6 +104,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Waits until somebody comes, or nobody will. It may return once too often.
+    pub(super) async fn news(&self) {
+        self.came.notified().await;
+    }
+
     /// Takes those who are next, one of each client after the other, as `takes` says of each.
     pub(super) fn take(
         &self,
@@ -111,19 +116,25 @@ impl<T> Queue<T> {
         mut each: impl FnMut(T),
     ) {
         let mut lanes = self.lanes();
-        let mut passed = 0;
+        // How many of a client stay behind, where some do.
+        let (mut passed, mut behind) = (0, BTreeMap::<Arc<str>, usize>::new());
         while let Some(client) = lanes.order.get(passed).cloned() {
             let Some(lane) = lanes.by_client.get_mut(&client) else { break };
-            let Some(next) = lane.front() else { break };
-            match takes(&client, next) {
+            let at = behind.get(&client).copied().unwrap_or(0);
+            let pick = lane.get(at).map_or(Pick::Pass, |next| takes(&client, next));
+            match pick {
                 Pick::Stop => break,
                 Pick::Pass => {
                     passed += 1;
                     continue;
                 }
+                Pick::Later => {
+                    behind.insert(client, at + 1);
+                    continue;
+                }
                 Pick::Take => {}
             }
-            let next = lane.pop_front();
+            let next = lane.remove(at);
             let rest = !lane.is_empty();
             if !rest {
                 lanes.by_client.remove(&client);
@@ -159,7 +170,9 @@ impl<T> Queue<T> {
 pub(super) enum Pick {
     /// It is let in.
     Take,
-    /// It waits, and the next client is asked.
+    /// It stays behind, and the next one of the same client is asked.
+    Later,
+    /// It waits with all of its client, and the next client is asked.
     Pass,
     /// Everybody waits.
     Stop,
@@ -230,6 +243,18 @@ mod tests {
             Pick::Take
         });
         assert_eq!((once, all(&queue, |_, _| Pick::Take)), (vec![1, 3], vec![2]));
+    }
+
+    #[test]
+    fn whoever_stays_behind_is_overtaken_by_others_of_its_client() {
+        let (queue, a, b): (_, Arc<str>, Arc<str>) = (queue(), "a".into(), "b".into());
+        for (client, at) in [(&a, 1), (&a, 2), (&a, 3), (&b, 4), (&b, 5)] {
+            queue.put(client, at).unwrap();
+        }
+        let odd_stays = |_: &Arc<str>, at: &u32| if at % 2 == 1 { Pick::Later } else { Pick::Take };
+        assert_eq!(all(&queue, odd_stays), [2, 4]);
+        assert_eq!(all(&queue, |_, _| Pick::Take), [1, 5, 3]);
+        assert_eq!(queue.lanes().waiting, 0);
     }
 
     #[tokio::test]

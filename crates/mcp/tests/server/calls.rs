@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::stage::{Stage, told, until};
+use crate::stage::{Ask, Stage, told, until};
 
 #[tokio::test]
 async fn results_and_refusals_are_told_so_that_a_model_can_do_better() {
@@ -81,18 +81,89 @@ async fn a_slow_call_does_not_delay_a_fast_one() {
         let got = tokio::time::timeout(Duration::from_secs(5), call("record").send()).await;
         assert!(!told(&got.expect("answered while another reads")).0);
     }
-    // One that changes something waits until nobody reads, and so does whoever comes after it.
-    let (alpha, record) = (call("alpha"), call("record"));
-    let alpha = tokio::spawn(async move { alpha.send().await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let record = tokio::spawn(async move { record.send().await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!slow.is_finished() && !alpha.is_finished() && !record.is_finished());
-    assert!(stage.done().is_empty());
+    // So is one that reaches the world, and one that changes something.
+    let moved = stage.ask(&token).modern("tools/call", to("B"));
+    for call in [call("alpha"), moved] {
+        let got = tokio::time::timeout(Duration::from_secs(5), call.send()).await;
+        assert!(!told(&got.expect("answered while another reads")).0);
+    }
+    assert!(!slow.is_finished());
+    assert_eq!(stage.done(), ["alpha"]);
     stage.gate.notify_one();
     assert!(!told(&slow.await.unwrap()).0);
-    assert!(!told(&alpha.await.unwrap()).0 && !told(&record.await.unwrap()).0);
-    assert_eq!(stage.done(), ["alpha"]);
+}
+
+fn to(phase: &str) -> Value {
+    json!({ "name": "move_on", "arguments": { "to": phase } })
+}
+
+/// A call that does not come to its end keeps those waiting that go the same way, and nobody else.
+#[tokio::test]
+async fn a_call_that_hangs_is_in_the_way_of_its_like_alone() {
+    let stage = Stage::new().await;
+    let (one, two) = (stage.token("one", None), stage.token("two", None));
+    let call = |token: &str, params: Value| stage.ask(token).modern("tools/call", params);
+    let named = |name: &str| json!({ "name": name });
+    let begin = |call: Ask| tokio::spawn(async move { call.send().await });
+    let hung = begin(call(&one, named("slow")));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Another one of the same way waits, whoever makes it.
+    let like = [begin(call(&one, named("slow"))), begin(call(&two, named("slow")))];
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Whoever waits there is overtaken by what goes another way, of the same client too.
+    for token in [&one, &two] {
+        for (params, code) in [
+            (named("record"), None),
+            (named("alpha"), None),
+            (json!({ "name": "asked", "arguments": { "word": "a" } }), Some("APPROVAL_PENDING")),
+            (json!({ "name": "common", "arguments": { "word": "no" } }), Some("POLICY_DENIED")),
+            (named("beta"), Some("TOOL_NOT_GRANTED")),
+        ] {
+            let got =
+                tokio::time::timeout(Duration::from_secs(5), call(token, params).send()).await;
+            let (failed, envelope) = told(&got.expect("nobody is in its way"));
+            assert_eq!(failed, code.is_some(), "{envelope}");
+            assert_eq!(envelope["errors"][0]["code"].as_str(), code, "{envelope}");
+        }
+    }
+    // What changes something overtakes what is at work, and not what its own client asked for before.
+    let three = stage.token("three", None);
+    let moved = call(&three, to("B"));
+    let got = tokio::time::timeout(Duration::from_secs(5), moved.send()).await;
+    assert!(!told(&got.expect("beside the one that hangs")).0);
+    let back = begin(call(&one, to("A")));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!hung.is_finished() && !back.is_finished());
+    assert!(like.iter().all(|like| !like.is_finished()));
+    stage.gate.notify_one();
+    assert!(!told(&hung.await.unwrap()).0, "it was begun before");
+    // Those that waited are judged when their turn comes: the phase does not grant them any more, or
+    // does again.
+    assert!(!told(&back.await.unwrap()).0);
+    stage.gate.notify_one();
+    let mut codes = Vec::new();
+    for like in like {
+        let got = tokio::time::timeout(Duration::from_secs(5), like).await.unwrap().unwrap();
+        codes.push(told(&got).1["errors"][0]["code"].clone());
+    }
+    assert!(codes.iter().any(|code| *code == "TOOL_NOT_GRANTED"), "{codes:?}");
+}
+
+/// A way to another phase leads from where its call began. When the phase is another by then, it
+/// leads nowhere.
+#[tokio::test]
+async fn a_call_does_not_leave_a_phase_that_was_left_before() {
+    let stage = Stage::new().await;
+    let token = stage.token("t", None);
+    let call = |params: Value| stage.ask(&token).modern("tools/call", params);
+    let leaving = call(json!({ "name": "leave" }));
+    let leaving = tokio::spawn(async move { leaving.send().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!told(&call(to("B")).send().await).0);
+    stage.gate.notify_one();
+    let (failed, envelope) = told(&leaving.await.unwrap());
+    assert!(!failed, "what reached the world is done: {envelope}");
+    assert!(envelope["warnings"].to_string().contains("The phase moved meanwhile"), "{envelope}");
 }
 
 #[tokio::test]
@@ -121,13 +192,13 @@ async fn a_call_that_has_not_begun_is_taken_back() {
     let first = tokio::spawn(async move { slow.send().await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     // The newest revision cancels by hanging up.
-    let waiting = stage.ask(&token).modern("tools/call", json!({ "name": "alpha" }));
+    let waiting = stage.ask(&token).modern("tools/call", json!({ "name": "slow" }));
     let stream = waiting.open().await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     drop(stream);
     // The older ones say so.
     let older = stage.visitor(&token, "2025-11-25").await;
-    let call = older.clone().rpc("tools/call", json!({ "name": "alpha" }));
+    let call = older.clone().rpc("tools/call", json!({ "name": "slow" }));
     let second = tokio::spawn(async move { call.send().await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
@@ -204,16 +275,16 @@ async fn each_client_has_its_turn() {
     }
     // All of them wait by now.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let quiet = call("quiet", "alpha");
+    let quiet = call("quiet", "slow");
     let quiet = tokio::spawn(async move { quiet.send().await });
     tokio::time::sleep(Duration::from_millis(500)).await;
-    for _ in 0..2 {
+    for _ in 0..3 {
         stage.gate.notify_one();
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let got = tokio::time::timeout(Duration::from_secs(5), quiet).await.unwrap().unwrap();
     assert!(!told(&got).0, "{}", got.body);
-    assert_eq!(stage.done(), ["slow", "slow", "alpha"], "one call of each, in turn");
+    assert_eq!(stage.done().len(), 3, "one call of each, in turn");
 }
 
 /// Whoever only looks waits for no call.

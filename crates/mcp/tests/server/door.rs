@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::stage::{Ask, Got, Stage};
+use crate::stage::{Ask, Got, Stage, until};
 
 fn list(ask: Ask) -> Ask {
     ask.modern("tools/list", json!({}))
@@ -230,4 +230,66 @@ async fn a_server_that_is_told_to_stop_finishes_what_it_began() {
     assert_eq!(asking.await.unwrap().status, 200);
     tokio::time::timeout(Duration::from_secs(30), stage.served).await.unwrap().unwrap();
     assert_eq!(stage.ledger.lock().unwrap().as_slice(), ["slow"]);
+}
+
+/// Whoever listens does so as long as the token holds, and not longer.
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_revoked_or_over() {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        for over in [false, true] {
+            let stage = Stage::new().await;
+            let mut streams = Vec::new();
+            for (id, at) in [("one", 1_000), ("two", 9_000)] {
+                let token = stage.token_for(id, "mcp", None, at);
+                let listening = if revision == "2026-07-28" {
+                    let filter = json!({ "notifications": { "toolsListChanged": true } });
+                    stage.ask(&token).modern("subscriptions/listen", filter)
+                } else {
+                    stage.visitor(&token, revision).await.verb("GET").raw("")
+                };
+                let mut stream = listening.open().await;
+                until(&mut stream, &mut String::new(), "\r\n\r\n").await;
+                streams.push(stream);
+            }
+            if over {
+                stage.clock.0.store(5_000, std::sync::atomic::Ordering::Relaxed);
+            } else {
+                stage.revoked.revoke("one");
+            }
+            let mut rest = Vec::new();
+            let ended = streams[0].read_to_end(&mut rest);
+            let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
+            assert!(ended.is_ok(), "{revision}: the stream of a token that does not hold is open");
+            let other = streams[1].read_to_end(&mut rest);
+            let other = tokio::time::timeout(Duration::from_millis(300), other).await;
+            assert!(other.is_err(), "{revision}: the other one goes on");
+        }
+    }
+}
+
+/// One client does not take all the places, and neither do those who show no token.
+#[tokio::test]
+async fn nobody_takes_all_the_places() {
+    let stage = Stage::new().await;
+    let (loud, quiet) = (stage.token("loud", None), stage.token("quiet", None));
+    let keep = |token: &str| {
+        let ask = stage.ask(token).modern("tools/list", json!({}));
+        String::from_utf8(ask.bytes()).unwrap().replace("Connection: close\r\n", "")
+    };
+    let mut open = Vec::new();
+    for at in 0..140 {
+        let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
+        stream.write_all(keep(&loud).as_bytes()).await.unwrap();
+        let mut held = String::new();
+        let wanted = if at < 128 { "200 OK" } else { "429 Too Many Requests" };
+        until(&mut stream, &mut held, wanted).await;
+        open.push(stream);
+    }
+    assert_eq!(stage.ask(&quiet).modern("tools/list", json!({})).send().await.status, 200);
+    for _ in 0..600 {
+        open.push(TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap());
+    }
+    let got = stage.ask(&quiet).modern("tools/list", json!({}));
+    let got = tokio::time::timeout(Duration::from_secs(5), got.send()).await;
+    assert_eq!(got.expect("strangers make room").status, 200);
 }

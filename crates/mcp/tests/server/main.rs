@@ -7,6 +7,7 @@ mod door;
 mod era;
 mod pipes;
 mod stage;
+mod together;
 mod users;
 mod visible;
 

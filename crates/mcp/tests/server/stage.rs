@@ -20,7 +20,7 @@ use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
-use toolgate_runtime::port::{Clock, Output, Tool};
+use toolgate_runtime::port::{Clock, Output, Store, Tool};
 use toolgate_runtime::{
     Crew, Driver, MemoryStore, Nothing, Pack, Runtime, Toolbox, tool, waiting_tool,
 };
@@ -58,7 +58,7 @@ pub(crate) const AGENT: &str = r#"{
     "phases": {
         "A": {
             "guide": "Begin here.", "rules": ["Be brief."],
-            "tools": { "include": ["alpha", "common", "move_on", "slow", "record", "asked", "watch", "hide"] },
+            "tools": { "include": ["alpha", "common", "move_on", "slow", "record", "asked", "watch", "hide", "leave"] },
             "transitions": ["B"]
         },
         "B": { "tools": { "include": ["beta", "common", "move_on"] }, "transitions": ["A"] }
@@ -129,6 +129,17 @@ fn pack(ledger: &Ledger, gate: &Arc<Notify>) -> Pack {
         })
     });
     tools.push(watch.unwrap());
+    let left = Arc::clone(&gate);
+    let draft = SpecDraft::new("leave", "Enters phase B in the end.").effect(Effect::External);
+    let leave = waiting_tool(draft, move |tx, _: Nothing| {
+        let gate = Arc::clone(&left);
+        Box::pin(async move {
+            gate.notified().await;
+            tx.enter_phase(&PhaseName::parse("B").unwrap(), "at last")?;
+            Ok(Output::message("left"))
+        })
+    });
+    tools.push(leave.unwrap());
     let draft = SpecDraft::new("slow", "Waits until it is let go.").effect(Effect::External);
     let slow = waiting_tool(draft, move |tx, _: Nothing| {
         tx.beat();
@@ -165,6 +176,19 @@ pub(crate) async fn gateway(ledger: &Ledger, gate: &Arc<Notify>) -> Gateway {
 
 /// The same, where a person has so long to answer.
 pub(crate) async fn gateway_with(ledger: &Ledger, gate: &Arc<Notify>, answer_ms: u64) -> Gateway {
+    let clerk = clerk(&Arc::new(MemoryStore::new()), ledger, gate, answer_ms).await;
+    let (gateway, telling) = Gateway::new(clerk, "0");
+    tokio::spawn(telling);
+    gateway
+}
+
+/// A clerk that is driven until the test is over, with the log it writes.
+pub(crate) async fn clerk(
+    store: &Arc<MemoryStore>,
+    ledger: &Ledger,
+    gate: &Arc<Notify>,
+    answer_ms: u64,
+) -> Clerk {
     let key = SigningKey::from_bytes(&[7; 32]);
     let clock = Arc::new(StandingClock::default());
     let pack = pack(ledger, gate);
@@ -172,16 +196,14 @@ pub(crate) async fn gateway_with(ledger: &Ledger, gate: &Arc<Notify>, answer_ms:
     text.limits.answer_ms_max = answer_ms;
     let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
     let crew = Crew::new(agent, Toolbox::of(&[pack]));
-    let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), clock, key));
+    let runtime = Arc::new(Runtime::new(Arc::clone(store) as Arc<dyn Store>, clock, key));
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let actor = Actor::Client("test".into());
         Driver::open(runtime, crew, session(), &actor, "a test").await
     };
     let (clerk, driving) = Clerk::begin(runtime, crew, open).await.unwrap();
     tokio::spawn(driving);
-    let (gateway, telling) = Gateway::new(clerk, "0");
-    tokio::spawn(telling);
-    gateway
+    clerk
 }
 
 impl Stage {

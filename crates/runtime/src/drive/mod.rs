@@ -1,6 +1,8 @@
 //! Decides how a session is driven: one driver, one log, one way for every call.
 
 mod ask;
+mod company;
+mod floor;
 mod fork;
 mod judge;
 mod model;
@@ -15,7 +17,6 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::BoxFuture;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
@@ -24,14 +25,15 @@ use toolgate_kernel::event::{
     AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record, StreamId,
 };
 use toolgate_kernel::fold::{Counted, Project, Session, StateRefusal, World};
-use toolgate_kernel::gate::{Admitted, Refusal};
+use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
-use toolgate_kernel::tool::Effect;
 
+pub use company::Company;
+pub use floor::{Answered, Floor, Incoming};
 pub use model::Halt;
 pub use open::{OpenFault, Start};
 
@@ -41,7 +43,7 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Desk, FilesFault, Parts, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
+    Append, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
 };
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
@@ -131,51 +133,6 @@ pub enum OnAsk {
     Deny,
 }
 
-/// A call by a caller without a model loop.
-#[derive(Debug, Clone)]
-pub struct Incoming {
-    /// Who calls.
-    pub actor: Actor,
-    /// The tool, as the caller names it.
-    pub name: String,
-    /// The arguments as text.
-    pub args: String,
-    /// What the caller calls the call.
-    pub alias: Option<String>,
-    /// The only phase in which the caller may act.
-    pub phase: Option<PhaseName>,
-}
-
-/// What a caller without a model loop is told of a call.
-#[derive(Debug, Clone)]
-pub struct Answered {
-    /// The envelope.
-    pub envelope: Arc<Envelope>,
-    /// Whether the data is kept from models.
-    pub message_only: bool,
-    /// The answer as it came, where it came in parts.
-    pub parts: Option<Arc<Parts>>,
-}
-
-/// Where callers without a model loop stand in line.
-pub trait Floor: Send + Sync {
-    /// The next of those who were let in is known by this id from now on.
-    fn received(&mut self, call: CallId);
-
-    /// What came of a call, as soon as it is durable, with the session and the agent of that moment.
-    fn answered(
-        &mut self,
-        session: &Arc<Session>,
-        agent: &Arc<Agent>,
-        call: CallId,
-        answered: Answered,
-    );
-
-    /// More calls that may begin while others read. It waits while there are none, and nothing is
-    /// lost when it is not waited for.
-    fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>>;
-}
-
 /// The one driver of a session.
 pub struct Driver {
     runtime: Arc<Runtime>,
@@ -209,6 +166,8 @@ pub struct Driver {
     unreadable: BTreeMap<&'static str, Option<Digest>>,
     /// The configuration that was in force before this start, when it is another one.
     replaced: Option<Digest>,
+    /// What was written down as missing, without which the phase cannot begin.
+    lack: Option<String>,
     /// What a seeded bug has not written yet.
     late: Option<Append>,
     /// What the model keeps of this session.
@@ -276,68 +235,22 @@ impl Driver {
         self.taken(id)
     }
 
-    /// Several calls by callers without a model loop, as one batch: judged in order, leading reads
-    /// run together, and others that read may join them. Nobody waits for the answer of another.
-    pub async fn calls(
-        &mut self,
-        incoming: Vec<Incoming>,
-        floor: Box<dyn Floor>,
-    ) -> Result<(), DriveFault> {
-        self.enter_call().await?;
-        self.floor = Some(floor);
-        let mut done = self.receive_all(incoming).map(drop);
-        if done.is_ok() {
-            done = self.settle_received().await;
-        }
-        self.floor = None;
-        done
-    }
-
-    fn receive_all(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<RawCall>>, DriveFault> {
-        let mut raws = Vec::with_capacity(incoming.len());
-        for Incoming { actor, name, args, alias, phase } in incoming {
-            let raw = self.receive(&actor, name, args, alias)?;
-            if let Some(floor) = &mut self.floor {
-                floor.received(raw.id);
-            }
-            let now = self.session.phase.as_ref();
-            if let Some(own) = phase.filter(|own| Some(own) != now) {
-                self.refuse(&raw, &Refusal::out_of_phase(&own, now))?;
-            } else {
-                raws.push(raw);
-            }
-        }
-        Ok(raws)
-    }
-
-    /// Lets others in while calls read. Those of them that read begin at once; the rest are open.
-    /// Tells too whether still others may come: not when some wait, and not when there is news of
-    /// tools from outside, which nobody is kept waiting for here.
-    async fn let_in(&mut self, incoming: Vec<Incoming>) -> Result<(Vec<CallId>, bool), DriveFault> {
-        self.take_in_news().await?;
-        let current = self.resupply_at_once()?;
-        let raws = self.receive_all(incoming)?;
-        self.judge(&raws).await?;
-        self.flush().await?;
-        let open = raws.iter().map(|raw| raw.id).filter(|id| self.session.open.get(id).is_some());
-        let open: Vec<CallId> = open.collect();
-        let reads = |id: &&CallId| self.effect(**id) == Some(Effect::Read);
-        let begin: Vec<CallId> = open.iter().take_while(reads).copied().collect();
-        let all = begin.len() == open.len();
-        Ok((begin, all && current))
-    }
-
     /// Lets in whoever calls without a model loop, with the world as it is now.
     async fn enter_call(&mut self) -> Result<(), DriveFault> {
         self.enter_open()?;
         // Whoever came before may have been cut off.
         self.floor = None;
-        // What a person said about calls counts before the next one.
-        if !self.session.waiting.is_empty() || !self.session.allowances.is_empty() {
-            self.tick();
-            self.hear().await?;
-        }
+        self.tick();
+        self.hear_of_calls().await?;
         self.look_around().await
+    }
+
+    /// What a person said about calls counts before the next one.
+    async fn hear_of_calls(&mut self) -> Result<(), DriveFault> {
+        if self.session.waiting.is_empty() && self.session.allowances.is_empty() {
+            return Ok(());
+        }
+        self.hear().await
     }
 
     /// Makes calls of those that waited and a person said yes to meanwhile, whoever made them first.

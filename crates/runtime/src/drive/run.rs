@@ -1,9 +1,8 @@
-//! Decides in which order admitted calls run: leading reads together, the rest one by one.
+//! Decides in which order admitted calls of a model run: leading reads together, the rest one by one.
 
 use std::sync::Arc;
 
-use futures_util::future::{Either, FutureExt, join_all};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::future::join_all;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Event;
@@ -22,7 +21,7 @@ use crate::transaction::{Ran, Reach, Transaction, idempotency_key};
 use crate::versions::{Lookup, unlooked};
 
 /// A call that was begun, with its handler where it has one.
-struct Begun {
+pub(super) struct Begun {
     tx: Box<Transaction>,
     tool: Option<Arc<dyn Tool>>,
 }
@@ -67,15 +66,18 @@ impl Transaction {
 }
 
 impl Driver {
-    /// Runs admitted calls and settles each exactly once, in call order.
+    /// Runs admitted calls and settles each exactly once: those of a model in call order, those of
+    /// callers who do not wait for each other as they end.
     pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
         // What was received and admitted is durable before anything of it runs.
         self.flush().await?;
         self.tick();
+        if self.floor.is_some() {
+            return self.run_beside(ids).await;
+        }
         let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
-        // Whoever waits behind the reads is not overtaken by others.
-        self.run_together(leading, rest.is_empty()).await?;
+        self.run_together(leading).await?;
         for id in rest {
             if let Some(begun) = self.begin(*id).await? {
                 let call_ms_max = self.call_ms_max(*id);
@@ -83,21 +85,12 @@ impl Driver {
                 crash_point!("after_effect");
                 self.tick();
                 self.settle(ran, executed).await?;
-                self.tell().await?;
             }
         }
         Ok(())
     }
 
-    /// Lets whoever waits for what is settled have it before the next call runs.
-    async fn tell(&mut self) -> Result<(), DriveFault> {
-        if self.floor.is_some() { self.flush().await } else { Ok(()) }
-    }
-
-    async fn run_together(&mut self, ids: &[CallId], open: bool) -> Result<(), DriveFault> {
-        if self.floor.is_some() {
-            return self.run_as_they_come(ids, open).await;
-        }
+    async fn run_together(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
         let begun = self.begin_all(ids).await?;
         let cancel = self.cancel.clone();
         let running = begun.into_iter().map(|(one, ms_max)| perform(one, ms_max, &cancel));
@@ -118,49 +111,12 @@ impl Driver {
         Ok(begun)
     }
 
-    /// Reads of callers who do not wait for each other: each is settled when it ends, and others
-    /// may join meanwhile, until somebody came who must wait for all of them.
-    async fn run_as_they_come(&mut self, ids: &[CallId], mut open: bool) -> Result<(), DriveFault> {
-        let cancel = self.cancel.clone();
-        let mut running = FuturesUnordered::new();
-        for (one, ms_max) in self.begin_all(ids).await? {
-            running.push(perform(one, ms_max, &cancel));
-        }
-        while !running.is_empty() {
-            let more = match self.floor.as_mut().filter(|_| open) {
-                None => Either::Left(std::future::pending()),
-                Some(floor) => Either::Right(floor.more()),
-            };
-            let ended = tokio::select! {
-                biased;
-                ended = running.next() => ended,
-                incoming = more => {
-                    let (ids, all) = self.let_in(incoming).await?;
-                    open = all;
-                    for (one, ms_max) in self.begin_all(&ids).await? {
-                        running.push(perform(one, ms_max, &cancel));
-                    }
-                    continue;
-                }
-            };
-            self.tick();
-            // Those that ended at the same time are written down together.
-            let mut next = ended;
-            while let Some((ran, executed)) = next {
-                self.settle(ran, executed).await?;
-                next = running.next().now_or_never().flatten();
-            }
-            self.flush().await?;
-        }
-        Ok(())
-    }
-
     pub(super) fn effect(&self, id: CallId) -> Option<Effect> {
         self.admitted(id).map(|admitted| admitted.effect)
     }
 
     /// Begins a call, or settles it without running: refused by now, out of time, lost before.
-    async fn begin(&mut self, id: CallId) -> Result<Option<Begun>, DriveFault> {
+    pub(super) async fn begin(&mut self, id: CallId) -> Result<Option<Begun>, DriveFault> {
         let at = self.ready.iter().position(|admitted| admitted.call().id() == id);
         let admitted = match at.map(|at| self.ready.swap_remove(at)) {
             Some(admitted) => Ok(Some(admitted)),
@@ -209,7 +165,7 @@ impl Driver {
     }
 
     /// What one call may take: its own limit, or what is left of the run.
-    fn call_ms_max(&self, id: CallId) -> u64 {
+    pub(super) fn call_ms_max(&self, id: CallId) -> u64 {
         let limits = &self.crew.agent.limits;
         if self.session.open.get(&id).is_none_or(|open| open.turn.is_none()) {
             return limits.call_ms_max;
@@ -238,7 +194,7 @@ impl Driver {
     }
 }
 
-async fn perform(begun: Begun, call_ms_max: u64, cancel: &Cancel) -> (Ran, Executed) {
+pub(super) async fn perform(begun: Begun, call_ms_max: u64, cancel: &Cancel) -> (Ran, Executed) {
     let Begun { mut tx, tool } = begun;
     let executed = match tool {
         Some(tool) => execute(tool.as_ref(), &mut tx, call_ms_max, cancel).await,

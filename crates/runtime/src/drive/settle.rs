@@ -331,6 +331,12 @@ impl Driver {
             self.discard_files(ran);
             give_up(ran, ended, Trouble::new(Code::COMMIT_CONFLICT, message));
         }
+        if ran.staged.phase.is_some() && ran.phase != self.session.phase {
+            // The way that was looked at leads from another phase than this one.
+            let message = "The phase moved meanwhile. Look where you are, then retry.";
+            self.discard_files(ran);
+            give_up(ran, ended, Trouble::new(Code::COMMIT_CONFLICT, message));
+        }
         if let Err(fault) = self.stage_files(ran) {
             self.discard_files(ran);
             give_up(ran, ended, Trouble::new(Code::TOOL_FAILED, fault.to_string()));

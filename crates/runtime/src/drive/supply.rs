@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Event;
 use toolgate_kernel::names::PhaseName;
@@ -11,6 +11,9 @@ use toolgate_kernel::names::PhaseName;
 use super::{DriveFault, Driver};
 use crate::execute::within;
 use crate::port::{Supply, SupplyFault};
+
+/// What came of asking for tools from outside; nothing where there is no news.
+pub(super) type Supplied = Result<Option<Supply>, SupplyFault>;
 
 impl Driver {
     /// Asks for the tools from outside that the phase needs, and goes on with them. What came or
@@ -29,7 +32,11 @@ impl Driver {
         self.tick();
         for phase in phases {
             match self.supply(phase.clone()).await {
-                Ok(()) | Err(DriveFault::Supply(_)) => {}
+                Ok(()) => {}
+                Err(DriveFault::Supply(fault)) if self.session.phase.as_ref() == Some(phase) => {
+                    self.note_lack(&fault)?;
+                }
+                Err(DriveFault::Supply(_)) => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -37,45 +44,85 @@ impl Driver {
     }
 
     async fn supply(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
-        let Some(supplier) = self.crew.supplier.clone() else { return Ok(()) };
-        let supply_ms_max = self.crew.agent.limits.supply_ms_max;
-        let agent = Arc::clone(&self.crew.agent);
-        let supplied = within(supply_ms_max, pin!(supplier.supply(&agent, &phase))).await;
-        let supplied = supplied.unwrap_or_else(|| {
-            let reason = format!("its tools from outside were not there within {supply_ms_max} ms");
-            Err(SupplyFault { phase: phase.clone(), reason })
-        });
-        match supplied? {
-            Some(supply) => self.take_supply(phase, supply),
+        match self.supplied_in(&phase) {
             None => Ok(()),
+            Some(supplied) => {
+                let supplied = supplied.await;
+                self.take_supplied(phase, supplied)
+            }
         }
     }
 
-    /// The same without waiting: whether nothing more is to be had.
-    pub(super) fn resupply_at_once(&mut self) -> Result<bool, DriveFault> {
-        let (Some(supplier), Some(phase)) =
-            (self.crew.supplier.clone(), self.session.phase.clone())
-        else {
-            return Ok(true);
-        };
-        let agent = Arc::clone(&self.crew.agent);
-        let supplied = supplier.supply(&agent, &phase).now_or_never();
-        match supplied {
-            Some(Ok(None)) => Ok(true),
-            Some(Ok(Some(supply))) => self.take_supply(phase, supply).map(|()| true),
-            // Whoever comes next waits for it, or is told.
-            Some(Err(_)) | None => Ok(false),
+    /// Asks for what the phase needs, for whoever waits for it beside other things.
+    pub(super) fn supplied(&self) -> Option<(PhaseName, BoxFuture<'static, Supplied>)> {
+        let phase = self.session.phase.clone()?;
+        let supplied = self.supplied_in(&phase)?;
+        Some((phase, supplied))
+    }
+
+    fn supplied_in(&self, phase: &PhaseName) -> Option<BoxFuture<'static, Supplied>> {
+        let supplier = self.crew.supplier.clone()?;
+        let (agent, phase) = (Arc::clone(&self.crew.agent), phase.clone());
+        let supply_ms_max = agent.limits.supply_ms_max;
+        Some(Box::pin(async move {
+            let supplied = within(supply_ms_max, pin!(supplier.supply(&agent, &phase))).await;
+            supplied.unwrap_or_else(|| {
+                let reason =
+                    format!("its tools from outside were not there within {supply_ms_max} ms");
+                Err(SupplyFault::new(&phase, reason))
+            })
+        }))
+    }
+
+    /// Goes on with what came from outside.
+    pub(super) fn take_supplied(
+        &mut self,
+        phase: PhaseName,
+        supplied: Supplied,
+    ) -> Result<(), DriveFault> {
+        match supplied? {
+            Some(supply) => self.take_supply(phase, supply),
+            None => self.lacks_no_more(phase),
         }
     }
 
     fn take_supply(&mut self, phase: PhaseName, supply: Supply) -> Result<(), DriveFault> {
         let (tools, notes) = (supply.outside(), supply.notes.clone());
         self.equip(supply);
+        self.lack = None;
         let known = &self.session.supplied;
         if known.tools != tools || known.notes != notes {
             self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })?;
         }
         Ok(())
+    }
+
+    /// Writes down, once, that the phase cannot begin; the console tells it from there.
+    pub(super) fn note_lack(&mut self, fault: &SupplyFault) -> Result<(), DriveFault> {
+        let lack = format!("{fault} (see `toolgate tools --connect`)");
+        if self.lack.as_ref() == Some(&lack) {
+            return Ok(());
+        }
+        let mut notes = self.notes_without_lack();
+        notes.push(lack.clone());
+        self.lack = Some(lack);
+        let (phase, tools) = (fault.phase.clone(), self.session.supplied.tools.clone());
+        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })
+    }
+
+    /// Nothing is missing any more, and all else is as it was.
+    fn lacks_no_more(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
+        if self.lack.is_none() {
+            return Ok(());
+        }
+        let (tools, notes) = (self.session.supplied.tools.clone(), self.notes_without_lack());
+        self.lack = None;
+        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })
+    }
+
+    fn notes_without_lack(&self) -> Vec<String> {
+        let others = self.session.supplied.notes.iter();
+        others.filter(|note| Some(*note) != self.lack.as_ref()).cloned().collect()
     }
 
     fn equip(&mut self, supply: Supply) {

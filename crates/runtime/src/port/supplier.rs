@@ -45,6 +45,20 @@ impl Supply {
 pub struct SupplyFault {
     /// The phase.
     pub phase: PhaseName,
-    /// What is missing, and what to do.
+    /// What is missing, in words for people.
     pub reason: String,
+    /// The same for whoever calls: no word of anybody outside is in it.
+    pub told: String,
+}
+
+impl SupplyFault {
+    /// Something is missing of which nobody outside has said anything.
+    pub fn new(phase: &PhaseName, reason: String) -> Self {
+        Self { phase: phase.clone(), told: reason.clone(), reason }
+    }
+
+    /// What whoever calls is told.
+    pub(crate) fn told(&self) -> String {
+        format!("Phase {} cannot begin ({})", self.phase, self.told)
+    }
 }

@@ -135,7 +135,7 @@ fn same_host(known: &str, host: &str) -> bool {
 }
 
 /// The token of a request. Two of them are none.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut shown = headers.get_all(AUTHORIZATION).iter();
     let only = shown.next()?;
     if shown.next().is_some() {

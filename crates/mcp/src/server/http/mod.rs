@@ -4,6 +4,7 @@ mod body;
 mod door;
 mod headers;
 mod pages;
+mod places;
 mod post;
 mod unread;
 
@@ -22,8 +23,9 @@ use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 
@@ -31,6 +33,7 @@ use self::body::Reply;
 use self::door::Entrance;
 pub use self::door::{Denied, Door, Porter};
 use self::pages::Page;
+use self::places::{Place, Places};
 use self::post::{Posted, events};
 use self::unread::Unread;
 use super::line::LINE_MESSAGES_MAX;
@@ -85,21 +88,22 @@ pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receive
     let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let body_bytes_max = count(limits.mcp_body_bytes_max);
     let server = Arc::new(Server { served, porter, door, visits, card, body_bytes_max, stop });
-    // Whoever comes later waits in line with the system.
-    let places = Arc::new(Semaphore::new(count(limits.mcp_connections_max)));
-    let mut connections = JoinSet::new();
+    let places = Places::new(count(limits.mcp_connections_max));
+    let (mut connections, mut next) = (JoinSet::new(), None);
     loop {
-        let taken = tokio::select! {
+        let place = tokio::select! {
             _ = told.wait_for(|stopped| *stopped) => break,
             Some(_) = connections.join_next() => continue,
-            taken = accept(&listener, &places) => taken,
+            // One waits for a place; whoever comes later waits in line with the system.
+            stream = accept(&listener), if next.is_none() => {
+                next = stream;
+                continue;
+            }
+            place = places.take(), if next.is_some() => place,
         };
-        if let Some((stream, place)) = taken {
+        if let Some(stream) = next.take() {
             let server = Arc::clone(&server);
-            connections.spawn(async move {
-                connection(stream, server).await;
-                drop(place);
-            });
+            connections.spawn(connection(stream, server, place));
         }
     }
     drop(listener);
@@ -109,14 +113,9 @@ pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receive
     }
 }
 
-/// Waits for a place first, so that nobody is taken who cannot be served.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+async fn accept(listener: &TcpListener) -> Option<TcpStream> {
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, _)) => Some(stream),
         Err(_) => {
             // Too many open files, most likely; the next moment may be better.
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -125,12 +124,13 @@ async fn accept(
     }
 }
 
-async fn connection(stream: TcpStream, server: Arc<Server>) {
+async fn connection(stream: TcpStream, server: Arc<Server>, place: Place) {
     drop(stream.set_nodelay(true));
-    let mut stop = server.stop.clone();
+    let (mut stop, place) = (server.stop.clone(), Arc::new(place));
+    let own = Arc::clone(&place);
     let answering = service_fn(move |request| {
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(respond(&server, request).await) }
+        let (server, place) = (Arc::clone(&server), Arc::clone(&own));
+        async move { Ok::<_, Infallible>(respond(&server, &place, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -142,12 +142,17 @@ async fn connection(stream: TcpStream, server: Arc<Server>) {
     tokio::select! {
         // A client that breaks off is its own affair.
         _ = connection.as_mut() => return,
+        () = place.lost() => return,
         _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
     }
     drop(connection.await);
 }
 
-async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<Reply> {
+async fn respond(
+    server: &Arc<Server>,
+    place: &Place,
+    request: Request<Incoming>,
+) -> Response<Reply> {
     let (head, body) = request.into_parts();
     let page = Page::of(&server.door, &head.headers);
     let page = page.filter(|_| server.door.host_is_known(&head.uri, &head.headers));
@@ -157,7 +162,7 @@ async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<R
             reply.headers_mut().extend(pages::may_send(&head.headers));
             reply
         }
-        Some(_) | None => answer(server, head, body).await,
+        Some(_) | None => answer(server, place, head, body).await,
     };
     if let Some(page) = page {
         page.may_read(reply.headers_mut());
@@ -165,13 +170,22 @@ async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<R
     reply
 }
 
-async fn answer(server: &Arc<Server>, head: Parts, body: Incoming) -> Response<Reply> {
+async fn answer(
+    server: &Arc<Server>,
+    place: &Place,
+    head: Parts,
+    body: Incoming,
+) -> Response<Reply> {
     let (porter, served) = (server.porter.as_ref(), server.served.as_ref());
     let entrance = match server.door.enter(&head.uri, &head.headers, porter, served) {
         Ok(entrance) => entrance,
         Err((StatusCode::UNAUTHORIZED, denied)) => return unauthorized(denied),
         Err((status, _)) => return closing(plain(status, "")),
     };
+    if !place.belongs_to(&entrance.principal.name) {
+        let words = "Too many connections with this token; close some, then try again.";
+        return closing(plain(StatusCode::TOO_MANY_REQUESTS, words));
+    }
     match head.method {
         Method::POST => match read(&head.headers, body, server.body_bytes_max).await {
             Ok(body) => {
@@ -216,18 +230,38 @@ fn stream(server: &Arc<Server>, headers: &HeaderMap, entrance: &Entrance) -> Res
     }
     let (sender, messages) = mpsc::channel(LINE_MESSAGES_MAX);
     let (server, mut stop) = (Arc::clone(server), server.stop.clone());
-    let streaming = Streaming(Arc::clone(&visit));
+    let (streaming, token) = (Streaming(Arc::clone(&visit)), token(headers));
     let work = Box::pin(async move {
         let _streaming = streaming;
         let served = server.served.as_ref();
         tokio::select! {
             () = protocol::listen(served, &visit.caller, Wanted::ALL, None, &sender) => {}
             () = visit.left.notified() => {}
+            () = until_denied(server.porter.as_ref(), &token) => {}
             _ = stop.wait_for(|stopped| *stopped) => {}
         }
         None
     });
     events(Reply::events(None, messages, work))
+}
+
+/// How often it is looked whether whoever listens may still do so.
+const TOKEN_LOOK: Duration = Duration::from_secs(2);
+
+/// The token of a request, for as long as its stream is open.
+fn token(headers: &HeaderMap) -> Hidden {
+    Hidden::new(door::bearer(headers).unwrap_or_default())
+}
+
+/// Waits until a token does not hold any more: it was revoked, or is over.
+async fn until_denied(porter: &dyn Porter, token: &Hidden) {
+    let mut look = tokio::time::interval(TOKEN_LOOK);
+    loop {
+        look.tick().await;
+        if porter.admit(Some(token.reveal())).is_err() {
+            return;
+        }
+    }
 }
 
 /// A stream of news; when it ends, another may begin.

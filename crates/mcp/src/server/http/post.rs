@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::body::{Done, Reply, Work};
 use super::door::Entrance;
 use super::headers::{self, SESSION, VERSION};
-use super::{Server, empty, plain};
+use super::{Server, empty, plain, token, until_denied};
 use crate::server::line::{LINE_MESSAGES_MAX, Line};
 use crate::server::message::{self, Message, RequestId, parts};
 use crate::server::protocol::{self, Wanted};
@@ -228,11 +228,13 @@ impl Posted<'_> {
         };
         let (sender, messages) = mpsc::channel(LINE_MESSAGES_MAX);
         let (server, mut stop) = (Arc::clone(server), server.stop.clone());
+        let token = token(self.headers);
         let work = Box::pin(async move {
             let served = server.served.as_ref();
             let news = protocol::listen(served, &asked.caller, wanted, Some(&asked.id), &sender);
             tokio::select! {
                 () = news => None,
+                () = until_denied(server.porter.as_ref(), &token) => None,
                 _ = stop.wait_for(|stopped| *stopped) => {
                     let text = protocol::listened(&asked.id, &server.card);
                     Some(Done { status: StatusCode::OK, text })

@@ -1,0 +1,232 @@
+//! Decides who is let in next: whoever is in nobody's way (ADR 0025).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_runtime::{Answered, Company, Floor, Incoming};
+
+use super::work::Shown;
+use super::{Delivery, Job, Order};
+use crate::server::queue::{Pick, Queue};
+use crate::server::user::Users;
+
+/// The calls at work that have not been answered.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// Those that have no id yet, in order.
+    pub(super) let_in: VecDeque<Begun>,
+    pub(super) by_id: BTreeMap<CallId, Begun>,
+}
+
+pub(super) type Open = Arc<Mutex<Calls>>;
+
+pub(super) fn lock(open: &Open) -> std::sync::MutexGuard<'_, Calls> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that has begun.
+pub(super) struct Begun {
+    pub(super) order: Order,
+    pub(super) beat: Option<mpsc::Sender<()>>,
+    reply: oneshot::Sender<Delivery>,
+    company: Company,
+}
+
+impl Begun {
+    pub(super) fn incoming(&self) -> Incoming {
+        let Order { actor, name, args, alias, phase, user: _ } = &self.order;
+        Incoming {
+            actor: actor.clone(),
+            name: name.clone(),
+            args: args.clone(),
+            alias: alias.clone(),
+            phase: phase.clone(),
+        }
+    }
+
+    pub(super) fn answer(self, delivery: Delivery) {
+        // The caller may be gone; the log has the answer.
+        let _gone = self.reply.send(delivery);
+    }
+}
+
+impl Job {
+    /// A call that begins, unless it was taken back.
+    fn begin(self, agent: &Agent) -> Option<Begun> {
+        match self {
+            Self::Call { order, ticket, beat, reply } => {
+                let company = company(agent, &order);
+                ticket.begin().then_some(Begun { order, beat, reply, company })
+            }
+            Self::Ready(_) => None,
+        }
+    }
+}
+
+/// What a call does while it is at work. One of no tool that is known is refused, or made to wait by
+/// the driver.
+fn company(agent: &Agent, order: &Order) -> Company {
+    let place = agent.toolset.find(&order.name);
+    let entry = place.and_then(|place| agent.toolset.entries().get(place));
+    entry.map_or(Company::Looks, |entry| Company::of(&entry.spec.name, entry.spec.effect))
+}
+
+/// Who is answered, and who may come in, while calls are at work.
+pub(super) struct ClerkFloor {
+    pub(super) open: Open,
+    pub(super) queue: Arc<Queue<Job>>,
+    pub(super) shown: Shown,
+    pub(super) users: Arc<Users>,
+}
+
+impl Floor for ClerkFloor {
+    fn received(&mut self, call: CallId) {
+        let mut open = lock(&self.open);
+        if let Some(begun) = open.let_in.pop_front() {
+            if let Some(user) = &begun.order.user {
+                self.users.seat(call, user);
+            }
+            open.by_id.insert(call, begun);
+        }
+    }
+
+    fn answered(
+        &mut self,
+        session: &Arc<Session>,
+        agent: &Arc<Agent>,
+        call: CallId,
+        answered: Answered,
+    ) {
+        // Whoever is answered finds the session as the call left it.
+        self.shown.show(session, agent);
+        self.users.leave(call);
+        let begun = lock(&self.open).by_id.remove(&call);
+        if let Some(begun) = begun {
+            begun.answer(Delivery { answered, agent: Arc::clone(agent) });
+        }
+    }
+
+    fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>> {
+        Box::pin(async {
+            while self.queue.look().await {
+                let incoming = self.let_in();
+                if !incoming.is_empty() {
+                    return incoming;
+                }
+                // Whoever is there waits for somebody at work; others may come who do not.
+                self.queue.news().await;
+            }
+            // Nobody comes any more.
+            std::future::pending().await
+        })
+    }
+}
+
+impl ClerkFloor {
+    /// Lets in those who are in nobody's way.
+    fn let_in(&self) -> Vec<Incoming> {
+        let agent = Arc::clone(&self.shown.view.borrow().agent);
+        let most = count(agent.limits.mcp_calls_at_once_max);
+        let (mut incoming, mut open) = (Vec::new(), lock(&self.open));
+        let all = open.by_id.values().chain(&open.let_in);
+        let at_work = all.filter(|begun| begun.company != Company::Looks);
+        let at_work = at_work.map(|begun| begun.company.clone()).collect();
+        let room = most.saturating_sub(open.by_id.len() + open.let_in.len());
+        let mut turn = Turn { at_work, room, joins: true, ..Turn::of(&agent) };
+        self.queue.take(
+            |client, job| turn.pick(client, job),
+            |job| {
+                if let Some(begun) = job.begin(&agent) {
+                    incoming.push(begun.incoming());
+                    open.let_in.push_back(begun);
+                }
+            },
+        );
+        incoming
+    }
+}
+
+/// The calls that are next and can be judged together while nobody is at work, or phases whose tools
+/// are asked for.
+pub(super) fn first(agent: &Agent, queue: &Queue<Job>) -> (Vec<Begun>, Option<Vec<PhaseName>>) {
+    let (mut batch, mut ready) = (Vec::new(), None);
+    let room = count(agent.limits.mcp_calls_together_max);
+    let mut turn = Turn { room, ..Turn::of(agent) };
+    queue.take(
+        |client, job| turn.pick(client, job),
+        |job| match job {
+            Job::Ready(phases) => ready = Some(phases),
+            Job::Call { .. } => batch.extend(job.begin(agent)),
+        },
+    );
+    (batch, ready)
+}
+
+/// One look at those who wait.
+struct Turn<'a> {
+    agent: &'a Agent,
+    /// What those at work do, and those who were picked, beside looking.
+    at_work: BTreeSet<Company>,
+    /// Clients of whom a call stays behind.
+    behind: BTreeSet<Arc<str>>,
+    /// How many more may come.
+    room: usize,
+    /// Whether others are at work already.
+    joins: bool,
+    /// Whether somebody was picked, and whether one who may move the phase.
+    picked: bool,
+    moves: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn of(agent: &'a Agent) -> Self {
+        let (at_work, behind) = (BTreeSet::new(), BTreeSet::new());
+        Self { agent, at_work, behind, room: 0, joins: false, picked: false, moves: false }
+    }
+
+    fn pick(&mut self, client: &Arc<str>, job: &Job) -> Pick {
+        let order = match job {
+            Job::Call { order, .. } => order,
+            // Whoever is let in brings the news along.
+            Job::Ready(_) if self.joins || self.picked => return Pick::Pass,
+            Job::Ready(_) => {
+                self.room = 0;
+                return Pick::Take;
+            }
+        };
+        // Whoever is bound to a phase is judged when it is known which one it is.
+        if self.room == 0 || (order.phase.is_some() && self.moves) {
+            return Pick::Stop;
+        }
+        let company = company(self.agent, order);
+        // All wait for one that changes something. In a batch the driver sees to that.
+        if self.joins && self.at_work.contains(&Company::Changes) {
+            return Pick::Stop;
+        }
+        match &company {
+            Company::Looks => {}
+            // One at a time by one way to the world, whoever calls. Others of the client may go.
+            Company::Reaches(_) if self.at_work.contains(&company) => {
+                self.behind.insert(Arc::clone(client));
+                return Pick::Later;
+            }
+            // What changes something overtakes no other call of its client.
+            Company::Changes if self.behind.contains(client) => return Pick::Pass,
+            Company::Reaches(_) | Company::Changes => {
+                self.moves = true;
+                self.at_work.insert(company);
+            }
+        }
+        (self.room, self.picked) = (self.room - 1, true);
+        Pick::Take
+    }
+}
+
+fn count(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}

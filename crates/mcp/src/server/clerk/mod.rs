@@ -1,0 +1,262 @@
+//! Decides how many callers share one session: their calls queue, and what waited is a batch. Whoever
+//! only looks waits for no call.
+
+mod floor;
+mod work;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot, watch};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::envelope::{Code, Envelope, Trouble};
+use toolgate_kernel::fold::{Project, Session, Supplied};
+use toolgate_kernel::names::{AgentId, PhaseName};
+use toolgate_runtime::port::{Person, Supplier};
+use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Runtime};
+
+use self::floor::{Begun, Open, lock};
+use self::work::{Shown, Work};
+use super::queue::{Full, Queue, QueueIn, QueueOut};
+use super::user::{User, Users};
+
+/// A call on its way to the session.
+pub struct Order {
+    /// Who calls.
+    pub actor: Actor,
+    /// The tool, as it was named.
+    pub name: String,
+    /// The arguments, as they were written.
+    pub args: String,
+    /// The caller's own name for the call.
+    pub alias: Option<String>,
+    /// The only phase in which the caller may act.
+    pub phase: Option<PhaseName>,
+    /// The user of the caller, where one may be asked what a person must say.
+    pub user: Option<User>,
+}
+
+/// What every caller may know of the session without waiting.
+#[derive(Clone)]
+pub struct View {
+    /// The agent.
+    pub agent: Arc<Agent>,
+    /// The phase the session is in.
+    pub phase: Option<PhaseName>,
+    /// The agent it speaks as.
+    pub who: Option<AgentId>,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// What there is from outside, and what is not as it should be.
+    pub supplied: Arc<Supplied>,
+}
+
+const WAITING: u8 = 0;
+const BEGUN: u8 = 1;
+const CANCELLED: u8 = 2;
+
+/// A call's place in the queue, and whether it may still be taken back.
+#[derive(Clone, Default)]
+struct Ticket(Arc<AtomicU8>);
+
+impl Ticket {
+    fn begin(&self) -> bool {
+        self.0.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn cancel(&self) -> bool {
+        self.0.compare_exchange(WAITING, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// A call that nobody waits for any more is taken back if it has not begun.
+struct Waiting(Ticket);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// What came of an order.
+pub struct Delivery {
+    /// What the caller is answered.
+    pub answered: Answered,
+    /// The agent that the call was made with.
+    pub agent: Arc<Agent>,
+}
+
+enum Job {
+    Call {
+        order: Order,
+        ticket: Ticket,
+        beat: Option<mpsc::Sender<()>>,
+        reply: oneshot::Sender<Delivery>,
+    },
+    /// Tools from outside that were asked for, for the driver to take when it comes to it.
+    Ready(Vec<PhaseName>),
+}
+
+/// The way to a session for many callers. It is driven by [`Clerk::begin`]'s future.
+#[derive(Clone)]
+pub struct Clerk {
+    queue: Arc<QueueIn<Job>>,
+    view: watch::Receiver<View>,
+    /// The session as whoever was answered last found it. Looking at it waits for nobody.
+    latest: Latest,
+    runtime: Arc<Runtime>,
+    /// Who brings tools from outside, which must be there before they are listed.
+    supplier: Option<Arc<dyn Supplier>>,
+}
+
+/// The session as it stands in the log.
+type Latest = Arc<Mutex<Arc<Session>>>;
+
+impl Clerk {
+    /// Makes a clerk, and the work that somebody must drive. The session is taken up with `crew`
+    /// whenever its driver was stopped.
+    pub async fn begin<F>(
+        runtime: Arc<Runtime>,
+        mut crew: Crew,
+        open: F,
+    ) -> Result<(Self, BoxFuture<'static, ()>), toolgate_runtime::OpenFault>
+    where
+        F: AsyncFnOnce(Arc<Runtime>, Crew) -> Result<Driver, toolgate_runtime::OpenFault>,
+    {
+        let open_calls = Open::default();
+        let heard = Arc::clone(&open_calls);
+        crew.heartbeat = Arc::new(move |call| {
+            if let Some(Begun { beat: Some(beat), .. }) = lock(&heard).by_id.get(&call) {
+                // Whoever does not listen has heard enough.
+                let _full = beat.try_send(());
+            }
+        });
+        let users = Arc::new(Users::default());
+        // Nobody is behind a call whose order names no user.
+        crew.person.get_or_insert(Arc::clone(&users) as Arc<dyn Person>);
+        let driver = open(Arc::clone(&runtime), crew.clone()).await?;
+        let queue = Arc::new(Queue::new(&crew.agent.limits));
+        let (view, watched) = watch::channel(view_of(&driver.session(), driver.agent()));
+        let latest = Arc::new(Mutex::new(driver.session()));
+        let shown = Shown { view, latest: Arc::clone(&latest) };
+        let clerk = Self {
+            queue: Arc::new(QueueIn(Arc::clone(&queue))),
+            view: watched,
+            latest,
+            runtime: Arc::clone(&runtime),
+            supplier: crew.supplier.clone(),
+        };
+        let queue = QueueOut(queue);
+        let work = Work { runtime, crew, driver, shown, open: open_calls, queue, users };
+        Ok((clerk, Box::pin(work.run())))
+    }
+
+    /// How the session looks now.
+    pub fn view(&self) -> View {
+        self.view.borrow().clone()
+    }
+
+    /// Wakes whenever the view changed.
+    pub fn watch(&self) -> watch::Receiver<View> {
+        self.view.clone()
+    }
+
+    /// Makes a call through the whole gate. Dropping this takes back a call that has not begun.
+    pub async fn call(&self, order: Order, beat: Option<mpsc::Sender<()>>) -> Delivery {
+        let (reply, answer) = oneshot::channel();
+        let (ticket, name, client) = (Ticket::default(), order.name.clone(), order.client());
+        let _waiting = Waiting(ticket.clone());
+        let job = Job::Call { order, ticket: ticket.clone(), beat, reply };
+        let agent = || self.view.borrow().agent.clone();
+        let busy = |message: &str| delivery(&agent(), busy(&name, message));
+        match self.queue.0.put(&client, job) {
+            Ok(()) => {}
+            Err(Full::All) => return busy("Too many calls are waiting. Try again in a moment."),
+            Err(Full::Client) => {
+                return busy("Too many of your calls are waiting. Try again in a moment.");
+            }
+            Err(Full::Ended) => return busy("The server is stopping. Nothing of it ran."),
+        }
+        let mut answer = std::pin::pin!(answer);
+        let wait = Duration::from_millis(agent().limits.mcp_queue_ms_max);
+        let answered = match tokio::time::timeout(wait, answer.as_mut()).await {
+            Ok(answered) => answered,
+            Err(_) if ticket.cancel() => {
+                return busy("The call did not get its turn in time. Nothing of it ran.");
+            }
+            // It runs, and running has a deadline of its own.
+            Err(_) => answer.await,
+        };
+        answered.unwrap_or_else(|_| {
+            if ticket.cancel() {
+                return busy("The server is stopping. Nothing of it ran.");
+            }
+            delivery(&agent(), lost(&name, &DriveFault::Stopped))
+        })
+    }
+
+    /// How the session looks with the tools from outside that some phases have. Those that do not
+    /// come are left out. It waits for those who bring them, and for no call.
+    pub async fn view_with(&self, phases: Vec<PhaseName>) -> View {
+        let mut view = self.view();
+        let Some(supplier) = &self.supplier else { return view };
+        let before = Arc::clone(&view.agent);
+        let wait = Duration::from_millis(before.limits.supply_ms_max);
+        let mut lacks = false;
+        for phase in &phases {
+            let agent = Arc::clone(&view.agent);
+            let supplied = tokio::time::timeout(wait, supplier.supply(&agent, phase)).await;
+            match supplied {
+                Ok(Ok(Some(supply))) => view.agent = supply.agent,
+                // The driver finds the same, and writes it down.
+                Ok(Err(_)) => lacks |= view.phase.as_ref() == Some(phase),
+                Ok(Ok(None)) | Err(_) => {}
+            }
+        }
+        if lacks || !Arc::ptr_eq(&before, &view.agent) {
+            // The session goes on with them when it comes to it; a full queue has calls that do so.
+            self.queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
+        }
+        view
+    }
+
+    /// The session and the project as they are now.
+    pub fn look(&self) -> (Arc<Session>, Arc<Project>) {
+        let session = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (session, self.runtime.project().0)
+    }
+}
+
+impl Order {
+    /// Whose turn it takes.
+    fn client(&self) -> Arc<str> {
+        self.actor.to_string().into()
+    }
+}
+
+fn busy(tool: &str, message: &str) -> Envelope {
+    Envelope::trouble(tool, vec![Trouble::new(Code::CALL_CANCELLED, message)])
+}
+
+fn delivery(agent: &Arc<Agent>, envelope: Envelope) -> Delivery {
+    let answered = Answered { envelope: envelope.into(), message_only: false, parts: None };
+    Delivery { answered, agent: Arc::clone(agent) }
+}
+
+fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
+    let (phase, ended) = (session.phase.clone(), session.ended.is_some());
+    let who = session.agent.clone();
+    View { agent: Arc::clone(agent), phase, who, ended, supplied: Arc::clone(&session.supplied) }
+}
+
+/// What is said of a call that the log could not follow.
+fn lost(tool: &str, fault: &DriveFault) -> Envelope {
+    let message = format!(
+        "The log could not be written ({fault}). The call may or may not have taken effect; \
+         look before you repeat it."
+    );
+    Envelope::trouble(tool, vec![Trouble::new(Code::OUTCOME_UNKNOWN, message)])
+}
