@@ -16,7 +16,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -73,28 +73,11 @@ pub(crate) struct Ran {
     pub(crate) call: Box<Call>,
     /// The footprint with the versions the call began with.
     pub(crate) touched: Vec<Touched>,
-    /// The footprint with the versions that hold once the call is committed, those of files
-    /// excepted.
+    /// The footprint with the versions that hold once the call is committed.
     pub(crate) after: Vec<Touched>,
     /// The phase the call began in, where it wants to leave it.
     pub(crate) phase: Option<PhaseName>,
     pub(crate) staged: Staged,
-}
-
-impl Ran {
-    /// The footprint with the versions that hold once the call is committed.
-    pub(crate) fn after(&self, shared: &Shared) -> Vec<Touched> {
-        let mut after = self.after.clone();
-        for (path, file) in &self.staged.files {
-            let key = file_key(path).ok();
-            let written = |touched: &&mut Touched| {
-                touched.access == Access::Write && Some(&touched.key) == key.as_ref()
-            };
-            let version = file.version(shared);
-            after.iter_mut().filter(written).for_each(|touched| touched.version = version);
-        }
-        after
-    }
 }
 
 /// What every handler of a driver can reach beside the state.
@@ -138,16 +121,8 @@ pub(crate) struct Reach {
 pub(crate) struct StagedFile {
     /// Its content; `None` for a removal.
     pub(crate) content: Option<Arc<Vec<u8>>>,
-    /// The version of that content, once somebody asked for it.
-    known: OnceLock<Digest>,
-}
-
-impl StagedFile {
-    /// The version of its content; `None` for a removal. Whoever asks while it is worked out waits.
-    pub(crate) fn version(&self, shared: &Shared) -> Option<Digest> {
-        let content = self.content.as_ref()?;
-        Some(*self.known.get_or_init(|| shared.fingerprint(content)))
-    }
+    /// The version of that content, worked out once.
+    pub(crate) version: Option<Digest>,
 }
 
 /// What a call wants changed.
@@ -372,7 +347,7 @@ impl Transaction {
     /// The version of a file's content, with this call's own changes.
     pub fn file_version(&self, path: &str) -> Result<Option<Digest>, Fault> {
         if let Some(staged) = self.staged.files.get(path) {
-            return Ok(staged.version(&self.reach.shared));
+            return Ok(staged.version);
         }
         self.reach.shared.files.version(path).map_err(|fault| Fault::failed(fault.to_string()))
     }
@@ -391,8 +366,8 @@ impl Transaction {
         let bytes = content.as_ref().map_or(0, Vec::len);
         self.check_size(path, bytes)?;
         let content = content.map(Arc::new);
-        let file = StagedFile { content, known: OnceLock::new() };
-        self.staged.files.insert(path.to_owned(), file);
+        let version = content.as_ref().map(|content| self.reach.shared.fingerprint(content));
+        self.staged.files.insert(path.to_owned(), StagedFile { content, version });
         Ok(())
     }
 
@@ -405,8 +380,7 @@ impl Transaction {
         Ran { call, touched, after, phase, staged }
     }
 
-    /// The footprint with the versions that hold once this call is committed. Files are staged
-    /// first.
+    /// The footprint with the versions that hold once this call is committed.
     fn touched_after(&self) -> Vec<Touched> {
         let after = |touched: &Touched| {
             let changed = |state: &Option<State>| match state {
@@ -416,7 +390,11 @@ impl Transaction {
             let version = match (touched.access, self.family(&touched.key).map(|spec| spec.home)) {
                 (Access::Write, Ok(Home::Session)) => changed(&self.session_state),
                 (Access::Write, Ok(Home::Project)) => changed(&self.project_state),
-                (Access::Write, Ok(Home::Files) | Err(_)) | (Access::Read, _) => touched.version,
+                (Access::Write, Ok(Home::Files)) => {
+                    let staged = self.staged.files.get(touched.key.name());
+                    staged.map_or(touched.version, |staged| staged.version)
+                }
+                (Access::Write, Err(_)) | (Access::Read, _) => touched.version,
             };
             Touched { version, ..touched.clone() }
         };

@@ -43,7 +43,7 @@ impl Files for Meddled {
         &self,
         tag: &StageTag,
         path: &str,
-        file: Option<(&[u8], &dyn Fn() -> Digest)>,
+        file: Option<(&[u8], Digest)>,
     ) -> Result<(), FilesFault> {
         self.folder.stage(tag, path, file)
     }

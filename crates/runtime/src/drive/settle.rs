@@ -1,7 +1,6 @@
 //! Decides how a call ends: committed with its changes, or rolled back with nothing left behind.
 
 use std::sync::Arc;
-use std::thread;
 
 use serde_json::Value;
 use toolgate_kernel::actor::Actor;
@@ -27,11 +26,8 @@ use crate::execute::Executed;
 use crate::picture::Picture;
 use crate::port::{Fault, FilesFault, Output, Parts, Placed, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
-use crate::transaction::{Ran, Shared, Staged, StagedFile, file_key};
+use crate::transaction::{Ran, Staged, StagedFile, file_key};
 use crate::versions::Lookup;
-
-/// Files from this length on are fingerprinted beside being written.
-const LONG_FILE_BYTES: usize = 256 << 10;
 
 /// How a call ended, before it is written down.
 #[derive(Clone)]
@@ -351,9 +347,9 @@ impl Driver {
         let mut settled = self.settled(id, tool, call.args_hash(), ended);
         let mut project = Vec::new();
         if settled.outcome == Outcome::Done {
-            settled.touched = ran.after(&self.shared);
+            settled.touched = ran.after.clone();
             settled.changes = ran.staged.session.clone();
-            settled.files = file_changes(ran, &self.shared);
+            settled.files = file_changes(ran);
             settled.notices = ran.staged.notices.clone();
             project = ran.staged.project.clone();
             if self.crew.agent.remember_reads {
@@ -385,11 +381,7 @@ impl Driver {
         crash_point!("after_settlement");
         // What the call wrote is in the state; a person's file must not undo it.
         let wrote: Vec<Key> = ran.staged.project.iter().filter_map(Change::key).cloned().collect();
-        if placing {
-            self.place_all(id, file_changes(ran, &self.shared), &wrote).await
-        } else {
-            Ok(())
-        }
+        if placing { self.place_all(id, file_changes(ran), &wrote).await } else { Ok(()) }
     }
 
     /// The first key whose content is no longer what the call began with.
@@ -420,31 +412,11 @@ impl Driver {
     fn stage_files(&self, ran: &Ran) -> Result<(), FilesFault> {
         for (at, (path, file)) in ran.staged.files.iter().enumerate() {
             let tag = self.tag(ran, at);
-            match &file.content {
-                Some(content) => self.stage_copy(&tag, path, content, file)?,
-                None => self.runtime.files.stage(&tag, path, None)?,
-            }
+            let content = file.content.as_ref().map(|content| content.as_slice());
+            self.runtime.files.stage(&tag, path, content.zip(file.version))?;
             crash_point!("after_stage");
         }
         Ok(())
-    }
-
-    /// Stages one copy. A long one is fingerprinted while the disk writes it; where there is no
-    /// thread for that, afterwards.
-    fn stage_copy(
-        &self,
-        tag: &StageTag,
-        path: &str,
-        content: &[u8],
-        file: &StagedFile,
-    ) -> Result<(), FilesFault> {
-        let version = || file.version(&self.shared).unwrap_or_else(|| Digest::of(content));
-        thread::scope(|scope| {
-            if content.len() >= LONG_FILE_BYTES {
-                drop(thread::Builder::new().spawn_scoped(scope, version));
-            }
-            self.runtime.files.stage(tag, path, Some((content, &version)))
-        })
     }
 
     /// Forgets what was staged. What cannot be removed now is removed by the next resume.
@@ -516,14 +488,14 @@ pub(super) fn conflicted(call: CallId, path: String, found: Option<Digest>) -> E
     Event::FileConflicted { call: Some(call), path, found, note }
 }
 
-fn file_changes(ran: &Ran, shared: &Shared) -> Vec<FileChange> {
+fn file_changes(ran: &Ran) -> Vec<FileChange> {
     let change = |(path, file): (&String, &StagedFile)| {
         let key = file_key(path).ok();
         let old = ran.touched.iter().find(|touched| Some(&touched.key) == key.as_ref());
         FileChange {
             path: path.clone(),
             old: old.and_then(|touched| touched.version),
-            new: file.version(shared),
+            new: file.version,
         }
     };
     ran.staged.files.iter().map(change).collect()

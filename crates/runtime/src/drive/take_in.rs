@@ -121,7 +121,7 @@ impl Driver {
             && Digest::of(&content) == file
         {
             let tag = StageTag { session: self.session.id.clone(), call: CallId(0), at: 0 };
-            runtime.files.stage(&tag, projection.path, Some((&content, &|| file)))?;
+            runtime.files.stage(&tag, projection.path, Some((&content, file)))?;
             // Somebody may have written it meanwhile: then it is a person's.
             runtime.files.place(&tag, projection.path, None, Some(file))?;
             runtime.files.discard(&tag)?;

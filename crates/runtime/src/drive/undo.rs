@@ -147,10 +147,8 @@ impl Driver {
                     Some(Arc::new(kept.ok_or(UndoRefusal::LookAgain)?))
                 }
             };
-            let version = || change.new.unwrap_or(Digest::ZERO);
-            let copy: Option<(&[u8], &dyn Fn() -> Digest)> =
-                content.as_ref().map(|content| (content.as_slice(), &version as _));
-            self.runtime.files.stage(&tag, &change.path, copy)?;
+            let content = content.as_ref().map(|content| content.as_slice());
+            self.runtime.files.stage(&tag, &change.path, content.zip(change.new))?;
             crash_point!("after_stage");
         }
         Ok(())

@@ -93,13 +93,13 @@ pub trait Files: Send + Sync {
         Ok(one == other)
     }
 
-    /// Writes a durable copy beside the project's files; `None` stages a removal. The version of
-    /// the content is asked for last: it may be worked out while the disk is.
+    /// Writes a durable copy beside the project's files, with the version its content has; `None`
+    /// stages a removal.
     fn stage(
         &self,
         tag: &StageTag,
         path: &str,
-        file: Option<(&[u8], &dyn Fn() -> Digest)>,
+        file: Option<(&[u8], Digest)>,
     ) -> Result<(), FilesFault>;
 
     /// Puts a staged copy in place, when the file still is what it was.
@@ -135,12 +135,7 @@ impl Files for NoFiles {
         Err(FilesFault::None)
     }
 
-    fn stage(
-        &self,
-        _: &StageTag,
-        _: &str,
-        _: Option<(&[u8], &dyn Fn() -> Digest)>,
-    ) -> Result<(), FilesFault> {
+    fn stage(&self, _: &StageTag, _: &str, _: Option<(&[u8], Digest)>) -> Result<(), FilesFault> {
         Err(FilesFault::None)
     }
 

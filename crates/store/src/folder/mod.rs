@@ -154,7 +154,7 @@ impl Files for Folder {
         &self,
         tag: &StageTag,
         path: &str,
-        file: Option<(&[u8], &dyn Fn() -> Digest)>,
+        file: Option<(&[u8], Digest)>,
     ) -> Result<(), FilesFault> {
         // What could not be put in place later is refused now, while the call can still fail.
         self.jail.check_writable(path, &self.staging)?;

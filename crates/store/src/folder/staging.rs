@@ -67,11 +67,7 @@ impl Staging {
     }
 
     /// Writes a staged copy in place of one with the same tag; durable once it returns.
-    pub(super) fn put(
-        &self,
-        tag: &StageTag,
-        copy: Option<(&[u8], &dyn Fn() -> Digest)>,
-    ) -> io::Result<()> {
+    pub(super) fn put(&self, tag: &StageTag, copy: Option<(&[u8], Digest)>) -> io::Result<()> {
         self.forget(tag)?;
         let name = if copy.is_some() { name(tag) } else { gone(tag) };
         let mut file =
@@ -80,9 +76,8 @@ impl Staging {
         file.write_all(content.unwrap_or_default())?;
         file.sync_all()?;
         let left = stamp(&file.metadata()?);
-        sync(&self.folder)?;
-        *self.last() = version.map(|version| (tag.clone(), left, version()));
-        Ok(())
+        *self.last() = version.map(|version| (tag.clone(), left, version));
+        sync(&self.folder)
     }
 
     fn last(&self) -> MutexGuard<'_, Option<(StageTag, Stamp, Digest)>> {

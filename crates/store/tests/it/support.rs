@@ -101,6 +101,5 @@ pub(crate) fn stage(
     path: &str,
     content: Option<&[u8]>,
 ) -> Result<(), FilesFault> {
-    let version = || content.map_or(Digest::ZERO, Digest::of);
-    folder.stage(tag, path, content.map(|content| (content, &version as &dyn Fn() -> Digest)))
+    folder.stage(tag, path, content.map(|content| (content, Digest::of(content))))
 }
