@@ -18,6 +18,7 @@ mod mcp;
 mod migrate;
 mod models;
 mod persons;
+mod promises;
 mod readme;
 mod runs;
 mod schemas;
