@@ -19,6 +19,9 @@ use crate::runtime::Runtime;
 /// Things that changed of which the model is told.
 const CHANGED_TOLD_MAX: usize = 10;
 
+/// Bytes of a session that one record carries.
+const CARRIED_BYTES_MAX: usize = 32 << 20;
+
 /// Why there is no fork.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForkRefusal {
@@ -33,6 +36,19 @@ pub enum ForkRefusal {
         asked: u64,
         /// Where its log ends.
         end: u64,
+    },
+    /// It holds more than a record may.
+    #[error(
+        "{session} holds {bytes} bytes there, and a fork carries {max} at most; give an earlier \
+         place with --at, where an iteration begins"
+    )]
+    TooLarge {
+        /// The session.
+        session: SessionId,
+        /// What would be carried.
+        bytes: usize,
+        /// The most that is.
+        max: usize,
     },
     /// Nothing had happened by then.
     #[error(
@@ -107,6 +123,11 @@ pub async fn preview_fork(
     told.extend(otherwise(&shared.changed, &files));
     let undoable = shared.own || !files.is_empty();
     let (carried, note) = (there.carried(), told.join(" "));
+    let bytes = serde_json::to_vec(&carried).map_or(usize::MAX, |carried| carried.len());
+    if bytes > CARRIED_BYTES_MAX {
+        let session = session.clone();
+        return Err(ForkRefusal::TooLarge { session, bytes, max: CARRIED_BYTES_MAX }.into());
+    }
     let changed = shared.changed;
     Ok(Fork { from, asked, carried, left, changed, files, undoable, note, opened })
 }

@@ -135,6 +135,14 @@ pub(crate) struct Staged {
     pub(crate) notices: Vec<Notice>,
 }
 
+impl Staged {
+    /// Whether nothing is changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        let changes = self.session.len() + self.project.len() + self.files.len();
+        changes == 0 && self.phase.is_none()
+    }
+}
+
 impl Transaction {
     pub(crate) fn new(
         call: Box<Call>,
@@ -190,7 +198,7 @@ impl Transaction {
     }
 
     /// Calls of this tool in the same model reply that came before this one and passed the gate.
-    /// A caller without a model makes one call at a time, so there are none.
+    /// Calls of a caller without a model are in no reply, so there are none.
     pub fn earlier(&self) -> impl Iterator<Item = &RawCall> {
         let open = self.session.open.get(&self.call.id());
         let number = open.and_then(|open| open.turn);

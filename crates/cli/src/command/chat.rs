@@ -259,6 +259,12 @@ impl Talk<'_> {
             "/history" => self.history().await,
             "/image" => self.image(std::path::Path::new(rest.trim())),
             "/new" => {
+                let begun = self.driver().await?.map(|driver| driver.session());
+                if let Some(session) = begun {
+                    // The next conversation speaks as this one did.
+                    let (agent, conversation) = (session.agent.clone(), session.conversation);
+                    self.speaker = Speaker { agent, conversation };
+                }
                 (self.session, self.driver, self.hold) = (None, None, None);
                 say("  The next words begin another conversation.");
                 Ok(())

@@ -1,6 +1,7 @@
 //! Agents that take part in conversations, as people start them and see them.
 
-use std::process::Output;
+use std::io::Write;
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -122,11 +123,22 @@ fn a_session_speaks_as_whom_it_was_begun() {
         let says = format!("session {id} speaks as ada in a group conversation");
         assert!(code != 0 && told.contains(&says), "{args:?}: {told}");
     }
+    // Another conversation that is begun from this one speaks as it did, with the same tools.
+    let mut command = desk.command();
+    command.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "--last"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"/new\nHi.\n").unwrap();
+    child.wait().unwrap();
+    let listed = desk.ok(&["sessions", "list", "--json"]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert!(listed.lines().all(|line| line.contains("\"ada\"")), "{listed}");
     // Nobody speaks as an agent that is gone.
     let file = std::fs::read_to_string(desk.project().join("toolgate.yaml")).unwrap();
     desk.write("toolgate.yaml", &file.replace("  ada: {name: Ada", "  eve: {name: Eve"));
     let args = ["call", "self_authoring", "{}", "--session", &id];
     let gone = desk.run(&args);
+    assert!(gone.code != 0 && gone.err.contains("speaks as the agent ada"), "{}", gone.err);
+    let gone = desk.run(&["sessions", "fork", &id]);
     assert!(gone.code != 0 && gone.err.contains("speaks as the agent ada"), "{}", gone.err);
     // A session without an agent is told how to begin one.
     let told = desk.run(&["call", "self_authoring", "{}", "--json"]).out;

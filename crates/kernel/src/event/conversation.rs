@@ -16,7 +16,7 @@ pub enum Conversation {
 
 impl Conversation {
     /// Whether it is the usual kind, which the log does not mention.
-    pub(super) fn is_direct(&self) -> bool {
+    pub(crate) fn is_direct(&self) -> bool {
         *self == Self::Direct
     }
 

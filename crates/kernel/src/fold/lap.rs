@@ -20,7 +20,7 @@ pub struct Lap {
     /// The phase whose rules the model was told.
     pub told_phase: PhaseName,
     /// Fingerprint of what the model was told of its agent.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_profile: Option<Digest>,
     /// Calls that came to their end, those over a limit not counted.
     pub calls: u64,

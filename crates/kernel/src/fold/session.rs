@@ -58,10 +58,10 @@ pub struct Session {
     /// Whether it is a conversation, which waits for a person after each answer.
     pub chat: bool,
     /// The agent it speaks as.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// The kind of conversation it is.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Conversation::is_direct")]
     pub conversation: Conversation,
     /// The configuration in force.
     pub config: Option<Digest>,

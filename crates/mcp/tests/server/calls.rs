@@ -184,6 +184,38 @@ async fn progress_is_told_to_whoever_asks_for_it() {
     assert_eq!(events.last().unwrap()["result"]["isError"], false);
 }
 
+/// Whoever gave up is in nobody's way: the next in line begins when the one before it ends, also
+/// while another one hangs elsewhere and nobody new comes.
+#[tokio::test]
+async fn who_gave_up_keeps_nobody_waiting() {
+    let stage = Stage::new().await;
+    let tokens = ["one", "two", "three"].map(|name| stage.token(name, None));
+    let call = |at: usize, name: &str| {
+        stage.ask(&tokens[at]).modern("tools/call", json!({ "name": name }))
+    };
+    let begin = |call: Ask| tokio::spawn(async move { call.send().await });
+    let pause = || tokio::time::sleep(Duration::from_millis(100));
+    // Two at work: both wait for the gate, each its own way.
+    let first = begin(call(0, "slow"));
+    pause().await;
+    let elsewhere = begin(call(0, "leave"));
+    pause().await;
+    let gone = call(1, "slow").open().await;
+    pause().await;
+    let next = begin(call(2, "slow"));
+    pause().await;
+    drop(gone);
+    pause().await;
+    stage.gate.notify_one();
+    assert!(!told(&first.await.unwrap()).0);
+    // The second permit is for whoever came next; the one elsewhere has waited longer for its own.
+    stage.gate.notify_one();
+    stage.gate.notify_one();
+    let got = tokio::time::timeout(Duration::from_secs(5), next).await;
+    assert!(!told(&got.expect("nobody is in its way").unwrap()).0);
+    assert!(!told(&elsewhere.await.unwrap()).0);
+}
+
 #[tokio::test]
 async fn a_call_that_has_not_begun_is_taken_back() {
     let stage = Stage::new().await;

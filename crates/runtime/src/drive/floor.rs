@@ -168,6 +168,8 @@ impl Driver {
         let mut running = FuturesUnordered::new();
         let mut ended: Vec<(Ran, Executed)> = Vec::new();
         let (mut hall, mut supplying): (_, Option<Supplying>) = (Hall::default(), None);
+        // What goes wrong when others are let in waits for those at work: they come to their end.
+        let mut trouble: Option<DriveFault> = None;
         self.line_up(&mut hall, ids.iter().copied());
         loop {
             self.tick();
@@ -189,9 +191,9 @@ impl Driver {
             // What was received, admitted and begun is durable before anything of it runs.
             self.flush().await?;
             if running.is_empty() && supplying.is_none() {
-                return Ok(());
+                return trouble.map_or(Ok(()), Err);
             }
-            let open = supplying.is_none() && hall.is_open();
+            let open = supplying.is_none() && trouble.is_none() && hall.is_open();
             let more = match self.floor.as_mut().filter(|_| open) {
                 None => Either::Left(std::future::pending()),
                 Some(floor) => Either::Right(floor.more()),
@@ -207,8 +209,10 @@ impl Driver {
                 (incoming, supplied) = arrived(&mut supplying) => (incoming, Some(supplied)),
                 incoming = more => {
                     self.tick();
-                    self.hear_of_calls().await?;
-                    self.take_in_news().await?;
+                    if let Err(fault) = self.hear_and_take_in().await {
+                        trouble = Some(fault);
+                        continue;
+                    }
                     match self.supplied() {
                         None => (incoming, None),
                         Some((phase, mut supplied)) => match (&mut supplied).now_or_never() {
@@ -234,9 +238,14 @@ impl Driver {
                     self.line_up(&mut hall, raws.iter().map(|raw| raw.id));
                 }
                 Err(DriveFault::Supply(fault)) => self.turn_away(incoming, &fault).await?,
-                Err(fault) => return Err(fault),
+                Err(fault) => trouble = Some(fault),
             }
         }
+    }
+
+    async fn hear_and_take_in(&mut self) -> Result<(), DriveFault> {
+        self.hear_of_calls().await?;
+        self.take_in_news().await
     }
 
     /// Puts those of some calls in line that were admitted.

@@ -6,7 +6,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Event, Forked};
 use toolgate_kernel::names::SessionId;
 
-use super::open::First;
+use super::open::{First, declared};
 use super::{Crew, Driver, OpenFault};
 use crate::fork::Fork;
 use crate::runtime::Runtime;
@@ -25,6 +25,7 @@ impl Driver {
         if crew.agent.phase(&phase).is_none() {
             return Err(OpenFault::PhaseGone(phase));
         }
+        declared(&crew, fork.carried.agent.as_ref())?;
         let Fork { from, carried, left, note, mut opened, .. } = fork;
         // Whatever the other session began with, it is this one's own.
         if let Event::Opened { session, .. } = &mut opened {

@@ -82,7 +82,7 @@ pub struct Start {
 }
 
 /// Refuses to speak as somebody who is not declared.
-fn declared(crew: &Crew, agent: Option<&AgentId>) -> Result<(), OpenFault> {
+pub(super) fn declared(crew: &Crew, agent: Option<&AgentId>) -> Result<(), OpenFault> {
     match agent.filter(|id| !crew.agent.agents.contains_key(*id)) {
         Some(gone) => Err(OpenFault::AgentGone(gone.clone())),
         None => Ok(()),

@@ -348,6 +348,10 @@ impl Driver {
         let mut project = Vec::new();
         if settled.outcome == Outcome::Done {
             settled.touched = ran.after.clone();
+            if self.floor.is_some() {
+                // What was changed beside a slow read was read in a form that is gone.
+                settled.touched.retain(|t| t.access == Access::Write || self.is_current(t));
+            }
             settled.changes = ran.staged.session.clone();
             settled.files = file_changes(ran);
             settled.notices = ran.staged.notices.clone();
@@ -384,11 +388,19 @@ impl Driver {
         if placing { self.place_all(id, file_changes(ran), &wrote).await } else { Ok(()) }
     }
 
-    /// The first key whose content is no longer what the call began with.
+    /// The first key whose content is no longer what the call began with. Of a call that only
+    /// reached the world nothing is left that could conflict.
     fn conflict(&self, ran: &Ran) -> Option<Key> {
-        if ran.call.spec().effect == Effect::Read || ran.touched.is_empty() {
+        let effect = ran.call.spec().effect;
+        if effect == Effect::Read || (effect.needs_intent() && ran.staged.is_empty()) {
             return None;
         }
+        let moved = |touched: &&Touched| !self.is_current(touched);
+        ran.touched.iter().find(moved).map(|touched| touched.key.clone())
+    }
+
+    /// Whether the content of a key is still what was touched.
+    fn is_current(&self, touched: &Touched) -> bool {
         let (project, _) = self.runtime.project();
         let lookup = Lookup {
             agent: &self.crew.agent,
@@ -396,8 +408,7 @@ impl Driver {
             project: &project,
             files: self.runtime.files.as_ref(),
         };
-        let moved = |touched: &&Touched| lookup.version(&touched.key) != Ok(touched.version);
-        ran.touched.iter().find(moved).map(|touched| touched.key.clone())
+        lookup.version(&touched.key) == Ok(touched.version)
     }
 
     /// What the project remembers of a read. A session's own state is nobody else's business.

@@ -137,9 +137,9 @@ impl ClerkFloor {
         let at_work = all.filter(|begun| begun.company != Company::Looks);
         let at_work = at_work.map(|begun| begun.company.clone()).collect();
         let room = most.saturating_sub(open.by_id.len() + open.let_in.len());
-        let mut turn = Turn { at_work, room, joins: true, ..Turn::of(&agent) };
+        let mut look = Look { at_work, room, joins: true, ..Look::of(&agent) };
         self.queue.take(
-            |client, job| turn.pick(client, job),
+            |client, job| look.pick(client, job),
             |job| {
                 if let Some(begun) = job.begin(&agent) {
                     incoming.push(begun.incoming());
@@ -156,9 +156,9 @@ impl ClerkFloor {
 pub(super) fn first(agent: &Agent, queue: &Queue<Job>) -> (Vec<Begun>, Option<Vec<PhaseName>>) {
     let (mut batch, mut ready) = (Vec::new(), None);
     let room = count(agent.limits.mcp_calls_together_max);
-    let mut turn = Turn { room, ..Turn::of(agent) };
+    let mut look = Look { room, ..Look::of(agent) };
     queue.take(
-        |client, job| turn.pick(client, job),
+        |client, job| look.pick(client, job),
         |job| match job {
             Job::Ready(phases) => ready = Some(phases),
             Job::Call { .. } => batch.extend(job.begin(agent)),
@@ -168,7 +168,7 @@ pub(super) fn first(agent: &Agent, queue: &Queue<Job>) -> (Vec<Begun>, Option<Ve
 }
 
 /// One look at those who wait.
-struct Turn<'a> {
+struct Look<'a> {
     agent: &'a Agent,
     /// What those at work do, and those who were picked, beside looking.
     at_work: BTreeSet<Company>,
@@ -183,7 +183,7 @@ struct Turn<'a> {
     moves: bool,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Look<'a> {
     fn of(agent: &'a Agent) -> Self {
         let (at_work, behind) = (BTreeSet::new(), BTreeSet::new());
         Self { agent, at_work, behind, room: 0, joins: false, picked: false, moves: false }
@@ -191,6 +191,8 @@ impl<'a> Turn<'a> {
 
     fn pick(&mut self, client: &Arc<str>, job: &Job) -> Pick {
         let order = match job {
+            // Whoever gave up is in nobody's way, and goes.
+            Job::Call { ticket, .. } if ticket.is_cancelled() => return Pick::Take,
             Job::Call { order, .. } => order,
             // Whoever is let in brings the news along.
             Job::Ready(_) if self.joins || self.picked => return Pick::Pass,

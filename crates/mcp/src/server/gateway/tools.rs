@@ -118,6 +118,8 @@ pub(super) fn answer(caller: &Caller, name: &str, delivery: Delivery) -> Answer 
     if envelope.code() == Some(&Code::TOOL_NOT_GRANTED)
         && caller.revision.modern()
         && caller.phase.is_none()
+        // An agent is told nothing of tools that it may not use anywhere.
+        && agent.agents.is_empty()
         && let Some(place) = place
     {
         let granting = agent.phases().filter(|phase| agent.grants(&phase.name, place, None));
