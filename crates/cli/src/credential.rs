@@ -90,17 +90,36 @@ pub(crate) struct Standing {
     key: Option<PersonKey>,
     /// Whether a passphrase guards it.
     passphrase: bool,
+    /// Whether the project knows this key, when it knows any.
+    known: Option<bool>,
     /// What is promised, in a sentence.
     says: String,
 }
 
 impl Standing {
+    /// The same, with what a project knows: without any key it believes the first that signs.
+    pub(crate) fn in_project(mut self, known: Option<bool>) -> Self {
+        self.known = known;
+        let more = match known {
+            _ if self.key.is_none() => "",
+            Some(true) => "",
+            Some(false) => {
+                " But this project knows another key, so nothing that is signed with this one counts \
+                 here. Bring back the file of the key that signed here first."
+            }
+            None => " This project knows no key yet: the first one that signs here is believed.",
+        };
+        self.says.push_str(more);
+        self
+    }
+
     pub(crate) fn of(project: &Path) -> Result<Self> {
         let path = place(project)?;
         let Some(kept) = read(&path)? else {
             let says = "There is no key yet. It is made when you first decide something at a \
                         terminal, or by `toolgate init`.";
-            return Ok(Self { name: None, key: None, passphrase: false, says: says.to_owned() });
+            let says = says.to_owned();
+            return Ok(Self { name: None, key: None, passphrase: false, known: None, says });
         };
         let (path, passphrase) = (path.display(), kept.sealed.is_some());
         let who = if passphrase {
@@ -109,11 +128,17 @@ impl Standing {
             "It has no passphrase, so anyone with this user account can do it, programs too."
         };
         let says = format!("What only a person may do is signed with {path}. {who}");
-        Ok(Self { name: Some(kept.name), key: Some(kept.key), passphrase, says })
+        Ok(Self { name: Some(kept.name), key: Some(kept.key), passphrase, known: None, says })
+    }
+
+    /// The key of the person here.
+    pub(crate) fn key(&self) -> Option<&PersonKey> {
+        self.key.as_ref()
     }
 
     pub(crate) fn print(&self) {
-        let mark = console::mark(if self.passphrase { '✓' } else { '!' });
+        let fine = self.passphrase && self.known != Some(false);
+        let mark = console::mark(if fine { '✓' } else { '!' });
         let name = self.name.as_deref().unwrap_or("nobody yet");
         console::say("");
         console::say(&console::fit(&format!("{mark} person: {}", console::visible(name))));

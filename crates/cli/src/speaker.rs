@@ -95,7 +95,11 @@ impl Speaks {
         if speaker.agent == session.agent && !kind {
             return Ok(());
         }
-        bail!("session {} speaks {}; leave --agent out, or add --new", session.id, told(session))
+        bail!(
+            "session {} speaks {}; leave --agent out, or begin another one",
+            session.id,
+            told(session)
+        )
     }
 }
 

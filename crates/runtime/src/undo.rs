@@ -434,8 +434,13 @@ impl Past {
             let shows = toolset.projections().any(|projection| projection.key == *key);
             let kept = toolset.keeper(key.family()).is_some_and(|keeper| stays.contains(&keeper));
             let links = self.links_of(undo, *home, key);
-            if !shows && !kept && !links.is_empty() {
-                self.key(*home, key, &links, undo);
+            if shows || kept || links.is_empty() {
+                continue;
+            }
+            let counts = toolset.families().any(|family| family.whole.as_ref() == Some(key));
+            match counts.then(|| self.counted_on(*home, key)).flatten() {
+                Some(back) => undo.keys.push(back),
+                None => self.key(*home, key, &links, undo),
             }
         }
         for (section, projection) in toolset.shown() {
@@ -456,6 +461,19 @@ impl Past {
 
     fn state(&self, home: Home) -> &State {
         if home == Home::Session { &self.session.state } else { &self.project.state }
+    }
+
+    /// A number that counts the changes of its parts counts an undo too, and never goes back: whoever
+    /// knows it would take new content for the old.
+    fn counted_on(&self, home: Home, key: &Key) -> Option<Back> {
+        let now = self.state(home).get(key).cloned();
+        let slot = now.as_ref()?;
+        let count = slot.as_one()?.as_u64()?.saturating_add(1);
+        let mut state = self.state(home).clone();
+        let put = Change::Put { key: key.clone(), value: count.into(), v: slot.layout() };
+        state.apply(&put).ok()?;
+        let then = state.get(key).cloned();
+        Some(Back { key: key.clone(), home, now, then })
     }
 
     fn key(&self, home: Home, key: &Key, links: &[&Link], undo: &mut Undo) {

@@ -173,6 +173,10 @@ impl Card {
 
 /// Everything that waits in a session: put off, or asked about at this moment.
 fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
+    // Nothing is made any more in a session that is over.
+    if session.ended.is_some() {
+        return Vec::new();
+    }
     let text = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| Value::from(args));
     let phase = session.phase.clone();
     let denied = |waiting: &Waiting| waiting.word.is_some() && !waiting.approved();
@@ -407,6 +411,13 @@ async fn carry_out(place: &Place, card: &Card) -> Result<Exit> {
             let mut driver = Driver::resume(runtime, crew, card.session.clone()).await?;
             driver.settle_open().await?;
             let made = driver.take_up_approved().await?;
+            if made.is_empty() && !driver.session().waiting.contains_key(&card.call) {
+                let why = "The configuration is another one than when it was put off, so your yes \
+                           is for something else. Nothing ran. Whoever wants it calls it again, \
+                           and you are asked anew.";
+                console::paragraph(why);
+                return Ok(Exit::Failed);
+            }
             for (call, answered) in &made {
                 let envelope = &answered.envelope;
                 let mark = console::mark(if envelope.ok { '✓' } else { '✗' });

@@ -160,6 +160,23 @@ fn another_persons_key_is_a_strangers_here() {
     assert_ne!(seen.code, 0, "{}", seen.screen);
     assert!(seen.screen.contains("knows another person's key"), "{}", seen.screen);
     assert_eq!(waiting(&desk).len(), 1);
+    // `doctor`, which the error names, says so and what to do.
+    let doctor: Value = serde_json::from_str(&desk.run(&["doctor", "--json"]).out).unwrap();
+    assert_eq!(doctor["person"]["known"], false, "{doctor}");
+    assert!(doctor["person"]["says"].as_str().unwrap().contains("Bring back the file"), "{doctor}");
+}
+
+#[test]
+fn a_yes_that_makes_nothing_says_so() {
+    let desk = desk();
+    put_off(&desk, "a");
+    // Another law is in force before the person looks.
+    desk.write("toolgate.yaml", &CONFIG.replace("serious", "very serious"));
+    let answers = [("Type approve", "approve"), FIRST];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &answers);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert!(seen.screen.contains("Nothing ran."), "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({}));
 }
 
 #[test]

@@ -112,3 +112,25 @@ fn what_changes_while_somebody_looks_is_looked_at_again() {
         "a person's words"
     );
 }
+
+/// An etag counts an undo too: whoever read before it patches nothing that is other by now.
+#[test]
+fn an_etag_never_goes_back() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [workspace]\n");
+    let patch = |more: &str, value: u8| {
+        let op = format!(r#"{{"op":"set","path":"/draft/a","value":{value}}}"#);
+        desk.run(&["call", "state_patch", &format!(r#"{{{more}"ops":[{op}]}}"#), "--json"])
+    };
+    assert_eq!((patch("", 1).code, patch("", 2).code), (0, 0));
+    let mut command = desk.command();
+    command.args(["sessions", "undo", "call"]);
+    let seen = typing(command, &[("Type undo", "undo"), ("press Enter for none:", "")], || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let stale = patch(r#""etag":2,"#, 9);
+    assert!(stale.code == 1 && stale.out.contains("ETAG_MISMATCH"), "{}", stale.out);
+    let got = desk.ok(&["call", "state_get", r#"{"select":["/draft/a"]}"#, "--json"]);
+    let got: serde_json::Value = serde_json::from_str(&got).unwrap();
+    let data = &got["data"];
+    assert_eq!((&data["values"]["/draft/a"], &data["etags"]["draft"]), (&1.into(), &3.into()));
+}
