@@ -184,7 +184,7 @@ impl Summary {
         say(&bold(&line(&head.map(str::to_owned))));
         rows.iter().for_each(|row| say(&line(row)));
         let total = self.total();
-        if total.cached_tokens > 0 {
+        if total.cached_tokens > 0 && total.tokens > 0 {
             let (cached, tokens) = (grouped(total.cached_tokens), grouped(total.tokens));
             say(&fit(&format!("  {cached} of {tokens} tokens came from the provider's cache")));
         }
