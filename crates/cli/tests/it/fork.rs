@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::held::{at_work, wait_for};
-use crate::support::{Beside, Desk};
+use crate::held::at_work;
+use crate::support::{Beside, Desk, wait_for};
 use crate::terminal::typing;
 
 const CONFIG: &str = "

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 
-use crate::support::{Beside, Desk};
+use crate::support::{Beside, Desk, wait_for};
 
 const SLOW_MS: u64 = 60_000;
 
@@ -26,17 +26,7 @@ pub(crate) fn at_work(desk: &Desk, args: &[&str]) -> Child {
     child
 }
 
-pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    for _ in 0..500 {
-        if is_there() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("{what} did not come");
-}
-
-fn end(mut child: Child) {
+pub(crate) fn end(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }

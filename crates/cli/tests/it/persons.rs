@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolgate_testkit::mcp::Mode;
 
 use crate::servers::Web;
-use crate::support::{Beside, Desk};
+use crate::support::{Beside, Desk, wait_for};
 use crate::terminal::{Seen, killed, typing};
 
 const APPROVE: (&str, &str) = ("Type approve", "approve");
@@ -52,16 +52,6 @@ fn events(desk: &Desk, session: &str, kind: &str) -> Vec<Value> {
     let log: Value = serde_json::from_str(&desk.ok(&["sessions", "export", session])).unwrap();
     let records = log["records"].as_array().unwrap().iter().map(|record| record["event"].clone());
     records.filter(|event| event["kind"] == kind).collect()
-}
-
-fn wait_for(what: &str, is_there: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if is_there() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("{what} did not come");
 }
 
 #[test]

@@ -118,3 +118,14 @@ impl Beside {
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
+
+/// Waits until something is so, and not for ever.
+pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if is_there() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{what} did not come");
+}
