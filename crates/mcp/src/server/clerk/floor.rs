@@ -107,7 +107,8 @@ impl Floor for ClerkFloor {
         self.users.leave(call);
         let begun = lock(&self.open).by_id.remove(&call);
         if let Some(begun) = begun {
-            begun.answer(Delivery { answered, agent: Arc::clone(agent) });
+            let (agent, who) = (Arc::clone(agent), session.agent.clone());
+            begun.answer(Delivery { answered, agent, who });
         }
     }
 

@@ -91,6 +91,8 @@ pub struct Delivery {
     pub answered: Answered,
     /// The agent that the call was made with.
     pub agent: Arc<Agent>,
+    /// As whom the session speaks; nobody where no call was made.
+    pub who: Option<AgentId>,
 }
 
 enum Job {
@@ -247,7 +249,7 @@ fn busy(tool: &str, message: &str) -> Envelope {
 
 fn delivery(agent: &Arc<Agent>, envelope: Envelope) -> Delivery {
     let answered = Answered { envelope: envelope.into(), message_only: false, parts: None };
-    Delivery { answered, agent: Arc::clone(agent) }
+    Delivery { answered, agent: Arc::clone(agent), who: None }
 }
 
 fn view_of(session: &Session, agent: &Arc<Agent>) -> View {

@@ -112,17 +112,16 @@ const RECEIPT: &str = "toolgate/receipt";
 /// A result as a client is told. A refusal is a result too, so that a model can do better. What
 /// another server answered in parts is passed on in those parts.
 pub(super) fn answer(caller: &Caller, name: &str, delivery: Delivery) -> Answer {
-    let Delivery { answered, agent } = delivery;
+    let Delivery { answered, agent, who } = delivery;
     let Answered { mut envelope, message_only, parts } = answered;
     let place = agent.toolset.find(name);
     if envelope.code() == Some(&Code::TOOL_NOT_GRANTED)
         && caller.revision.modern()
         && caller.phase.is_none()
-        // An agent is told nothing of tools that it may not use anywhere.
-        && agent.agents.is_empty()
         && let Some(place) = place
     {
-        let granting = agent.phases().filter(|phase| agent.grants(&phase.name, place, None));
+        let granting =
+            agent.phases().filter(|phase| agent.grants(&phase.name, place, who.as_ref()));
         let granting: Vec<&str> = granting.map(|phase| phase.name.as_str()).collect();
         if !granting.is_empty() {
             let words = format!("{name} is granted in phase {}.", granting.join(", "));
@@ -230,7 +229,8 @@ mod tests {
         let principal = Arc::new(Principal { name: "t".into(), phase: None });
         let caller = Caller { principal, revision, capabilities: Value::Null, phase: None };
         let agent = Arc::new(Agent::build(AgentDraft::new("a", Vec::new())).unwrap());
-        serde_json::from_str(&answer(&caller, "t", Delivery { answered, agent }).json).unwrap()
+        serde_json::from_str(&answer(&caller, "t", Delivery { answered, agent, who: None }).json)
+            .unwrap()
     }
 
     #[test]
