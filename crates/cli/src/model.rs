@@ -284,6 +284,8 @@ fn patience(text: &AgentText, model: &ChosenModel) -> Patience {
     let written = Some(limit).filter(|limit| *limit != Limits::default().reply_ms_max);
     Patience {
         connect_ms_max: model.text.connect_ms_max.unwrap_or(own.connect_ms_max),
+        first_byte_ms_max: model.text.first_byte_ms_max,
+        idle_ms_max: model.text.idle_ms_max,
         request_ms_max: model.text.reply_ms_max.or(written),
         ..own
     }

@@ -336,6 +336,28 @@ fn a_conversation_says_why_its_model_failed_and_which_phase_is_near() {
     assert!(told.contains("staged"), "{told}");
 }
 
+/// Each wait has its own bound, and the log says which one was over.
+#[test]
+fn a_model_that_falls_silent_is_waited_for_as_long_as_the_file_says() {
+    for (fault, key, why) in [
+        ("silence", "first_byte_ms_max", "the first byte of the answer took more than 60 ms"),
+        ("stall", "idle_ms_max", "took more than 60 ms"),
+    ] {
+        let (desk, beside) =
+            (Desk::new(), Beside::failing("replies: [{text: Hello.}]", &[fault, fault]));
+        let model = beside.config("openai").replace("{provider", &format!("{{{key}: 60, provider"));
+        let limits = "limits: {attempts_max: 2, backoff_ms_max: 1}";
+        desk.write("toolgate.yaml", &format!("packs: []\n{limits}\n{model}"));
+        let (_, told) = asked(&desk, &["chat", "Hi.", "--json"]);
+        assert!(told.contains(why), "{fault}: {told}");
+        assert_eq!(beside.seen().len(), 2, "{fault}: {told}");
+    }
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "models: {m: {provider: openai, model: m, idle_ms_max: 0}}");
+    let told = desk.run(&["check"]);
+    assert!(told.code != 0 && told.out.contains("idle_ms_max"), "{}", told.out);
+}
+
 #[test]
 fn the_doctor_tells_an_endpoint_and_a_redirect_apart() {
     let faults = ["redirect", "not_found"];

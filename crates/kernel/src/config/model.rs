@@ -67,6 +67,12 @@ pub struct ModelText {
     /// Milliseconds to wait for a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_ms_max: Option<u64>,
+    /// Milliseconds to wait for the first byte of a reply; as long as the whole by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms_max: Option<u64>,
+    /// Milliseconds its server may be silent in the middle of a reply; half the whole by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_ms_max: Option<u64>,
     /// Milliseconds one reply may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_ms_max: Option<u64>,

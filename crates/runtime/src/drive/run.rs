@@ -1,8 +1,10 @@
 //! Decides in which order admitted calls of a model run: leading reads together, the rest one by one.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{join_all, try_join};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Event;
@@ -69,19 +71,20 @@ impl Driver {
     /// Runs admitted calls and settles each exactly once: those of a model in call order, those of
     /// callers who do not wait for each other as they end.
     pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
-        // What was received and admitted is durable before anything of it runs.
-        self.flush().await?;
         self.tick();
         if self.floor.is_some() {
             return self.run_beside(ids).await;
         }
         let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
-        self.run_together(leading).await?;
+        if !leading.is_empty() {
+            self.run_together(leading).await?;
+        }
         for id in rest {
             if let Some(begun) = self.begin(*id).await? {
-                let call_ms_max = self.call_ms_max(*id);
-                let (ran, executed) = perform(begun, call_ms_max, &self.cancel).await;
+                let (call_ms_max, cancel) = (self.call_ms_max(*id), self.cancel.clone());
+                let running = pin!(perform(begun, call_ms_max, &cancel));
+                let (ran, executed) = self.flush_beside(running).await?;
                 crash_point!("after_effect");
                 self.tick();
                 self.settle(ran, executed).await?;
@@ -94,12 +97,27 @@ impl Driver {
         let begun = self.begin_all(ids).await?;
         let cancel = self.cancel.clone();
         let running = begun.into_iter().map(|(one, ms_max)| perform(one, ms_max, &cancel));
-        let ended = join_all(running).await;
+        let ended = self.flush_beside(pin!(join_all(running))).await?;
         self.tick();
         for (ran, executed) in ended {
             self.settle(ran, executed).await?;
         }
         Ok(())
+    }
+
+    /// Makes everything in line durable while calls run. What may reach the world has its intent in
+    /// the log by now; all others leave nothing behind before they are settled, so they need not wait
+    /// for the disk. When the log cannot be written, they are dropped.
+    async fn flush_beside<T>(
+        &mut self,
+        mut running: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, DriveFault> {
+        let mut flushing = pin!(self.flush());
+        match flushing.as_mut().now_or_never() {
+            Some(flushed) => flushed?,
+            None => return Ok(try_join(flushing, running.map(Ok)).await?.1),
+        }
+        Ok(running.as_mut().await)
     }
 
     async fn begin_all(&mut self, ids: &[CallId]) -> Result<Vec<(Begun, u64)>, DriveFault> {

@@ -94,6 +94,41 @@ fn a_log_that_falls_silent_stops_the_driver_in_time() {
     assert_eq!(bench.effects(), []);
 }
 
+/// What leaves nothing behind runs while the disk works; what reaches the world waits for it. Neither
+/// is answered when the log cannot be written.
+#[test]
+fn only_what_leaves_nothing_behind_runs_before_the_log_has_answered() {
+    let cases = [
+        (Effect::Read, true),
+        (Effect::Staged, true),
+        (Effect::Idempotent, false),
+        (Effect::External, false),
+    ];
+    for (effect, runs) in cases {
+        let (store, ran) = (Arc::new(Moody::default()), Arc::new(AtomicBool::new(false)));
+        let noticed = Arc::clone(&ran);
+        let tool = doing(SpecDraft::new("look", "Looks.").effect(effect), move |_| {
+            noticed.store(true, Ordering::SeqCst);
+            Ok(Output::message("Looked."))
+        });
+        let limits = json!({ "limits": { "append_ms_max": 20 } });
+        let crew = crew(limits, vec![tool], Vec::new()).unwrap();
+        let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
+        let runtime = Arc::new(Runtime::new(store.clone(), clock, key));
+        block_on(async {
+            let ada = Actor::Human("ada".into());
+            let opened = Driver::open(runtime, crew, session("case"), &ada, "moody").await;
+            let mut driver = opened.unwrap();
+            let before = driver.durable_tip();
+            store.bend.silent.store(true, Ordering::SeqCst);
+            let told = driver.call(&client(), "look", "{}", None).await;
+            assert!(matches!(told, Err(DriveFault::Store(_))), "{effect:?}: {told:?}");
+            assert_eq!(driver.durable_tip(), before, "{effect:?}");
+        });
+        assert_eq!(ran.load(Ordering::SeqCst), runs, "{effect:?}");
+    }
+}
+
 /// What an earlier try may have done is unknown, whatever keeps a new one from running.
 #[test]
 fn a_call_that_was_started_never_settles_as_failed() {

@@ -106,6 +106,8 @@ impl Desk<'_> {
             }
             for (key, limit, ceiling) in [
                 ("connect_ms_max", model.connect_ms_max, REPLY_MS_CEILING),
+                ("first_byte_ms_max", model.first_byte_ms_max, REPLY_MS_CEILING),
+                ("idle_ms_max", model.idle_ms_max, REPLY_MS_CEILING),
                 ("reply_ms_max", model.reply_ms_max, REPLY_MS_CEILING),
                 ("max_output_tokens", model.max_output_tokens, TOKENS_CEILING),
             ] {
