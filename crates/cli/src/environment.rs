@@ -8,6 +8,8 @@ use clap::Args;
 use toolgate_http::{Plain, Roots, names_here, parse};
 use toolgate_kernel::config::{Secret, SettingsText};
 
+use crate::console::visible;
+
 /// Settings on the command line. They win over the file.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Flags {
@@ -48,6 +50,18 @@ impl Flags {
 }
 
 impl Flags {
+    /// The model as it was given, to be given again: nothing, or flags with a blank before each.
+    pub(crate) fn model_again(&self) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+=,".contains(c);
+        let given = [("--model", &self.model), ("--base-url", &self.base_url)];
+        let given = given.into_iter().filter_map(|(flag, value)| Some((flag, value.as_deref()?)));
+        let word = |(flag, value): (&str, &str)| match value.chars().all(plain) {
+            true => format!(" {flag} {value}"),
+            false => format!(" {flag} '{}'", visible(value).replace('\'', "'\\''")),
+        };
+        given.map(word).collect()
+    }
+
     /// What settings besides the file come from: the flags that are given, or else the variables.
     pub(crate) fn whence(&self) -> String {
         let flags = [("--model", self.model.is_some()), ("--base-url", self.base_url.is_some())];

@@ -82,6 +82,8 @@ struct Quiet {
     seconds: u64,
     /// Whether the model thinks.
     thinking: bool,
+    /// Why the model is asked again, and in how many seconds.
+    again: Option<(String, u64)>,
 }
 
 impl Quiet {
@@ -150,6 +152,13 @@ impl Live {
     /// The model thinks, and says nothing yet.
     pub(crate) fn thinking(&self) {
         self.state().quiet.thinking = true;
+    }
+
+    /// A request failed and is tried again after a while.
+    pub(crate) fn waits(&self, reason: &str, ms: u64) {
+        let mut state = self.state();
+        let seconds = ms.div_ceil(1_000);
+        state.quiet = Quiet { again: Some((reason.to_owned(), seconds)), ..Quiet::broken() };
     }
 
     /// Says what is waited for when nothing came for a while, where a terminal can take it away.
@@ -401,7 +410,12 @@ impl State {
 
     /// What is waited for, and for how long, once that is a second.
     fn waiting(&self) -> Option<String> {
-        let Quiet { seconds, thinking, .. } = self.quiet;
+        let Quiet { seconds, thinking, again, .. } = &self.quiet;
+        let (seconds, thinking) = (*seconds, *thinking);
+        if let Some((reason, all)) = again.as_ref().filter(|(_, all)| seconds > 0 && seconds < *all)
+        {
+            return Some(format!("{}; trying again in {} s", visible(reason), all - seconds));
+        }
         let what = match self.written.values().next() {
             Some(call) => format!("running {}…", visible(&call.name)),
             None if thinking => "thinking…".to_owned(),
@@ -452,7 +466,7 @@ impl State {
 
     /// A try that failed before a reply, or before the last failure.
     fn tried(&mut self, attempt: &Attempt) {
-        self.mended(&format!("model — tried again after: {}", attempt.reason));
+        self.mended(&format!("model — a try failed: {}", attempt.reason));
     }
 
     /// What was mended in a reply.
@@ -563,6 +577,10 @@ mod tests {
         assert!(state.quiet.tick());
         assert!(!state.quiet.tick(), "it is shown once a second");
         assert_eq!(state.waiting().as_deref(), Some("waiting for the model… 2 s"));
+        state.quiet.again = Some(("the server answered 429".to_owned(), 8));
+        let told = "the server answered 429; trying again in 6 s";
+        assert_eq!(state.waiting().as_deref(), Some(told));
+        state.quiet.again = None;
         state.quiet.thinking = true;
         assert_eq!(state.waiting().as_deref(), Some("thinking… 2 s"));
     }

@@ -208,8 +208,14 @@ impl Place {
         light(&mut reading.text);
         if let Some(flags) = flags {
             let file = std::mem::take(&mut reading.text.settings);
-            let here = environment::settings()?.away_from(&file);
-            reading.text.settings = flags.settings().or(file).or(here);
+            let mut here = environment::settings()?.away_from(&file);
+            let said = flags.settings().or(file);
+            reading.text.settings = said.clone().or(here.clone());
+            if reading.text.declared().is_some() {
+                // Where a declared model is reached, and with which key, the file says.
+                (here.base_url, here.api_key) = (None, None);
+                reading.text.settings = said.or(here);
+            }
         }
         if reading.refused() {
             let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();

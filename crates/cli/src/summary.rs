@@ -56,6 +56,9 @@ pub(crate) struct Figures {
     refused: u64,
     failed: u64,
     tokens: u64,
+    /// Of the tokens, those that were read.
+    input_tokens: u64,
+    /// Of the tokens read, those from the provider's cache.
     cached_tokens: u64,
     /// Of the tokens, those of replies that could not be used.
     discarded_tokens: u64,
@@ -111,15 +114,13 @@ impl Summary {
             }
             Event::IterationClosed(closed) => {
                 let figures = self.figures(closed.start_phase.as_str());
-                figures.iterations += 1;
-                figures.tokens = figures.tokens.saturating_add(closed.input_tokens);
-                figures.tokens = figures.tokens.saturating_add(closed.output_tokens);
                 figures.took_ms = figures.took_ms.saturating_add(closed.took_ms);
                 self.iterations.push(closed.as_ref().clone());
             }
+            // A conversation has one, which stays open.
+            Event::IterationOpened { .. } => self.figures(phase).iterations += 1,
             Event::Opened { .. }
             | Event::Forked(_)
-            | Event::IterationOpened { .. }
             | Event::PlanSent { .. }
             | Event::CallReceived { .. }
             | Event::CallAdmitted(_)
@@ -137,8 +138,7 @@ impl Summary {
 
     fn request(&mut self, turn: u64, phase: &str, from: Option<String>, usage: &Usage) {
         let (input_tokens, cached_tokens) = (usage.input_tokens, usage.cached_tokens);
-        let figures = self.figures(phase);
-        figures.cached_tokens = figures.cached_tokens.saturating_add(cached_tokens);
+        self.figures(phase).pay(usage);
         let (phase, output_tokens) = (phase.to_owned(), usage.output_tokens);
         if let Some(from) = from {
             let fresh_tokens = input_tokens.saturating_sub(cached_tokens);
@@ -154,6 +154,7 @@ impl Summary {
         let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
         if tokens > 0 {
             let figures = self.figures(phase);
+            figures.pay(usage);
             figures.discarded_tokens = figures.discarded_tokens.saturating_add(tokens);
         }
     }
@@ -184,9 +185,9 @@ impl Summary {
         say(&bold(&line(&head.map(str::to_owned))));
         rows.iter().for_each(|row| say(&line(row)));
         let total = self.total();
-        if total.cached_tokens > 0 && total.tokens > 0 {
-            let (cached, tokens) = (grouped(total.cached_tokens), grouped(total.tokens));
-            say(&fit(&format!("  {cached} of {tokens} tokens came from the provider's cache")));
+        if total.cached_tokens > 0 {
+            let (cached, read) = (grouped(total.cached_tokens), grouped(total.input_tokens));
+            say(&fit(&format!("  {cached} of {read} tokens read came from the provider's cache")));
         }
         let fresh: u64 = self.transitions.iter().map(|row| row.fresh_tokens).sum();
         if fresh > 0 {
@@ -210,6 +211,7 @@ impl Summary {
             total.refused += figures.refused;
             total.failed += figures.failed;
             total.tokens = total.tokens.saturating_add(figures.tokens);
+            total.input_tokens = total.input_tokens.saturating_add(figures.input_tokens);
             total.cached_tokens = total.cached_tokens.saturating_add(figures.cached_tokens);
             total.took_ms = total.took_ms.saturating_add(figures.took_ms);
         }
@@ -218,6 +220,13 @@ impl Summary {
 }
 
 impl Figures {
+    fn pay(&mut self, usage: &Usage) {
+        let both = usage.input_tokens.saturating_add(usage.output_tokens);
+        self.tokens = self.tokens.saturating_add(both);
+        self.input_tokens = self.input_tokens.saturating_add(usage.input_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(usage.cached_tokens);
+    }
+
     fn row(&self, phase: &str) -> [String; 6] {
         let [iterations, calls, refused, failed, tokens] =
             [self.iterations, self.calls, self.refused, self.failed, self.tokens].map(grouped);

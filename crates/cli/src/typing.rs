@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -18,6 +18,9 @@ const HISTORY_LINES: usize = 1_000;
 
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 100_000;
+
+const TOO_LONG: &str =
+    "a message has at most 100,000 bytes, and this one has more; send it in parts";
 
 /// What came of asking for words.
 pub(crate) enum Typed {
@@ -62,7 +65,9 @@ impl Typing {
     pub(crate) async fn next(&self, prompt: &str) -> Result<Typed> {
         let prompt = prompt.to_owned();
         let typed = match self {
-            Self::Pipe => tokio::task::spawn_blocking(piped).await?,
+            Self::Pipe => {
+                tokio::task::spawn_blocking(|| piped(&mut std::io::stdin().lock())).await??
+            }
             Self::Terminal(editor, history) => {
                 let (editor, history) = (Arc::clone(editor), history.clone());
                 let read = move || {
@@ -86,11 +91,7 @@ impl Typing {
             }
         };
         if let Typed::Said(text) = &typed {
-            let bytes = text.len();
-            anyhow::ensure!(
-                bytes <= MESSAGE_BYTES_MAX,
-                "this has {bytes} bytes; a message has at most {MESSAGE_BYTES_MAX}"
-            );
+            ensure!(text.len() <= MESSAGE_BYTES_MAX, TOO_LONG);
         }
         Ok(typed)
     }
@@ -107,13 +108,22 @@ fn keep<H: Helper>(editor: &mut Editor<H, FileHistory>, path: &Path) {
     }
 }
 
-fn piped() -> Typed {
-    let mut line = String::new();
-    let most = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(2);
-    let mut source = std::io::Read::take(std::io::stdin().lock(), most);
-    match source.read_line(&mut line) {
-        Ok(read) if read > 0 => Typed::Said(line.trim().to_owned()),
-        Ok(_) | Err(_) => Typed::Closed,
+/// The next message of a program: a line, or several that belong together.
+fn piped(source: &mut impl BufRead) -> Result<Typed> {
+    let mut bytes = Vec::new();
+    loop {
+        let room = u64::try_from(MESSAGE_BYTES_MAX + 1 - bytes.len())?;
+        let read = std::io::Read::take(&mut *source, room).read_until(b'\n', &mut bytes);
+        let over = read.context("the input could not be read")? == 0;
+        ensure!(bytes.len() <= MESSAGE_BYTES_MAX, TOO_LONG);
+        let text = std::str::from_utf8(&bytes)
+            .context("a line of the input is not UTF-8; nothing of it was sent")?;
+        if bytes.is_empty() {
+            return Ok(Typed::Closed);
+        }
+        if over || !is_open(text.trim_end_matches(['\r', '\n'])) {
+            return Ok(Typed::Said(joined(text)));
+        }
     }
 }
 
@@ -183,6 +193,35 @@ mod tests {
         }
         assert_eq!(joined("one \\\ntwo"), "one \ntwo");
         assert_eq!(joined("\"\"\"\none\ntwo\n\"\"\""), "one\ntwo");
+    }
+
+    #[test]
+    fn a_program_sends_messages_as_a_person_does() {
+        let all = |bytes: &[u8]| -> Vec<String> {
+            let (mut source, mut said) = (bytes, Vec::new());
+            loop {
+                match piped(&mut source) {
+                    Ok(Typed::Said(text)) => said.push(text),
+                    Ok(Typed::Nothing | Typed::Closed) => return said,
+                    Err(error) => {
+                        said.push(format!("error: {error}"));
+                        return said;
+                    }
+                }
+            }
+        };
+        let utf = "error: a line of the input is not UTF-8; nothing of it was sent".to_owned();
+        let long = "x".repeat(MESSAGE_BYTES_MAX + 1);
+        for (bytes, said) in [
+            ("one\ntwo".as_bytes(), vec!["one".to_owned(), "two".to_owned()]),
+            (b"\"\"\"\na\nb\n\"\"\"\nc\n", vec!["a\nb".to_owned(), "c".to_owned()]),
+            (b"a \\\nb\n", vec!["a \nb".to_owned()]),
+            (b"good\nbad \xff\xfe\nmore\n", vec!["good".to_owned(), utf]),
+            (b"\"\"\"\nleft open", vec!["\"\"\"\nleft open".to_owned()]),
+            (long.as_bytes(), vec![format!("error: {TOO_LONG}")]),
+        ] {
+            assert_eq!(all(bytes), said);
+        }
     }
 
     #[test]

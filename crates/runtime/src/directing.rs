@@ -233,11 +233,11 @@ fn nothing() -> ProviderFault {
     ProviderFault::new(FaultKind::Unusable, "no form of directives can be asked of this model")
 }
 
-/// Words that are not for a person yet are not shown, thoughts are.
+/// Words that are not for a person yet are not shown, thoughts and waits are.
 fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
     move |streamed| {
-        if let Streamed::Thought(thought) = streamed {
-            tap(Streamed::Thought(thought));
+        if matches!(streamed, Streamed::Thought(_) | Streamed::Waits { .. }) {
+            tap(streamed);
         }
     }
 }

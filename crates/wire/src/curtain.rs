@@ -174,6 +174,7 @@ impl<'a> Covered<'a> {
             Streamed::Thought(text) => {
                 (self.tap)(Streamed::Thought(&self.ready(&mut held.thoughts, text)));
             }
+            Streamed::Waits { .. } => (self.tap)(streamed),
             Streamed::Again => {
                 *held = Held::default();
                 (self.tap)(Streamed::Again);

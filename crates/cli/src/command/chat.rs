@@ -104,6 +104,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
             ready,
+            attended: typing.attended(),
         };
         talk.on(&typing, options.message.as_deref()).await
     }))
@@ -161,6 +162,8 @@ struct Talk<'a> {
     detail: Detail,
     shows: Shows,
     ready: crate::person::Ready,
+    /// Whether a person types.
+    attended: bool,
 }
 
 fn stage_word(stage: Stage) -> &'static str {
@@ -251,6 +254,7 @@ impl Talk<'_> {
                 for (word, about) in COMMANDS {
                     say(&format!("  {word:<9} {about}"));
                 }
+                say("  Several lines: a backslash at the end of a line, or \"\"\" around them.");
                 Ok(())
             }
             "/phase" => self.phase(rest.trim()).await,
@@ -345,7 +349,7 @@ impl Talk<'_> {
         let Some(mut driver) = self.driver.take() else { return Ok(Exit::Done) };
         let settings = driver.agent().settings.clone();
         let live = Live::talk(self.detail, settings, &driver.session());
-        let screen = Arc::new(Screen::new(&self.opened.runtime, live, self.shows));
+        let screen = Arc::new(Screen::new(&self.opened, &driver, live, self.shows));
         let before = Arc::clone(&screen);
         self.ready.becomes(move || before.clear());
         let mut stop = Stop::listen()?;
@@ -361,7 +365,10 @@ impl Talk<'_> {
             Watched::Halted(Halt::ModelFailed(reason)) => {
                 hint(&format!("The model failed: {}", visible(&reason)));
                 let failure = driver.session().failure.as_ref().map(|(fault, _)| *fault);
-                hint(if failure.is_some_and(FaultKind::may_be_last_words) {
+                hint(if !self.attended {
+                    "Your words are kept: toolgate chat --last goes on; `toolgate doctor` says what \
+                     to do."
+                } else if failure.is_some_and(FaultKind::may_be_last_words) {
                     "/retry asks again; other words take the place of those."
                 } else {
                     "Your words are kept: /retry asks again; `toolgate doctor` says what to do."

@@ -127,6 +127,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
     let (_, text) = place.crew_as(&options.settings, to_be_measured)?;
+    if text.settings.model.is_some() {
+        text.chosen()?;
+    }
     let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
         let mut models = Vec::new();
@@ -241,11 +244,14 @@ async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, findi
             }
         }
     }
-    finding.ok = finding.right > 0 && finding.fault.is_none_or(FaultKind::passing);
+    // Too few to be measured must all be right; of more, a part may be wrong.
+    let measured = probes >= RELIABLE_PROBES_MIN && finding.probes == probes;
+    let usable = finding.right > 0 && finding.fault.is_none_or(FaultKind::passing);
+    finding.ok = usable && (measured || finding.right == finding.probes);
     if finding.right == finding.probes {
         finding.says = "answers, and calls tools".to_owned();
     }
-    if probes >= RELIABLE_PROBES_MIN && finding.probes == probes {
+    if measured {
         let reliable = finding.right * 100 >= probes * RELIABLE_PERCENT;
         finding.tool_calling_reliable = Some(reliable);
         finding.ok &= reliable;
@@ -289,7 +295,7 @@ fn wrong(reply: &Reply, a: u32, b: u32) -> Option<(String, String)> {
     let shown: String = visible(&call.args).chars().take(80).collect();
     let says =
         format!("it called {} with {shown}, which is not what was asked", visible(&call.name));
-    Some((says, "Try a lower `temperature` in its `sampling`, or a larger model.".to_owned()))
+    Some((says, "Try a lower `temperature` in its `options`, or a larger model.".to_owned()))
 }
 
 /// What is at `base_url`, when nobody said which of its models is meant.

@@ -350,14 +350,14 @@ async fn drive(
     let words = words(opened, &driver);
     let settings = driver.agent().settings.clone();
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
-    let screen = Arc::new(Screen::new(&opened.runtime, live, how.shows()));
+    let screen = Arc::new(Screen::new(opened, &driver, live, how.shows()));
     let before = Arc::clone(&screen);
     ready.becomes(move || before.clear());
     let watched = watch(&mut driver, &screen, &mut stop).await?;
     // Of all sessions `run` goes on with the newest run.
     let forked = driver.session().origin.is_some();
-    let again =
-        if forked { format!("toolgate sessions resume {id}") } else { "toolgate run".to_owned() };
+    let command = if forked { format!("sessions resume {id}") } else { "run".to_owned() };
+    let again = format!("toolgate {command}{}", how.settings.model_again());
     let (ending, note) = match watched {
         Watched::Halted(Halt::Ended(ending, note)) => (ending, note),
         Watched::Halted(Halt::Waiting(note)) => {

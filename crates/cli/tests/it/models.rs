@@ -57,6 +57,17 @@ fn a_conversation_is_kept_and_gone_on_with() {
         String::from_utf8(chat.wait_with_output().unwrap().stdout).unwrap()
     };
     assert!(talk(&["chat"], "I am Ada.\n").contains("Hello Ada."));
+    let list: Value = serde_json::from_str(&desk.ok(&["sessions", "list", "--json"])).unwrap();
+    let id = list["session"].as_str().unwrap();
+    let shown: Value = serde_json::from_str(&desk.ok(&["sessions", "show", id, "--json"])).unwrap();
+    let figures = shown["phases"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(figures["iterations"], 1, "{shown}");
+    assert_eq!(
+        figures["tokens"],
+        shown["requests"][0]["input_tokens"].as_u64().unwrap()
+            + shown["requests"][0]["output_tokens"].as_u64().unwrap(),
+        "{shown}"
+    );
     let events = talk(&["chat", "--last", "--json"], "Who am I?\n");
     let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     assert_eq!(last["event"]["text"], "You said your name is Ada.", "{events}");
@@ -86,6 +97,12 @@ fn a_model_that_must_be_relied_on_can_be_measured() {
     assert!(code != Some(0) && told.contains("doctor --probe"), "{told}");
     let (_, told) = asked(&desk, &["doctor", "--probe", "1"]);
     assert!(told.contains("answers, and calls tools"), "{told}");
+    // Too few to be measured must all be right.
+    let once = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}, {text: no}]";
+    let beside = Beside::playing(once);
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let (code, told) = asked(&desk, &["doctor", "--probe", "2"]);
+    assert!(code == Some(1) && told.contains("1 of 2 tool calls were right"), "{told}");
 }
 
 #[test]
@@ -336,6 +353,49 @@ fn a_conversation_says_why_its_model_failed_and_which_phase_is_near() {
     assert!(told.contains("staged"), "{told}");
 }
 
+/// What would be ignored is told: a declared model says itself where it is reached.
+#[test]
+fn an_address_beside_a_declared_model_is_an_error() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let elsewhere = ["--base-url", "http://127.0.0.1:9/v1"];
+    for command in [vec!["chat", "Hi."], vec!["doctor", "--model", "m"]] {
+        let (code, told) = asked(&desk, &[command.as_slice(), &elsewhere].concat());
+        assert!(code != Some(0) && told.contains("declared under `models`"), "{told}");
+    }
+    assert_eq!(beside.seen().len(), 0, "nothing was sent");
+    // What lies in the environment is for models that are not declared.
+    let mut chat = desk.command();
+    chat.env("TOOLGATE_BASE_URL", "http://127.0.0.1:9/v1").env("TOOLGATE_API_KEY", "sk-other");
+    let chat = chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "Hi."]).output().unwrap();
+    assert!(String::from_utf8_lossy(&chat.stdout).contains("Hello."), "{chat:?}");
+    for key in ["base_url: 'http://127.0.0.1:9'", "api_key: 'env:OTHER'"] {
+        let settings = format!("packs: []\nsettings: {{{key}}}\n{}", beside.config("openai"));
+        desk.write("toolgate.yaml", &settings);
+        let checked = desk.run(&["check"]);
+        assert!(checked.code != 0 && checked.out.contains("declared under"), "{}", checked.out);
+    }
+}
+
+/// A reply of very many calls goes by faster than anybody shows it, and nothing of it is left out.
+#[test]
+fn every_event_is_printed_as_json_however_many_come_at_once() {
+    let calls = "{tool: list_notes, args: {}}, ".repeat(1_100);
+    let script = format!("replies: [{{calls: [{calls}]}}, {{text: Done.}}]");
+    let (desk, beside) = (Desk::new(), Beside::playing(&script));
+    desk.write("toolgate.yaml", &format!("packs: [notes]\n{}", beside.config("openai")));
+    let mut chat = desk.command();
+    let chat = chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "Hi.", "--json"]).output();
+    let printed = String::from_utf8(chat.unwrap().stdout).unwrap();
+    let seqs: Vec<u64> = printed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
+        .collect();
+    let first = seqs.first().copied().unwrap();
+    assert!(seqs.len() > 1_100, "{}", seqs.len());
+    assert!(seqs.iter().copied().eq((first..).take(seqs.len())), "{seqs:?}");
+}
+
 /// Each wait has its own bound, and the log says which one was over.
 #[test]
 fn a_model_that_falls_silent_is_waited_for_as_long_as_the_file_says() {
@@ -378,8 +438,9 @@ fn the_doctor_tells_an_endpoint_and_a_redirect_apart() {
 #[test]
 fn what_a_flag_says_is_not_blamed_on_the_file() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hi.}]"));
-    let model = "settings: {model: m, base_url: 'http://127.0.0.1:1'}";
-    desk.write("toolgate.yaml", &format!("packs: []\n{model}\n{}", beside.config("openai")));
+    let url = beside.fake.base_url("");
+    let model = format!("settings: {{model: openai:fake-1, base_url: '{url}'}}");
+    desk.write("toolgate.yaml", &format!("packs: []\n{model}\n"));
     for (args, whence) in [
         (["chat", "Hi.", "--base-url", "nonsense"], "--base-url cannot be used: 1 error"),
         (["chat", "Hi.", "--model", "gemini:"], "--model cannot be used: 1 error"),

@@ -1,7 +1,7 @@
 //! Decides which model a run uses, from what is written in several places.
 
 use super::provider::{PROVIDERS, ProviderName, Speech};
-use super::{AgentText, ModelText, ToolCallingText, ToolUseMode};
+use super::{AgentText, ModelText, SettingsText, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
 
 /// A model that was chosen, with everything that is written of it.
@@ -74,6 +74,17 @@ pub enum ChoiceRefusal {
         /// The one that stands in.
         fallback: String,
     },
+    /// Where a declared model is reached is said with it, and so is its key.
+    #[error(
+        "{key} is not for the model {name:?}, which is declared under `models`: write it there, or \
+         name the model as provider:model"
+    )]
+    Declared {
+        /// The model.
+        name: String,
+        /// The setting that would be ignored.
+        key: &'static str,
+    },
     /// A provider without a model.
     #[error("{0:?} names a provider and no model; write {0}MODEL")]
     Nameless(String),
@@ -86,15 +97,28 @@ fn suggest(near: &Option<String>) -> String {
 impl AgentText {
     /// The model of a run.
     pub fn chosen(&self) -> Result<Chosen, ChoiceRefusal> {
-        let settings = &self.settings;
-        match settings.model.as_deref().map(str::trim).filter(|model| !model.is_empty()) {
-            None if self.models.len() == 1 => {
-                let first = self.models.keys().next().map(String::as_str).unwrap_or_default();
-                self.chosen_by_name(first)
+        if let Some(name) = self.declared() {
+            let SettingsText { base_url, api_key, .. } = &self.settings;
+            let given = [("base_url", base_url.is_some()), ("api_key", api_key.is_some())];
+            if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
+                return Err(ChoiceRefusal::Declared { name: name.to_owned(), key });
             }
-            None => Ok(Chosen::None),
-            Some(model) => self.chosen_by_name(model),
+            return self.chosen_by_name(name);
         }
+        self.named().map_or(Ok(Chosen::None), |name| self.chosen_by_name(name))
+    }
+
+    /// The model of a run by its name under `models`, where it has one.
+    pub fn declared(&self) -> Option<&str> {
+        match self.named() {
+            None if self.models.len() == 1 => self.models.keys().next().map(String::as_str),
+            None => None,
+            Some(name) => self.models.get_key_value(name).map(|(name, _)| name.as_str()),
+        }
+    }
+
+    fn named(&self) -> Option<&str> {
+        self.settings.model.as_deref().map(str::trim).filter(|model| !model.is_empty())
     }
 
     /// A model by its name under `models`, or as provider:model, or as its server calls it.

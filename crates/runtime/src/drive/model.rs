@@ -379,6 +379,6 @@ fn keep(partial: &mut String, streamed: &Streamed<'_>) {
         }
         // What came before is said again.
         Streamed::Again => partial.clear(),
-        Streamed::Thought(_) => {}
+        Streamed::Thought(_) | Streamed::Waits { .. } => {}
     }
 }

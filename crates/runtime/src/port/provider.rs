@@ -129,6 +129,13 @@ pub enum Streamed<'a> {
     Text(&'a str),
     /// Thoughts, which are not part of the words.
     Thought(&'a str),
+    /// The request failed, and is tried again after a while.
+    Waits {
+        /// Why it failed, in words.
+        reason: &'a str,
+        /// Milliseconds until then.
+        ms: u64,
+    },
     /// The request is tried again: what came so far is void.
     Again,
 }

@@ -128,7 +128,7 @@ pub(crate) async fn asked(model: &Model, plan: &Plan, desk: &mut Desk) -> Came {
         let mut streamed = streamed.lock().unwrap();
         match piece {
             Streamed::Text(words) => streamed.push_str(words),
-            Streamed::Thought(_) => {}
+            Streamed::Thought(_) | Streamed::Waits { .. } => {}
             Streamed::Again => streamed.push('!'),
         }
     };

@@ -252,6 +252,7 @@ impl Seat {
             let (kind, asked_ms) = (failure.kind, failure.asked_ms);
             match self.retries.next(kind, asked_ms, tries, self.clock.now(), &self.dice) {
                 Next::Again { wait_ms } => {
+                    (turning.tap)(Streamed::Waits { reason: &failure.reason, ms: wait_ms });
                     turning.attempts.push(failure.attempt(wait_ms));
                     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
                     (turning.tap)(Streamed::Again);

@@ -173,10 +173,12 @@ impl Desk<'_> {
             self.place(&path)
         };
         let chosen = self.text().chosen().unwrap_or_else(|refusal| {
+            let key =
+                if let ChoiceRefusal::Declared { key, .. } = &refusal { key } else { "model" };
             // One that comes from elsewhere is told when it is used.
-            if self.key(&[Step::Key("settings"), Step::Key("model")]).is_some() {
+            if self.key(&[Step::Key("settings"), Step::Key(key)]).is_some() {
                 let finding = Finding::error(Mistake::Model, refusal.to_string());
-                found.push(finding.at(place(&["settings", "model"])));
+                found.push(finding.at(place(&["settings", key])));
             }
             Chosen::None
         });
@@ -219,7 +221,11 @@ impl Desk<'_> {
                     found.push(finding.at(place(&["models", &model.name, "fallback"])));
                 }
                 // A name that leads nowhere is told below.
-                Err(ChoiceRefusal::Unknown { .. } | ChoiceRefusal::Nameless(_)) => {}
+                Err(
+                    ChoiceRefusal::Unknown { .. }
+                    | ChoiceRefusal::Declared { .. }
+                    | ChoiceRefusal::Nameless(_),
+                ) => {}
             }
         }
         if let (Some(tool), Some(agent)) = (calling.chosen_tool(), self.agent()) {
