@@ -290,8 +290,11 @@ impl Driver {
         let turn = runtime.project_turn.lock().await;
         self.flush().await?;
         let before = self.session();
-        for _ in 0..SHARED_TRIES {
-            runtime.catch_up().await?;
+        for again in 0..SHARED_TRIES {
+            // The store tells when somebody else was first; until then what is known is the news.
+            if again > 0 {
+                runtime.catch_up().await?;
+            }
             self.stage(&mut ran, &mut ended);
             match self.write(&ran, ended.clone()).await {
                 Err(DriveFault::Store(StoreFault::Moved { stream: StreamId::Project, .. })) => {
