@@ -7,11 +7,11 @@ use serde::Deserialize;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, FileChange, Outcome};
-use toolgate_kernel::fold::Slot;
+use toolgate_kernel::fold::{Project, Slot};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::SectionName;
 use toolgate_kernel::policy::SEEN_FAMILY;
-use toolgate_kernel::section::{Home, Projection, Shown};
+use toolgate_kernel::section::{CHANGES, Home, Projection, Shown};
 
 use super::past::{Link, Made, Past};
 use super::{Back, Undo};
@@ -143,14 +143,17 @@ impl Past {
         undo.keys.sort_by(|one, other| one.key.cmp(&other.key));
     }
 
-    /// A number that counts the changes of its parts counts an undo too, and never goes back: whoever
-    /// knows it would take new content for the old.
+    /// A whole counts the changes of its parts, and an undo is one of them. Nothing of it goes back:
+    /// a number that was given out would be given out again, and whoever knows it would take the new
+    /// thing for the old.
     fn counted_on(&self, home: Home, key: &Key) -> Option<Back> {
         let now = self.state(home).get(key).cloned();
         let slot = now.as_ref()?;
-        let count = slot.as_one()?.as_u64()?.saturating_add(1);
+        let mut value = slot.as_one()?.clone();
+        let count = if value.is_object() { value.get_mut(CHANGES)? } else { &mut value };
+        *count = count.as_u64()?.saturating_add(1).into();
         let mut state = self.state(home).clone();
-        let put = Change::Put { key: key.clone(), value: count.into(), v: slot.layout() };
+        let put = Change::Put { key: key.clone(), value, v: slot.layout() };
         state.apply(&put).ok()?;
         let then = state.get(key).cloned();
         Some(Back { key: key.clone(), home, now, then })
@@ -167,6 +170,17 @@ impl Past {
         if version(&then) != version(&now) {
             undo.keys.push(Back { key: key.clone(), home, now, then });
         }
+    }
+
+    /// The project as it will be.
+    pub(super) fn project_after(&self, undo: &Undo) -> Project {
+        let mut project = self.project.clone();
+        for change in undo.changes(Home::Project) {
+            // It takes back what was there, so there is nothing that it could not be made to.
+            let applied = project.state.apply(&change);
+            debug_assert!(applied.is_ok());
+        }
+        project
     }
 
     /// Writes a file that shows state as the state will be, where any of it goes back.
@@ -190,12 +204,7 @@ impl Past {
         if moved == Moved::No {
             return;
         }
-        let mut project = self.project.clone();
-        for change in undo.changes(Home::Project) {
-            // It takes back what was there, so there is nothing that it could not be made to.
-            let applied = project.state.apply(&change);
-            debug_assert!(applied.is_ok());
-        }
+        let mut project = self.project_after(undo);
         let content = (projection.render)(&project);
         let digest = Digest::of(&content);
         let layout = now.as_ref().map_or(1, Slot::layout);

@@ -29,7 +29,8 @@ pub const REPLACED_BYTES_MAX: usize = 1 << 20;
 /// Calls that are told one by one.
 const CALLS_TOLD_MAX: usize = 5;
 
-/// Which calls are meant. Calls that only read are never counted: there is nothing to undo.
+/// Which calls are meant. Calls that wrote nothing that is kept here are never counted: there is
+/// nothing to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range {
     /// The last so many that are not undone already.
@@ -42,16 +43,24 @@ pub enum Range {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UndoRefusal {
     /// No such calls.
-    #[error("there is nothing to undo: no call there changed anything, or all are undone")]
+    #[error(
+        "there is nothing to undo: no call there changed anything that is kept here, or all are undone"
+    )]
     Nothing,
     /// Fewer calls than were asked for.
-    #[error("{asked} calls cannot be undone; there are {there} that changed something")]
+    #[error("{asked} calls cannot be undone; {there} changed something that is kept here")]
     TooFew {
         /// How many were asked for.
         asked: usize,
         /// How many there are.
         there: usize,
     },
+    /// What a person locked would change.
+    #[error(
+        "a lock holds {}, so nothing was undone; unlock first (`toolgate facts unlock PATH`), or \
+         undo fewer calls", .0.join(" and ")
+    )]
+    Locked(Vec<String>),
     /// What was looked at is no longer so.
     #[error("something changed while you were looking at it, so nothing was undone; look again")]
     LookAgain,
@@ -72,6 +81,8 @@ pub struct Undo {
     pub files: Vec<FileChange>,
     /// What stays as it is, in words.
     pub left: Vec<String>,
+    /// The paths that a person locked and that would change. While there is one, nothing is undone.
+    pub locked: Vec<String>,
     pub(crate) range: Range,
     /// Where session and project ended when this was read.
     pub(crate) tips: (Tip, Tip),
@@ -126,6 +137,7 @@ impl Undo {
             && self.phase == other.phase
             && self.files == other.files
             && self.left == other.left
+            && self.locked == other.locked
             && self.keys.iter().map(key).eq(other.keys.iter().map(key))
     }
 
@@ -162,6 +174,7 @@ pub async fn preview(
         phase: None,
         files: Vec::new(),
         left: Vec::new(),
+        locked: Vec::new(),
         range,
         tips: past.tips,
         shown: BTreeMap::new(),
@@ -170,5 +183,6 @@ pub async fn preview(
     past.phase(agent, &mut undo);
     past.files(runtime, agent, &mut undo).await?;
     past.keys(runtime, agent, &mut undo);
+    undo.locked = agent.toolset.locked(&past.project.state, &past.project_after(&undo).state);
     Ok(undo)
 }

@@ -11,6 +11,7 @@ use toolgate_kernel::event::{
 use toolgate_kernel::fold::{Project, Session, Slot, State};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName, SessionId, ToolName};
+use toolgate_kernel::policy::SEEN_FAMILY;
 use toolgate_kernel::section::Home;
 use toolgate_kernel::tool::Effect;
 
@@ -29,6 +30,8 @@ pub(super) struct Made {
     pub(super) args: String,
     pub(super) files: Vec<FileChange>,
     pub(super) phase: Option<(PhaseName, PhaseName)>,
+    /// Whether it wrote anything that is kept here: state, files or the phase.
+    wrote: bool,
 }
 
 /// What one call made of one key.
@@ -86,7 +89,7 @@ impl Past {
             self.settled(settled, seq, &before);
         } else if let Event::PhaseEntered { phase, from, call: Some(call), .. } = record.event {
             if let Some(made) = self.made.get_mut(&call) {
-                made.phase = Some((from, phase));
+                (made.phase, made.wrote) = (Some((from, phase)), true);
             }
         } else if let Event::Undone(undone) = &record.event {
             undone.calls.iter().for_each(|one| drop(self.made.remove(&one.call)));
@@ -105,6 +108,7 @@ impl Past {
             Some(args) => args.to_string(),
             None => raw.map(|raw| raw.args.clone()).unwrap_or_default(),
         };
+        let wrote = writes(&settled.changes) || !settled.files.is_empty();
         let made = Made {
             tool: admitted.tool.clone(),
             effect: admitted.effect,
@@ -113,6 +117,7 @@ impl Past {
             args,
             files: settled.files,
             phase: None,
+            wrote,
         };
         self.made.insert(settled.call, made);
     }
@@ -123,8 +128,10 @@ impl Past {
         if let ProjectEvent::ProjectChanged { changes, session: Some(session), call, .. } =
             &record.event
             && *session == self.session.id
-            && let Some(call) = call.filter(|call| self.made.contains_key(call))
+            && let Some(call) = *call
+            && let Some(made) = self.made.get_mut(&call)
         {
+            made.wrote |= writes(changes);
             let after = self.project.state.clone();
             self.link(Home::Project, call, changes, &before, &after);
         }
@@ -148,7 +155,8 @@ impl Past {
     }
 
     pub(super) fn chosen(&self, range: Range) -> Result<Vec<UndoneCall>, UndoRefusal> {
-        let done = self.made.iter().filter(|(_, made)| made.outcome == Outcome::Done);
+        let done = |(_, made): &(&CallId, &Made)| made.wrote && made.outcome == Outcome::Done;
+        let done = self.made.iter().filter(done);
         let all: Vec<(&CallId, &Made)> = done.collect();
         let chosen = match range {
             Range::Calls(asked) if asked > all.len() && !all.is_empty() => {
@@ -184,4 +192,10 @@ impl Past {
     pub(super) fn state(&self, home: Home) -> &State {
         if home == Home::Session { &self.session.state } else { &self.project.state }
     }
+}
+
+/// Whether any state is changed; what was read is remembered anew with every read.
+fn writes(changes: &[Change]) -> bool {
+    let own = |key: &Key| key.family().as_str() != SEEN_FAMILY;
+    changes.iter().any(|change| change.key().is_none_or(own))
 }
