@@ -115,6 +115,7 @@ fn h13_h14_whatever_the_search_service_does_is_told_with_the_query() {
             "points to another address",
         ),
         ("closed", Said::Bytes(Vec::new()), "connection broke"),
+        ("silent", Said::Drip(b"HTTP/1.1 200 OK\r\n".to_vec(), 20_000), "took more than 5000 ms"),
     ];
     block_on(async {
         for (name, said, error) in cases {
@@ -143,8 +144,28 @@ fn without_a_search_service_the_action_is_not_offered_and_the_error_says_how() {
         assert!(data["error"].as_str().unwrap().contains("web.searxng_url"), "{data}");
         let spec = &stage.driver.agent().toolset.entries()[0].spec;
         assert_eq!(spec.input["properties"]["action"]["enum"], json!(["fetch", "extract"]));
-        // Former names still lead to it.
-        assert_eq!(stage.driver.agent().toolset.find("WebSearchTool"), Some(0));
+        // By its former name it is told the same.
+        let refused = stage.named("WebSearchTool", json!({ "query": "q" })).await;
+        assert!(refused.data["error"].as_str().unwrap().contains("web.searxng_url"), "{refused:?}");
+    });
+}
+
+#[test]
+fn h29_a_former_tool_in_its_old_form_does_what_it_did() {
+    block_on(async {
+        let mut stage = WebStage::new(searching(), |_| results(1)).await;
+        stage.web.name("searx.internal", &[&["10.0.0.7"]]);
+        let found = stage.named("WebSearchTool", json!({ "query": "q" })).await;
+        assert_eq!((found.ok, &sound(&found)["type"]), (true, &json!("search_results")));
+        assert!(found.warnings.iter().any(|told| told.contains("old form")), "{found:?}");
+        let mut stage = WebStage::new(json!({}), |_| Said::page("text/plain", b"Hello")).await;
+        let page = stage.named("WebFetchTool", json!({ "url": "https://pub.test/" })).await;
+        assert_eq!((page.ok, &sound(&page)["content"]), (true, &json!("Hello")));
+        // What it needs is still needed, and an action that is named is the one that counts.
+        let blank = stage.named("WebFetchTool", json!({ "url": " " })).await;
+        assert_eq!(sound(&blank)["required_param"], "url");
+        let page = json!({ "action": "extract", "url": "https://pub.test/" });
+        assert_eq!(sound(&stage.named("WebFetchTool", page).await)["type"], "extracted_page");
     });
 }
 
