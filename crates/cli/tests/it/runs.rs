@@ -296,12 +296,14 @@ fn nothing_is_added_to_a_log_that_somebody_changed() {
         UPDATE streams SET (seq, hash) = (SELECT seq, hash FROM records WHERE stream = S AND seq = 3) WHERE id = S";
     let unsigned = "UPDATE streams SET mac = NULL, hash = NULL WHERE id = S";
     let lost = "DELETE FROM records WHERE stream = S; DELETE FROM streams WHERE id = S";
+    let row = "DELETE FROM streams WHERE id = S";
     let epoch = "UPDATE streams SET epoch = 0 WHERE id = S";
     let project = cut.replace("= S", "= P").replace("3", "2");
     for (what, sql) in [
         ("cut", cut),
         ("unsigned", unsigned),
         ("lost", lost),
+        ("row lost", row),
         ("epoch", epoch),
         ("project cut", project.as_str()),
     ] {
@@ -325,7 +327,9 @@ fn nothing_is_added_to_a_log_that_somebody_changed() {
         assert!(ran.err.contains("toolgate verify"), "{what}: {}", ran.err);
         if what != "epoch" {
             let verified = desk.run(&["verify"]);
-            assert_ne!(verified.code, 0, "{what}: {}", verified.out);
+            assert_eq!(verified.code, 1, "{what}: {}{}", verified.out, verified.err);
+            let lost = verified.out.contains("✗ session/one: the whole stream is lost");
+            assert_eq!(lost, !what.contains("cut"), "{what}: {}", verified.out);
         }
     }
 }
