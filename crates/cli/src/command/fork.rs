@@ -153,8 +153,14 @@ fn print(fork: &Fork, id: Option<&SessionId>) {
     }
     let carried = &fork.carried;
     let phase = carried.phase.as_ref().map_or("none", PhaseName::as_str);
-    let (turns, calls) = (carried.turn, carried.next_call.saturating_sub(1));
-    say(&format!("  phase {phase}, {turns} turns, {calls} calls, {} keys of state", keys(carried)));
+    let many = |count: u64, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let (turns, calls) =
+        (many(carried.turn, "turn"), many(carried.next_call.saturating_sub(1), "call"));
+    let keys = many(u64::try_from(keys(carried)).unwrap_or(u64::MAX), "key");
+    say(&format!("  phase {phase}, {turns}, {calls}, {keys} of state"));
     if let Some(ends) = &fork.ends {
         console::hanging(&format!("  It ends as soon as it goes on: {}.", visible(ends)), 2);
     }

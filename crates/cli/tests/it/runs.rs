@@ -289,6 +289,26 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
     }
 }
 
+/// A run goes on with the newest session and reads no other, so damage of an older one is not in its
+/// way.
+#[test]
+fn only_the_newest_run_is_read() {
+    let desk = Desk::new();
+    desk.ok(&["run", "x"]);
+    // Ids tell the second they were made in.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    desk.ok(&["run", "y", "--new"]);
+    let log = desk.project().join(".toolgate/log.db");
+    let connection = rusqlite::Connection::open(&log).unwrap();
+    let first = "UPDATE records SET bytes = x'00' WHERE seq > 1 AND stream = \
+        (SELECT id FROM streams WHERE stream LIKE 'session/run-%' ORDER BY stream LIMIT 1)";
+    assert!(connection.execute(first, []).unwrap() > 0);
+    drop(connection);
+    let ran = desk.run(&["run"]);
+    assert!(ran.code == 0 && ran.out.contains("is over"), "{} {}{}", ran.code, ran.out, ran.err);
+    assert_eq!(desk.run(&["verify"]).code, 1);
+}
+
 /// Without the key one can make a chain that fits. Adding to it would vouch for it.
 #[test]
 fn nothing_is_added_to_a_log_that_somebody_changed() {

@@ -83,18 +83,23 @@ fn h12_the_eleventh_search_of_a_response_is_refused_and_the_next_response_begins
     first.insert(0, search(" "));
     let replies = json!([{ "calls": first }, { "calls": [search("again")] }, { "text": "Done." }]);
     block_on(async {
-        let mut stage = WebStage::with_replies(searching(), replies, |_| results(1)).await;
+        // One that fails counts, one that names no query does not.
+        let say = |head: &str| match head.contains("q=x1&") {
+            true => Said::status("500 x", &[], b""),
+            false => results(1),
+        };
+        let mut stage = WebStage::with_replies(searching(), replies, say).await;
         stage.web.name("searx.internal", &[&["10.0.0.7"]]);
         stage.driver.run(&|_| {}).await.unwrap();
         let told = stage.told().await;
         let types: Vec<&str> = told.iter().map(|t| t.data["type"].as_str().unwrap()).collect();
         assert_eq!(types.len(), 13);
-        assert_eq!(types.iter().filter(|kind| **kind == "search_results").count(), 11, "{types:?}");
+        assert_eq!(types.iter().filter(|kind| **kind == "search_results").count(), 10, "{types:?}");
         assert_eq!(told[11].data["error"], "Search limit reached (10 per response)");
         assert_eq!(told[11].data["query"], "x11");
         assert!(told[11].data.get("allowed_actions").is_none());
         assert_eq!(types[12], "search_results");
-        assert_eq!(stage.web.connections().len(), 11);
+        assert_eq!(stage.web.requests().len(), 11);
     });
 }
 
