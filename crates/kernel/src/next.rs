@@ -71,7 +71,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     let Some(phase) = &session.phase else {
         return Step::Stop(Ending::Stopped, "the session has no phase".to_owned());
     };
-    let over = over(agent, world);
+    let over = over(agent, session);
     match &session.lap {
         Some(lap) => {
             let tokens = tokens(session, lap);
@@ -134,8 +134,7 @@ impl Manner {
 }
 
 /// Why the session ends now, whatever its iteration does.
-fn over(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
-    let session = world.session;
+pub fn over(agent: &Agent, session: &Session) -> Option<(Ending, String)> {
     if let Some(reason) = &session.stop {
         return Some((Ending::Stopped, reason.to_string()));
     }

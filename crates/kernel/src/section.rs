@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::digest::Digest;
 use crate::event::Change;
-use crate::fold::{Project, World};
+use crate::fold::{Project, State, World};
 use crate::key::Key;
 use crate::names::{Family, GroupName, SectionName, ToolName};
 use crate::policy::{Policy, SEEN_FAMILY};
@@ -26,6 +26,9 @@ pub enum Home {
     /// In the project's folder.
     Files,
 }
+
+/// What counts the changes of the parts, in a whole that is an object.
+pub const CHANGES: &str = "changes";
 
 /// Who may change a family of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +72,9 @@ impl FamilySpec {
         self
     }
 
-    /// The same as parts of a whole, which changes whenever one of them does.
+    /// The same as parts of a whole, which changes whenever one of them does. Best the whole counts:
+    /// it is a number, or an object with the number [`CHANGES`]. Then an undo counts as a change too
+    /// and takes nothing of the whole back, so that no number in it is given out twice.
     pub fn part_of(mut self, whole: Key) -> Self {
         self.whole = Some(whole);
         self
@@ -101,6 +106,10 @@ pub struct Variable {
 /// The keys are of what a call wrote at the same moment: the person has not seen it, so that it is
 /// missing in the file does not mean that it was removed.
 pub type TakeIn = fn(&Project, &[u8], &[Key]) -> Result<Vec<Change>, String>;
+
+/// What a person has locked and would have another content: from the state of the project as it is
+/// and as it would be, the paths in order.
+pub type Locked = fn(&State, &State) -> Vec<String>;
 
 /// A file that shows state of the project and is kept current: calls write it together with the
 /// state, and what a person writes into it is taken in as a person's change.
@@ -159,6 +168,8 @@ pub struct Section {
     pub variables: Vec<Variable>,
     /// A file that shows its state.
     pub projection: Option<Projection>,
+    /// What of its state a person has locked.
+    pub locked: Option<Locked>,
     /// Whether it is there at all.
     pub enabled: bool,
 }
@@ -174,6 +185,7 @@ impl Section {
             families: Vec::new(),
             variables: Vec::new(),
             projection: None,
+            locked: None,
             enabled: true,
         }
     }
@@ -197,6 +209,7 @@ pub struct Toolset {
     keepers: BTreeMap<Family, SectionName>,
     variables: Vec<Variable>,
     projections: Vec<(SectionName, Projection)>,
+    locked: Vec<Locked>,
     texts: Vec<String>,
 }
 
@@ -249,6 +262,7 @@ impl Toolset {
             keepers: BTreeMap::new(),
             variables: Vec::new(),
             projections: Vec::new(),
+            locked: Vec::new(),
             texts: Vec::new(),
         };
         let mut seen = Vec::new();
@@ -277,6 +291,7 @@ impl Toolset {
         self.variables.extend(&section.variables);
         let projection = section.projection.clone();
         self.projections.extend(projection.map(|shown| (section.name.clone(), shown)));
+        self.locked.extend(section.locked);
         if !section.text.trim().is_empty() {
             self.texts.push(section.text.trim().to_owned());
         }
@@ -345,6 +360,11 @@ impl Toolset {
     /// The files that show state, each with the section whose state it is.
     pub fn shown(&self) -> &[(SectionName, Projection)] {
         &self.projections
+    }
+
+    /// Every path that a person has locked and that has another content in the second state.
+    pub fn locked(&self, now: &State, then: &State) -> Vec<String> {
+        self.locked.iter().flat_map(|locked| locked(now, then)).collect()
     }
 
     /// Whether a file shows the state of another section than a tool's own. What is found in such

@@ -208,7 +208,7 @@ pub fn answer(kind: &str, message: &str, data: &impl Serialize) -> Result<Output
 /// read counts all the same.
 pub fn earlier(tx: &Transaction, action: &str) -> usize {
     let same = |name: Option<String>| name.is_none_or(|name| name == action);
-    tx.earlier().filter(|raw| same(gate::action(tx.agent(), raw))).count()
+    tx.earlier().filter(|raw| same(gate::meant_action(tx.agent(), raw))).count()
 }
 
 /// Whether a text is there and not blank: the text, without the space around it.

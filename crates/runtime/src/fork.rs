@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Event, FileChange, Origin, ProjectEvent, Record, StreamId};
+use toolgate_kernel::event::{
+    Ending, Event, FileChange, Forked, Origin, ProjectEvent, Record, StreamId,
+};
 use toolgate_kernel::fold::{Allowance, Project, Session, Shelf, State, Waiting};
 use toolgate_kernel::names::{CallId, SessionId};
+use toolgate_kernel::next::over;
 use toolgate_kernel::policy::SEEN_FAMILY;
 
 use crate::drive::OpenFault;
@@ -80,6 +83,9 @@ pub struct Fork {
     pub files: Vec<String>,
     /// Whether any of it was changed by calls of this very session, so that an undo takes it back.
     pub undoable: bool,
+    /// Why it would end as soon as it goes on, and what to do about it: what was spent is carried
+    /// over.
+    pub ends: Option<String>,
     /// What the model is told; nothing when it is empty.
     pub note: String,
     /// How the session began.
@@ -128,38 +134,71 @@ pub async fn preview_fork(
         let session = session.clone();
         return Err(ForkRefusal::TooLarge { session, bytes, max: CARRIED_BYTES_MAX }.into());
     }
-    let changed = shared.changed;
-    Ok(Fork { from, asked, carried, left, changed, files, undoable, note, opened })
+    let (changed, ends) = (shared.changed, ends(agent, &carried));
+    Ok(Fork { from, asked, carried, left, changed, files, undoable, ends, note, opened })
+}
+
+/// Why a fork would end as soon as it goes on, and what to do about it.
+fn ends(agent: &Agent, carried: &Session) -> Option<String> {
+    let (ending, why) = over(agent, carried)?;
+    let raise = match ending {
+        Ending::BudgetExceeded => "raise it under `budget` in toolgate.yaml",
+        Ending::DeadlineExceeded => "raise `run_ms_max` under `limits` in toolgate.yaml",
+        Ending::Stalled => "raise `repeat_calls_max` under `limits` in toolgate.yaml",
+        Ending::Completed
+        | Ending::Stopped
+        | Ending::TurnsExceeded
+        | Ending::IterationsExceeded
+        | Ending::NoToolCalls
+        | Ending::ToolError
+        | Ending::Refused
+        | Ending::Truncated => "change what ended it",
+    };
+    Some(format!("{why}; {raise} before you go on, or fork an earlier place with --at"))
 }
 
 /// Whether a fork begins with what the log says of its origin; what is wrong, when it does not.
+/// Another program may have folded otherwise, but not what every program only copies.
 pub(crate) async fn misfit(
     store: &dyn Store,
-    from: &Origin,
-    carried: Option<&Session>,
+    forked: &Forked,
 ) -> Result<Option<&'static str>, StoreFault> {
+    let (from, carried) = (&forked.from, &forked.carried);
     let mut past = Past::new(&from.session, from.seq);
     let stream = StreamId::Session(from.session.clone());
     let each = |record, row: &Row| past.take(record, row.hash);
     match read_from(store, &stream, Tip::START, each).await {
-        Err(ReadFault::Store(fault)) => return Err(fault),
         // What is wrong with that stream is told of that stream.
         Ok(_)
         | Err(
-            ReadFault::Broken { .. }
+            ReadFault::Store(StoreFault::Damaged(_))
+            | ReadFault::Broken { .. }
             | ReadFault::Unsigned { .. }
             | ReadFault::Unvouched { .. }
             | ReadFault::Unreadable { .. },
         ) => {}
+        Err(ReadFault::Store(fault)) => return Err(fault),
     }
     past.finish();
-    let json = |session: &Session| serde_json::to_value(session).ok();
     Ok(match past.exact {
-        Some((there, hash)) if hash == from.hash => carried
-            .filter(|carried| json(carried) != json(&there.carried()))
-            .map(|_| "it does not begin with what the other session knew"),
+        Some((there, hash)) if hash == from.hash => {
+            let there = there.carried();
+            let json = |session: &Session| serde_json::to_value(session).ok();
+            let same = match forked.program == env!("CARGO_PKG_VERSION") {
+                true => json(carried) == json(&there),
+                false => copied(carried) == copied(&there),
+            };
+            (!same).then_some("it does not begin with what the other session knew")
+        }
         Some(_) | None => Some("the record it was forked from is not the one that is there"),
     })
+}
+
+/// What every program copies from the log in one way: the title, the places and counts, and a
+/// fingerprint of phase and state.
+fn copied(session: &Session) -> (Arc<str>, [u64; 4], Digest) {
+    let Session { title, seq, iteration, turn, next_call, .. } = session;
+    (Arc::clone(title), [*seq, *iteration, *turn, *next_call], session.export().1)
 }
 
 /// What is not carried over, for a person and for the model.

@@ -30,7 +30,7 @@ pub struct Report {
 /// One thing that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The stream.
+    /// The stream; `log` when it concerns all of them.
     pub stream: String,
     /// The record; zero when it concerns the stream as a whole.
     pub seq: u64,
@@ -53,6 +53,9 @@ pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, Store
         known_since: None,
         forks: Vec::new(),
     };
+    if store.strays().await? > 0 {
+        check.problem_of("log".to_owned(), 0, "there are records of a stream that is lost");
+    }
     let heads = store.heads().await?;
     let mut present = BTreeSet::new();
     // The project first, then inboxes, because sessions refer to both.
@@ -106,7 +109,14 @@ impl Check<'_> {
         let mut tip = Tip::START;
         let mut expected = 1;
         loop {
-            let rows = store.read(stream, expected, PAGE_ROWS).await?;
+            let rows = match store.read(stream, expected, PAGE_ROWS).await {
+                Err(StoreFault::Damaged(_)) => {
+                    self.problem(stream, expected, "what is stored from here on cannot be read");
+                    self.report.streams.insert(stream.to_string(), tip.seq);
+                    return Ok(());
+                }
+                rows => rows?,
+            };
             for row in &rows {
                 if row.seq != expected {
                     self.problem(stream, expected, "the record is missing");
@@ -256,6 +266,14 @@ impl Check<'_> {
         if let Event::Forked(forked) = &record.event {
             self.forks.push((stream.clone(), record.seq, forked.clone()));
         }
+        // One program wrote both, in one append.
+        if let (Event::ConfigBound { program, .. }, Some((fork, seq, forked))) =
+            (&record.event, self.forks.last())
+            && (fork, seq + 1) == (stream, record.seq)
+            && *program != forked.program
+        {
+            self.problem(stream, record.seq - 1, "another program than it says forked it");
+        }
         if let Event::CallAdmitted(admitted) = &record.event {
             let call = (admitted.tool.clone(), admitted.args_hash);
             session.admitted.insert(admitted.call, call);
@@ -284,13 +302,10 @@ impl Check<'_> {
         envelope.receipt == Some(self.key.receipt(&settled))
     }
 
-    /// Whether forks begin with what the sessions knew that they were forked from. What another
-    /// version of the program folded is only looked up.
+    /// Whether forks begin with what the sessions knew that they were forked from.
     async fn forks(&mut self, store: &dyn Store) -> Result<(), StoreFault> {
         for (stream, seq, forked) in std::mem::take(&mut self.forks) {
-            let same = forked.program == env!("CARGO_PKG_VERSION");
-            let carried = same.then_some(&forked.carried);
-            if let Some(what) = misfit(store, &forked.from, carried).await? {
+            if let Some(what) = misfit(store, &forked).await? {
                 self.problem(&stream, seq, what);
             }
         }
@@ -320,7 +335,11 @@ impl Check<'_> {
     }
 
     fn problem(&mut self, stream: &StreamId, seq: u64, what: &'static str) {
-        let problem = Problem { stream: stream.to_string(), seq, what };
+        self.problem_of(stream.to_string(), seq, what);
+    }
+
+    fn problem_of(&mut self, stream: String, seq: u64, what: &'static str) {
+        let problem = Problem { stream, seq, what };
         if !self.report.problems.contains(&problem) {
             self.report.problems.push(problem);
         }

@@ -92,6 +92,9 @@ struct Shown<'a> {
     changed: &'a [String],
     /// Files that calls of the session changed since.
     files: &'a [String],
+    /// Why it would end as soon as it goes on, and what to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<&'a str>,
     /// How the new session goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     go_on: Option<String>,
@@ -112,6 +115,7 @@ impl<'a> Shown<'a> {
             left: &fork.left,
             changed: &fork.changed,
             files: &fork.files,
+            ends: fork.ends.as_deref(),
             go_on: id.map(|id| go_on(fork, id)),
         }
     }
@@ -149,8 +153,17 @@ fn print(fork: &Fork, id: Option<&SessionId>) {
     }
     let carried = &fork.carried;
     let phase = carried.phase.as_ref().map_or("none", PhaseName::as_str);
-    let (turns, calls) = (carried.turn, carried.next_call.saturating_sub(1));
-    say(&format!("  phase {phase}, {turns} turns, {calls} calls, {} keys of state", keys(carried)));
+    let many = |count: u64, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let (turns, calls) =
+        (many(carried.turn, "turn"), many(carried.next_call.saturating_sub(1), "call"));
+    let keys = many(u64::try_from(keys(carried)).unwrap_or(u64::MAX), "key");
+    say(&format!("  phase {phase}, {turns}, {calls}, {keys} of state"));
+    if let Some(ends) = &fork.ends {
+        console::hanging(&format!("  It ends as soon as it goes on: {}.", visible(ends)), 2);
+    }
     if !fork.left.is_empty() {
         say("What is not carried over:");
         fork.left.iter().for_each(|left| console::hanging(&format!("  {}", visible(left)), 2));

@@ -305,17 +305,28 @@ fn same(premise: &str, session: &Session) -> bool {
     premise.trim() == session.title.trim()
 }
 
+/// The newest run. Ids tell the second in which they were made, so only those that can be the newest
+/// are read.
 async fn newest(opened: &Opened) -> Result<Option<Session>> {
     let store = opened.store.as_ref();
     let mut newest: Option<Session> = None;
     let project = reading::project(store).await?;
-    for id in project.sessions.iter().filter(|id| id.as_str().starts_with("run-")) {
+    let runs = || project.sessions.iter().filter(|id| id.as_str().starts_with("run-"));
+    let last = runs().filter_map(second).max();
+    for id in runs().filter(|id| second(id).is_none_or(|second| Some(second) == last)) {
         let session = reading::session(store, id).await?;
         if newest.as_ref().is_none_or(|newest| newest.opened_at <= session.opened_at) {
             newest = Some(session);
         }
     }
     Ok(newest)
+}
+
+/// The second in which an id was made, where `new_id` made it.
+fn second(id: &SessionId) -> Option<&str> {
+    let (_, rest) = id.as_str().split_once('-')?;
+    let (second, _) = rest.split_once('-')?;
+    (second.len() == 14 && second.bytes().all(|b| b.is_ascii_digit())).then_some(second)
 }
 
 /// An id that sorts by time and that two processes do not make at once.

@@ -13,7 +13,7 @@ use toolgate_kernel::fold::Slot;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_kernel::section::Home;
-use toolgate_runtime::{Back, Driver, Range, Undo, preview};
+use toolgate_runtime::{Back, DriveFault, Driver, Range, Undo, UndoRefusal, preview};
 
 use super::run::Have;
 use crate::console::{self, fit, hint, say, visible};
@@ -33,7 +33,7 @@ const KEYS_SHOWN_MAX: usize = 40;
 
 #[derive(Args)]
 pub(crate) struct How {
-    /// How many calls, the last ones first. Calls that only read do not count.
+    /// How many calls, the last ones first. Calls that changed nothing here do not count.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "to")]
     calls: usize,
     /// Every call that settled after this record of the session.
@@ -86,6 +86,9 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
         let undo = driver.undo_preview(how.range()).await?;
         print(&undo, &agent);
+        if !undo.locked.is_empty() {
+            return Err(DriveFault::from(UndoRefusal::Locked(undo.locked)).into());
+        }
         hint("\nType undo, or anything else to leave it:");
         if person::word().await.unwrap_or_default().trim() != "undo" {
             say("Nothing was undone.");
@@ -111,6 +114,8 @@ struct Shown<'a> {
     files: &'a [FileChange],
     /// What stays as it is, in words.
     left: &'a [String],
+    /// Locked paths that would change: nothing is undone while there is one.
+    locked: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -142,6 +147,7 @@ impl<'a> Shown<'a> {
             phase: undo.phase.as_ref().map(|(now, then)| PhaseShown { now, then }),
             files: &undo.files,
             left: &undo.left,
+            locked: &undo.locked,
         }
     }
 }
@@ -171,6 +177,10 @@ fn print(undo: &Undo, agent: &Agent) {
     }
     if undo.keys.is_empty() && undo.files.is_empty() && undo.phase.is_none() {
         say("  nothing that is kept here");
+    }
+    if !undo.locked.is_empty() {
+        say("Locked, so nothing can be undone before it is unlocked:");
+        undo.locked.iter().for_each(|path| say(&fit(&format!("  {}", visible(path)))));
     }
     if !undo.left.is_empty() {
         say("What stays as it is:");

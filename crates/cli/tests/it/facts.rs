@@ -71,7 +71,11 @@ fn a_person_commits_what_is_shown_and_only_once() {
     assert_eq!(facts(&desk), (json!(1), json!({"city": "Lis\u{202e}bon"})));
     let again = desk.run(&["facts", "commit", "p1"]);
     assert_eq!(again.code, 1);
-    assert!(again.err.contains("p1 was decided already; nothing was changed"), "{}", again.err);
+    assert!(
+        again.err.contains("p1 was decided or undone already; nothing was changed"),
+        "{}",
+        again.err
+    );
     let never = desk.run(&["facts", "commit", "p7"]);
     assert_eq!(never.code, 1, "{}", never.err);
     let wrong = desk.run(&["facts", "commit", "P1"]);

@@ -238,3 +238,28 @@ fn damage_after_the_place_is_no_damage_of_the_fork() {
     assert!(!verified.out.contains(&fork), "{}", verified.out);
     desk.ok(&["sessions", "replay", &fork]);
 }
+
+/// What was spent is carried over, so a fork of a run that spent its budget says what to change.
+#[test]
+fn a_fork_that_would_end_at_once_says_so() {
+    let desk = desk();
+    let budget = |max: u32| format!("packs: [notes]\nbudget: {{total_tokens_max: {max}}}\n");
+    desk.write("toolgate.yaml", &budget(10));
+    let call = "calls: [{tool: write_notes, args: {key: a, data: 1}}]";
+    let usage = "usage: {input_tokens: 40, output_tokens: 2}";
+    desk.write("s.yaml", &format!("replies:\n  - {{{call}, {usage}}}\n  - text: Done.\n"));
+    let ran = desk.run(&["run", "a note", "--model", "script:s.yaml"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let first = named(&sessions(&desk)[0]);
+    let shown = json_of(&desk.ok(&["sessions", "fork", &first, "--dry-run", "--json"]));
+    let ends = shown["ends"].as_str().unwrap();
+    assert!(ends.contains("total_tokens; raise it under `budget`"), "{ends}");
+    let told = desk.ok(&["sessions", "fork", &first, "--dry-run"]);
+    assert!(told.contains("It ends as soon as it goes on"), "{told}");
+    desk.write("toolgate.yaml", &budget(1_000));
+    let made = json_of(&desk.ok(&["sessions", "fork", &first, "--json"]));
+    assert_eq!(made.get("ends"), None, "{made}");
+    let fork = made["fork"].as_str().unwrap().to_owned();
+    let told = desk.ok(&["sessions", "resume", &fork, "--model", "script:s.yaml"]);
+    assert!(told.contains("Done."), "{told}");
+}

@@ -289,6 +289,26 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
     }
 }
 
+/// A run goes on with the newest session and reads no other, so damage of an older one is not in its
+/// way.
+#[test]
+fn only_the_newest_run_is_read() {
+    let desk = Desk::new();
+    desk.ok(&["run", "x"]);
+    // Ids tell the second they were made in.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    desk.ok(&["run", "y", "--new"]);
+    let log = desk.project().join(".toolgate/log.db");
+    let connection = rusqlite::Connection::open(&log).unwrap();
+    let first = "UPDATE records SET bytes = x'00' WHERE seq > 1 AND stream = \
+        (SELECT id FROM streams WHERE stream LIKE 'session/run-%' ORDER BY stream LIMIT 1)";
+    assert!(connection.execute(first, []).unwrap() > 0);
+    drop(connection);
+    let ran = desk.run(&["run"]);
+    assert!(ran.code == 0 && ran.out.contains("is over"), "{} {}{}", ran.code, ran.out, ran.err);
+    assert_eq!(desk.run(&["verify"]).code, 1);
+}
+
 /// Without the key one can make a chain that fits. Adding to it would vouch for it.
 #[test]
 fn nothing_is_added_to_a_log_that_somebody_changed() {
@@ -296,12 +316,14 @@ fn nothing_is_added_to_a_log_that_somebody_changed() {
         UPDATE streams SET (seq, hash) = (SELECT seq, hash FROM records WHERE stream = S AND seq = 3) WHERE id = S";
     let unsigned = "UPDATE streams SET mac = NULL, hash = NULL WHERE id = S";
     let lost = "DELETE FROM records WHERE stream = S; DELETE FROM streams WHERE id = S";
+    let row = "DELETE FROM streams WHERE id = S";
     let epoch = "UPDATE streams SET epoch = 0 WHERE id = S";
     let project = cut.replace("= S", "= P").replace("3", "2");
     for (what, sql) in [
         ("cut", cut),
         ("unsigned", unsigned),
         ("lost", lost),
+        ("row lost", row),
         ("epoch", epoch),
         ("project cut", project.as_str()),
     ] {
@@ -325,7 +347,9 @@ fn nothing_is_added_to_a_log_that_somebody_changed() {
         assert!(ran.err.contains("toolgate verify"), "{what}: {}", ran.err);
         if what != "epoch" {
             let verified = desk.run(&["verify"]);
-            assert_ne!(verified.code, 0, "{what}: {}", verified.out);
+            assert_eq!(verified.code, 1, "{what}: {}{}", verified.out, verified.err);
+            let lost = verified.out.contains("✗ session/one: the whole stream is lost");
+            assert_eq!(lost, !what.contains("cut"), "{what}: {}", verified.out);
         }
     }
 }

@@ -88,7 +88,7 @@ fn a_pipe_is_nobody_and_another_word_leaves_it() {
     let seen = at_terminal(&desk, &["sessions", "undo", "call"], &[("Type undo", "yes")]);
     assert_eq!(seen.code, 1, "{}", seen.screen);
     let seen = at_terminal(&desk, &["sessions", "undo", "call", "--calls", "9"], &[]);
-    assert!(seen.screen.contains("there are 1 that changed something"), "{}", seen.screen);
+    assert!(seen.screen.contains("1 changed something that is kept here"), "{}", seen.screen);
     let ran = desk.run(&["sessions", "undo", "nobody", "--dry-run"]);
     assert!(ran.err.contains("nobody"), "{}", ran.err);
     assert_eq!(read(&desk, "a"), json!(1));
@@ -133,4 +133,34 @@ fn an_etag_never_goes_back() {
     let got: serde_json::Value = serde_json::from_str(&got).unwrap();
     let data = &got["data"];
     assert_eq!((&data["values"]["/draft/a"], &data["etags"]["draft"]), (&1.into(), &3.into()));
+}
+
+/// A lock is a person's word: an undo names what it holds, and changes nothing while it does.
+#[test]
+fn what_is_locked_is_named_and_not_undone() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [workspace]\n");
+    for value in ["First", "Second"] {
+        let op = format!(r#"{{"op":"set","path":"/draft/title","value":"{value}"}}"#);
+        desk.ok(&["call", "state_patch", &format!(r#"{{"ops":[{op}]}}"#)]);
+    }
+    let lock = [("Type lock", "lock"), FIRST];
+    let seen = at_terminal(&desk, &["facts", "lock", "/draft/title"], &lock);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let shown = desk.ok(&["sessions", "undo", "call", "--dry-run", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["locked"], json!(["/draft/title"]));
+    let seen = at_terminal(&desk, &["sessions", "undo", "call"], &[]);
+    assert_eq!(seen.code, 2, "{}", seen.screen);
+    assert!(!seen.screen.contains("Type undo"), "{}", seen.screen);
+    assert!(seen.screen.contains("Locked, so nothing can be undone"), "{}", seen.screen);
+    assert!(seen.screen.contains("toolgate facts unlock"), "{}", seen.screen);
+    let title = || desk.ok(&["call", "state_get", r#"{"select":["/draft/title"]}"#, "--json"]);
+    assert!(title().contains("Second"), "{}", title());
+    let unlock = [("Type unlock", "unlock")];
+    let seen = at_terminal(&desk, &["facts", "unlock", "/draft/title"], &unlock);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let seen = at_terminal(&desk, &["sessions", "undo", "call"], &[("Type undo", "undo")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(title().contains("First"), "{}", title());
 }

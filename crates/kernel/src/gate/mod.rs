@@ -19,6 +19,7 @@
 //! ```
 
 mod explain;
+mod former;
 mod judge;
 mod parse;
 mod refusal;
@@ -30,6 +31,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub use explain::{Explanation, Ruling, StageRuling, explain};
+pub use former::meant_action;
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use parse::mended;
 pub use refusal::{Refusal, action};
@@ -206,6 +208,7 @@ pub fn prepare(
     let resolved = resolve::resolve(agent, session, pins, open)?;
     resolve::in_its_setting(agent, session, &resolved.spec)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
+    let parsed = former::translate(&open.raw, &resolved.spec, parsed)?;
     let mut call = validate::validate(resolved, parsed, open)?;
     if open.edited {
         // Whoever made the call is told that it ran with other arguments.

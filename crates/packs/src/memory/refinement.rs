@@ -13,7 +13,7 @@ use toolgate_kernel::tool::{ACTION, SpecRefusal};
 use toolgate_runtime::Transaction;
 use toolgate_runtime::port::{Fault, Output, Tool};
 
-use super::store::{Finder, Kind, Memory, WHOLE, all, checked, find, id_of, memory_key};
+use super::store::{Finder, Kind, Memory, WHOLE, checked, core_chars, find, id_of, memory_key};
 use super::tools::touched;
 use crate::domain::{Domain, answer, given, key};
 
@@ -52,7 +52,7 @@ struct Params {
 struct State {
     status: Status,
     mutations: u64,
-    /// Characters of all core memories at the start, and now.
+    /// Characters of all core memories without its changes, and with them.
     core_before: u64,
     core_now: u64,
 }
@@ -237,12 +237,28 @@ fn complete(tx: &mut Transaction, params: Params) -> Result<Output, Fault> {
 
 /// The refinement of this session, begun when there is none.
 fn current(tx: &Transaction) -> Result<State, Fault> {
-    if let Some(state) = begun(tx)? {
-        return Ok(state);
+    let core = core_chars(tx);
+    Ok(match begun(tx)? {
+        Some(state) => state.beside_others(core),
+        None => State { status: Status::Open, mutations: 0, core_before: core, core_now: core },
+    })
+}
+
+impl State {
+    /// Takes in what others did since its last step. What they saved was never its to lose, and what
+    /// they forgot it did not lose: its own share of the loss stays what it was.
+    fn beside_others(mut self, core: u64) -> Self {
+        match core.checked_sub(self.core_now) {
+            Some(saved) => self.core_before = self.core_before.saturating_add(saved),
+            None => {
+                let share = u128::from(self.core_before) * u128::from(core);
+                let share = share / u128::from(self.core_now.max(1));
+                self.core_before = u64::try_from(share).unwrap_or(u64::MAX);
+            }
+        }
+        self.core_now = core;
+        self
     }
-    let core = all(tx).filter(|memory| memory.kind == Kind::Core);
-    let chars = core.map(|memory| memory.chars()).sum();
-    Ok(State { status: Status::Open, mutations: 0, core_before: chars, core_now: chars })
 }
 
 /// The refinement of this session, unless it is over. A session has one.
@@ -367,8 +383,11 @@ fn settle(
     let kept = take_back(tx)?;
     let why = format!(
         "A refinement was taken back: it would have left {lost} of {before} characters of the core \
-         memories, less than {percent} percent. Its {} changes are undone.",
-        state.mutations
+         memories, less than {percent} percent. Its {} undone.",
+        match state.mutations {
+            1 => "one change is".to_owned(),
+            many => format!("{many} changes are"),
+        }
     );
     let entry =
         Memory { kind: Kind::Journal, content: why.clone(), saved_at: tx.now(), protected: false };

@@ -104,9 +104,14 @@ pub(super) fn find(tx: &Transaction, id: &str) -> Result<Memory, Fault> {
     tx.load(&key)?.ok_or_else(missing)
 }
 
-/// Every memory as it was when the call began.
-pub(super) fn all(tx: &Transaction) -> impl Iterator<Item = Memory> {
-    kept(tx.project())
+/// Characters of all core memories as they were when the call began. They are only counted, so none
+/// is read in full.
+pub(super) fn core_chars(tx: &Transaction) -> u64 {
+    let shelf = tx.project().state.shelf(MEMORY).into_iter();
+    let values = shelf.flat_map(Shelf::iter).filter_map(|(_, slot)| slot.as_one());
+    let core = values.filter(|value| value.get("kind").and_then(Value::as_str) == Some("core"));
+    let contents = core.filter_map(|value| value.get("content")?.as_str());
+    contents.map(|content| u64::try_from(content.chars().count()).unwrap_or(u64::MAX)).sum()
 }
 
 /// Every memory of a project.

@@ -1,5 +1,7 @@
 //! Decides what a board is, which one a word means, and how many revisions are kept.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_kernel::names::Family;
@@ -34,11 +36,14 @@ pub(super) struct Board {
     pub(super) deleted_at: Option<String>,
 }
 
-/// What is kept of all boards together.
+/// What is kept of all boards together. An undo takes nothing of it back.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Whole {
     last: u64,
     changes: u64,
+    /// The last revision that each board ever had, by its id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    revisions: BTreeMap<String, u64>,
 }
 
 /// A content as it was before another one took its place.
@@ -92,11 +97,16 @@ impl Board {
             (std::mem::replace(&mut self.content, content), self.written_at.clone());
         let before = Revision { revision: self.revision, content, written_at };
         tx.put(&key(&format!("{REVISION}:{}/{}", self.id, self.revision))?, &before)?;
-        if let Some(old) = self.revision.checked_sub(REVISIONS_KEPT) {
+        let mut whole: Whole = tx.load(&key(WHOLE)?)?.unwrap_or_default();
+        // A number that was given out stays with what it named, though that was undone.
+        let last = whole.revisions.get(&self.id).copied().unwrap_or_default().max(self.revision);
+        let kept_from = |revision: u64| revision.saturating_sub(REVISIONS_KEPT);
+        for old in kept_from(self.revision)..kept_from(last + 1) {
             tx.remove(&key(&format!("{REVISION}:{}/{old}", self.id))?)?;
         }
-        (self.revision, self.written_at) = (self.revision + 1, now);
-        Ok(())
+        (self.revision, self.written_at) = (last + 1, now);
+        whole.revisions.insert(self.id.clone(), self.revision);
+        tx.put(&key(WHOLE)?, &whole)
     }
 
     /// The earlier contents that are kept, newest first.

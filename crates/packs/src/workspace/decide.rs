@@ -113,8 +113,8 @@ pub enum ActRefusal {
     /// Nothing was named.
     #[error("name at least one proposal, such as p1; `toolgate facts list` shows those that wait")]
     Nothing,
-    /// The proposal was decided before.
-    #[error("{0} was decided already; nothing was changed")]
+    /// The proposal was decided before, or undone.
+    #[error("{0} was decided or undone already; nothing was changed")]
     Decided(ProposalId),
     /// There never was such a proposal.
     #[error("there is no proposal {0}; `toolgate facts list` shows those that wait")]

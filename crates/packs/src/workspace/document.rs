@@ -146,9 +146,31 @@ impl Locks {
     /// The first lock whose content is another one in the second document. A change may reach what
     /// is held from above, or by moving the items of a list.
     pub(super) fn broken(&self, around: &Path, before: &Value, after: &Value) -> Option<Path> {
-        let mut near = self.paths().filter(|lock| around.covers(lock));
-        near.find(|lock| lock.find(before) != lock.find(after))
+        self.all_broken(around, before, after).next()
     }
+
+    /// Every such lock.
+    fn all_broken<'a>(
+        &'a self,
+        around: &'a Path,
+        before: &'a Value,
+        after: &'a Value,
+    ) -> impl Iterator<Item = Path> + 'a {
+        let near = self.paths().filter(|lock| around.covers(lock));
+        near.filter(|lock| lock.find(before) != lock.find(after))
+    }
+}
+
+/// The locked paths that have another content in the second state.
+pub(super) fn locked(now: &State, then: &State) -> Vec<String> {
+    let locks = Locks::of(now);
+    let mut broken = Vec::new();
+    for root in [Root::Facts, Root::Draft].into_iter().filter(|_| !locks.0.is_empty()) {
+        let (before, after) = (Document::of(now, root).value, Document::of(then, root).value);
+        let whole = Path::whole(root);
+        broken.extend(locks.all_broken(&whole, &before, &after).map(|lock| lock.to_string()));
+    }
+    broken
 }
 
 /// The number of a proposal: `p7`.

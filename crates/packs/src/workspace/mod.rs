@@ -56,6 +56,7 @@ pub fn workspace() -> Result<Pack, SpecRefusal> {
             },
         });
     }
+    section.locked = Some(document::locked);
     section.variables = vec![Variable { name: "facts", show: facts_text }];
     Ok(Pack::new(section, tools::all()?))
 }

@@ -104,6 +104,34 @@ async fn too_great_a_loss_takes_everything_back() {
     assert!(call(&mut other, "refinement", args).await.ok);
 }
 
+/// Only its own changes are its loss, whatever others save and forget meanwhile.
+#[tokio::test]
+async fn what_others_save_and_forget_is_not_its_loss() {
+    let (mut den, ids) = den(MemoryText::default()).await;
+    let mut other = den.another("s2").await;
+    den.works("refinement", json!({ "action": "protect", "id": ids[9] })).await;
+    let args = json!({ "action": "save", "kind": "core", "content": "x".repeat(11) });
+    let saved = call(&mut other, "memory", args).await;
+    let id = saved.data["memory"]["id"].clone();
+    // 100 of 111 characters are left, though 89 would be too few of what was there at the start.
+    let gone = den.works("refinement", json!({ "action": "delete", "id": id })).await;
+    assert_eq!(gone["type"], "memories_deleted", "{gone}");
+    for id in &ids[..5] {
+        assert!(call(&mut other, "memory", json!({ "action": "forget", "id": id })).await.ok);
+    }
+    // Others forgot 50 of them. What is left of the share is kept, so another 10 are too many.
+    let broken = den.works("refinement", json!({ "action": "delete", "id": ids[5] })).await;
+    assert_eq!(broken["type"], "refinement_terminated", "{broken}");
+    let words = broken["reason"].as_str().unwrap();
+    assert!(words.contains("left 40 of 55 characters"), "{words}");
+    assert!(words.ends_with("Its 2 changes are undone."), "{words}");
+
+    let (mut den, ids) = self::den(MemoryText::default()).await;
+    let broken = den.works("refinement", json!({ "action": "delete", "ids": ids[..2] })).await;
+    let words = broken["reason"].as_str().unwrap();
+    assert!(words.ends_with("Its one change is undone."), "{words}");
+}
+
 #[tokio::test]
 async fn every_step_is_written_down_before_and_after() {
     let (mut den, ids) = den(MemoryText::default()).await;

@@ -280,13 +280,16 @@ async fn two_sessions_of_one_agent_do_not_pass_each_other_by() {
     assert_eq!(den.works(TOOL, view("system_prompt")).await["value"], "Be kind.");
 }
 
-/// What `migrate` writes and what `check` takes are the same lists.
+/// What `migrate` writes and what `check` takes are the same lists, and the way back has all four
+/// names (H29).
 #[test]
 fn former_names_in_enabled_tools_are_taken_and_written_as_todays() {
-    let file = "packs: [self_authoring, tasks]\nagents:\n  ada:\n    \
-                enabled_tools: [ViewSystemPromptTool, UpdateSystemPromptTool, tasks]\n";
+    let file = "packs: [self_authoring, web, tasks]\nagents:\n  ada:\n    enabled_tools: \
+                [ViewSystemPromptTool, UpdateSystemPromptTool, WebSearchTool, WebFetchTool, tasks]\n";
     let migrated = migrate(file.as_bytes(), Naming::Today).unwrap().text;
-    assert!(migrated.contains("enabled_tools: [self_authoring, tasks]"), "{migrated}");
+    assert!(migrated.contains("enabled_tools: [self_authoring, web, tasks]"), "{migrated}");
+    let back = migrate(migrated.as_bytes(), Naming::Former).unwrap().text;
+    assert!(back.ends_with(file.split_once("enabled").unwrap().1), "{back}");
     for file in [file, &migrated] {
         let reading = read(file.as_bytes());
         let packs = toolgate_packs::enabled(&reading.text).unwrap();

@@ -32,7 +32,7 @@ async fn a_person_commits_once() {
     let facts = json!({"people": {"anna": {"age": 34}}});
     assert_eq!(bureau.document(Root::Facts), (1, facts.clone()));
     let again = bureau.commits(&[id]).await.unwrap_err().to_string();
-    assert_eq!(again, "p1 was decided already; nothing was changed");
+    assert_eq!(again, "p1 was decided or undone already; nothing was changed");
     let never = bureau.commits(&[ProposalId(9)]).await.unwrap_err().to_string();
     assert!(never.starts_with("there is no proposal p9"), "{never}");
     assert!(bureau.commits(&[]).await.is_err());

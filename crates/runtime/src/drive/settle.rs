@@ -11,7 +11,7 @@ use toolgate_kernel::event::{
     StreamId,
 };
 use toolgate_kernel::fold::Progress;
-use toolgate_kernel::gate::action;
+use toolgate_kernel::gate::meant_action;
 use toolgate_kernel::json::{Room, weigh};
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, ToolName};
@@ -208,7 +208,7 @@ impl Driver {
         let entry = toolset.entries().get(toolset.find(tool.as_str())?)?;
         let domain = entry.spec.domain.as_ref().filter(|_| !ended.errors.is_empty())?;
         let open = self.session.open.get(&call);
-        let named = open.and_then(|open| action(&self.crew.agent, &open.raw));
+        let named = open.and_then(|open| meant_action(&self.crew.agent, &open.raw));
         Some(domain.error(named.as_deref(), &ended.errors, &ended.data))
     }
 

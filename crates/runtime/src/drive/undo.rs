@@ -28,8 +28,8 @@ impl Driver {
     }
 
     /// Undoes calls on a person's word, also in a session that has ended. When anything of what
-    /// the person was shown is otherwise by now, nothing is undone. `note` is a sentence for the
-    /// model.
+    /// the person was shown is otherwise by now, or a lock would be broken, nothing is undone.
+    /// `note` is a sentence for the model.
     pub async fn undo<'a>(
         &mut self,
         author: impl Into<Author<'a>>,
@@ -41,6 +41,9 @@ impl Driver {
         if !author.actor.is_human() {
             let (act, actor) = ("undo calls", author.actor.clone());
             return Err(AuthorRefusal { act, actor }.into());
+        }
+        if !undo.locked.is_empty() {
+            return Err(UndoRefusal::Locked(undo.locked.clone()).into());
         }
         let event = self.undone(undo, note);
         self.runtime.vouch(author, &event).await?;

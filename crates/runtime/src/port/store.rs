@@ -105,6 +105,11 @@ pub trait Store: Send + Sync {
     /// The signed head of every stream.
     fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>>;
 
+    /// How many records belong to no stream that has a signed head.
+    fn strays(&self) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        Box::pin(async { Ok(0) })
+    }
+
     /// A content kept aside.
     fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>>;
 

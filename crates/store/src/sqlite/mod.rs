@@ -114,6 +114,10 @@ impl Store for SqliteStore {
         Box::pin(reader::ask(&self.reader, |shelf| shelf.heads()))
     }
 
+    fn strays(&self) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        Box::pin(reader::ask(&self.reader, |shelf| shelf.strays()))
+    }
+
     fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
         Box::pin(reader::ask(&self.reader, move |shelf| shelf.blob(hash)))
     }

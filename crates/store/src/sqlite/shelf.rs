@@ -78,13 +78,6 @@ impl<'c> Shelf<'c> {
         };
         let found: Result<Vec<_>> = self.heads.query_map((), head).and_then(Iterator::collect);
         let mut heads = Vec::new();
-        let strays = self.strays.query_row((), |row| count(row, 0));
-        match strays.map_err(|error| read_fault(&error))? {
-            0 => {}
-            n => {
-                return Err(StoreFault::Damaged(format!("{n} records belong to no signed stream")));
-            }
-        }
         for (stream, seq, signed) in found.map_err(|error| read_fault(&error))? {
             let Some(stream) = StreamId::parse(&stream) else {
                 return Err(StoreFault::Damaged(format!("{stream:?} is not the name of a stream")));
@@ -96,6 +89,12 @@ impl<'c> Shelf<'c> {
         }
         heads.sort_by(|a, b| a.stream.cmp(&b.stream));
         Ok(heads)
+    }
+
+    /// How many records belong to no stream that has a signed head.
+    pub(super) fn strays(&mut self) -> std::result::Result<u64, StoreFault> {
+        let strays = self.strays.query_row((), |row| count(row, 0));
+        strays.map_err(|error| read_fault(&error))
     }
 
     /// A content kept aside, if it still is what it was.

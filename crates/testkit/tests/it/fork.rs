@@ -12,7 +12,7 @@ use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Row, Store};
+use toolgate_runtime::port::{Append, Batch, Row, Store};
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Driver, Fork, ForkRefusal, MemoryStore, OpenFault, Range};
 use toolgate_testkit::ledger::Ledger;
@@ -235,6 +235,62 @@ fn verify_says_when_a_fork_does_not_fit_its_origin() {
             assert_eq!(problems(&stage).await, [(2, what)]);
         });
     }
+}
+
+/// What another program folded is not compared to the letter, but what every program only copies is;
+/// and the program that a fork names is the one that bound its configuration.
+#[test]
+fn verify_does_not_take_a_forks_word_for_its_program() {
+    for (bend, expected) in [
+        (false, vec![(2, "another program than it says forked it")]),
+        (
+            true,
+            vec![
+                (2, "another program than it says forked it"),
+                (2, "it does not begin with what the other session knew"),
+            ],
+        ),
+    ] {
+        block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let stage = stage(folder.path());
+            let mut driver = stage.open_session().await.unwrap();
+            assert!(call(&mut driver, (0, 1, 1)).await);
+            let mut fork = fork_of(&stage, "s1").await;
+            if bend {
+                let key = toolgate_kernel::key::Key::parse("memo:1").unwrap();
+                let put = Change::Put { key, value: json!(99), v: 1 };
+                fork.carried.state.apply(&put).unwrap();
+            }
+            drop(stage.forked("f1", fork).await.unwrap());
+            let key = SigningKey::from_bytes(&SCENARIO_KEY);
+            let copy = by_another_program(&stage, &key).await;
+            let report = verify(&copy, &key).await.unwrap();
+            let found: Vec<_> = report.problems.iter().map(|one| (one.seq, one.what)).collect();
+            assert_eq!(found, expected);
+        });
+    }
+}
+
+/// The log with another program in its `forked` records, by somebody who has the key.
+async fn by_another_program(stage: &Stage, key: &SigningKey) -> MemoryStore {
+    let (copy, own) = (MemoryStore::new(), format!("\"program\":{:?}", env!("CARGO_PKG_VERSION")));
+    for head in stage.store.heads().await.unwrap() {
+        let (stream, mut tip, mut rows) = (head.stream, Tip::START, Vec::new());
+        for Row { seq, bytes, .. } in stage.store.read(&stream, 1, 100_000).await.unwrap() {
+            let text = String::from_utf8(bytes).unwrap();
+            let forked = text.contains("\"carried\"");
+            let other = text.replace(&own, "\"program\":\"0.0.9\"");
+            let bytes = if forked { other } else { text }.into_bytes();
+            let hash = Digest::link(tip.hash, &bytes);
+            tip = Tip { seq, hash };
+            rows.push(Row { seq, bytes, hash });
+        }
+        let head = key.sign_head(stream.clone(), tip.seq, tip.hash);
+        let batch = Batch { stream, epoch: None, after: 0, rows, head };
+        copy.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
+    }
+    copy
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use toolgate_kernel::seal::SigningKey;
-use toolgate_runtime::verify::{Report, verify};
+use toolgate_runtime::verify::{Problem, Report, verify};
 use toolgate_store::SqliteStore;
 use toolgate_testkit::ledger::Ledger;
 use toolgate_testkit::scenario::Scenario;
@@ -128,16 +128,18 @@ fn another_key_vouches_for_nothing() {
 fn strays_and_additions_are_damage() {
     let strays = "INSERT INTO records (stream, seq, bytes, hash) SELECT 99, seq, bytes, hash FROM records WHERE stream = S";
     let name = "INSERT INTO streams (stream, epoch, seq) VALUES ('session/../x', 0, 0)";
-    for (what, statement, words) in
-        [("a stray", strays, "no signed stream"), ("a name", name, "not the name")]
-    {
+    let key = SigningKey::from_bytes(&SCENARIO_KEY);
+    let tampered = |statement: &str| {
         let folder = tempfile::tempdir().unwrap();
         let log = written(folder.path());
         tamper(&log, statement).unwrap();
-        let store = SqliteStore::open(&log).unwrap();
-        let fault = block_on(verify(&store, &SigningKey::from_bytes(&SCENARIO_KEY))).unwrap_err();
-        assert!(fault.to_string().contains(words), "{what}: {fault}");
-    }
+        block_on(verify(&SqliteStore::open(&log).unwrap(), &key))
+    };
+    let found = tampered(strays).unwrap().problems;
+    let words = "there are records of a stream that is lost";
+    assert_eq!(found, [Problem { stream: "log".to_owned(), seq: 0, what: words }]);
+    let fault = tampered(name).unwrap_err();
+    assert!(fault.to_string().contains("not the name"), "{fault}");
     let folder = tempfile::tempdir().unwrap();
     let log = written(folder.path());
     tamper(&log, "DELETE FROM meta WHERE name = 'log'").unwrap();

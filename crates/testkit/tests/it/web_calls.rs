@@ -83,18 +83,23 @@ fn h12_the_eleventh_search_of_a_response_is_refused_and_the_next_response_begins
     first.insert(0, search(" "));
     let replies = json!([{ "calls": first }, { "calls": [search("again")] }, { "text": "Done." }]);
     block_on(async {
-        let mut stage = WebStage::with_replies(searching(), replies, |_| results(1)).await;
+        // One that fails counts, one that names no query does not.
+        let say = |head: &str| match head.contains("q=x1&") {
+            true => Said::status("500 x", &[], b""),
+            false => results(1),
+        };
+        let mut stage = WebStage::with_replies(searching(), replies, say).await;
         stage.web.name("searx.internal", &[&["10.0.0.7"]]);
         stage.driver.run(&|_| {}).await.unwrap();
         let told = stage.told().await;
         let types: Vec<&str> = told.iter().map(|t| t.data["type"].as_str().unwrap()).collect();
         assert_eq!(types.len(), 13);
-        assert_eq!(types.iter().filter(|kind| **kind == "search_results").count(), 11, "{types:?}");
+        assert_eq!(types.iter().filter(|kind| **kind == "search_results").count(), 10, "{types:?}");
         assert_eq!(told[11].data["error"], "Search limit reached (10 per response)");
         assert_eq!(told[11].data["query"], "x11");
         assert!(told[11].data.get("allowed_actions").is_none());
         assert_eq!(types[12], "search_results");
-        assert_eq!(stage.web.connections().len(), 11);
+        assert_eq!(stage.web.requests().len(), 11);
     });
 }
 
@@ -115,6 +120,7 @@ fn h13_h14_whatever_the_search_service_does_is_told_with_the_query() {
             "points to another address",
         ),
         ("closed", Said::Bytes(Vec::new()), "connection broke"),
+        ("silent", Said::Drip(b"HTTP/1.1 200 OK\r\n".to_vec(), 20_000), "took more than 5000 ms"),
     ];
     block_on(async {
         for (name, said, error) in cases {
@@ -143,8 +149,28 @@ fn without_a_search_service_the_action_is_not_offered_and_the_error_says_how() {
         assert!(data["error"].as_str().unwrap().contains("web.searxng_url"), "{data}");
         let spec = &stage.driver.agent().toolset.entries()[0].spec;
         assert_eq!(spec.input["properties"]["action"]["enum"], json!(["fetch", "extract"]));
-        // Former names still lead to it.
-        assert_eq!(stage.driver.agent().toolset.find("WebSearchTool"), Some(0));
+        // By its former name it is told the same.
+        let refused = stage.named("WebSearchTool", json!({ "query": "q" })).await;
+        assert!(refused.data["error"].as_str().unwrap().contains("web.searxng_url"), "{refused:?}");
+    });
+}
+
+#[test]
+fn h29_a_former_tool_in_its_old_form_does_what_it_did() {
+    block_on(async {
+        let mut stage = WebStage::new(searching(), |_| results(1)).await;
+        stage.web.name("searx.internal", &[&["10.0.0.7"]]);
+        let found = stage.named("WebSearchTool", json!({ "query": "q" })).await;
+        assert_eq!((found.ok, &sound(&found)["type"]), (true, &json!("search_results")));
+        assert!(found.warnings.iter().any(|told| told.contains("old form")), "{found:?}");
+        let mut stage = WebStage::new(json!({}), |_| Said::page("text/plain", b"Hello")).await;
+        let page = stage.named("WebFetchTool", json!({ "url": "https://pub.test/" })).await;
+        assert_eq!((page.ok, &sound(&page)["content"]), (true, &json!("Hello")));
+        // What it needs is still needed, and an action that is named is the one that counts.
+        let blank = stage.named("WebFetchTool", json!({ "url": " " })).await;
+        assert_eq!(sound(&blank)["required_param"], "url");
+        let page = json!({ "action": "extract", "url": "https://pub.test/" });
+        assert_eq!(sound(&stage.named("WebFetchTool", page).await)["type"], "extracted_page");
     });
 }
 

@@ -75,8 +75,13 @@ impl WebStage {
 
     /// One call.
     pub(crate) async fn call(&mut self, args: Value) -> Envelope {
+        self.named("web", args).await
+    }
+
+    /// One call by another name.
+    pub(crate) async fn named(&mut self, tool: &str, args: Value) -> Envelope {
         let caller = Actor::Client("stage".into());
-        self.driver.call(&caller, "web", &args.to_string(), None).await.unwrap()
+        self.driver.call(&caller, tool, &args.to_string(), None).await.unwrap()
     }
 
     pub(crate) async fn fetch(&mut self, url: &str) -> Envelope {
