@@ -109,7 +109,7 @@ impl Driver {
             Executed::CutOff(trouble) => Ended::failed(vec![trouble]),
         };
         if ended.outcome != Outcome::Done {
-            ran.staged = Staged::default();
+            ran.staged.forget();
         }
         ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
         self.commit(ran, ended).await
@@ -253,6 +253,7 @@ impl Driver {
             notices: Vec::new(),
             kept,
             attached: attached.unwrap_or_default(),
+            spent: None,
         }
     }
 
@@ -346,6 +347,8 @@ impl Driver {
         let parts = ended.parts.clone();
         let mut settled = self.settled(id, tool, call.args_hash(), ended);
         let mut project = Vec::new();
+        settled.notices = ran.staged.aside.notices.clone();
+        settled.spent = ran.staged.aside.spent;
         if settled.outcome == Outcome::Done {
             settled.touched = ran.after.clone();
             if self.floor.is_some() {
@@ -354,7 +357,7 @@ impl Driver {
             }
             settled.changes = ran.staged.session.clone();
             settled.files = file_changes(ran);
-            settled.notices = ran.staged.notices.clone();
+            settled.notices.extend_from_slice(&ran.staged.notices);
             project = ran.staged.project.clone();
             if self.crew.agent.remember_reads {
                 project.extend(settled.touched.iter().filter_map(|t| self.remembered(t)));
@@ -479,7 +482,7 @@ fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {
     if ended.outcome != Outcome::Done {
         return;
     }
-    ran.staged = Staged::default();
+    ran.staged.forget();
     if ran.call.spec().effect.needs_intent() {
         let message = trouble.message;
         ended
