@@ -58,6 +58,9 @@ pub enum Progress {
         /// When nobody need answer any more.
         #[serde(default)]
         expires_at: Option<Timestamp>,
+        /// The phase in which it was asked; a yes is bound to it.
+        #[serde(default)]
+        phase: Option<PhaseName>,
     },
     /// A person answered.
     Answered {

@@ -94,11 +94,15 @@ impl Refusal {
 
     /// Nobody was there to ask, or nobody answered: the call waits under its id.
     pub fn pending(open: &OpenCall, reason: &str) -> Self {
-        let next = match open.turn {
-            Some(_) => "you will be told what becomes of it. Go on without it.",
-            None => "make the same call again when a person has answered.",
-        };
         let id = open.raw.id;
+        let next = match open.turn {
+            Some(_) => "you will be told what becomes of it. Go on without it.".to_owned(),
+            // The yes makes the call there and then, and prints what came of it.
+            None if open.actor.is_command_line() => {
+                format!("it runs when you approve it: toolgate approvals approve {id}")
+            }
+            None => "make the same call again when a person has answered.".to_owned(),
+        };
         let message =
             format!("A person must approve this first ({reason}). It waits as {id}; {next}");
         Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))

@@ -45,11 +45,12 @@ pub(super) fn resolve(
     };
     let granted = agent.grants(phase, place, who) && agent.grants(shown_in, place, who);
     if !granted && !seeded(Bug::ListOnlyVisibility) {
-        return Err(not_granted(
-            entry.spec.wire.as_str(),
-            phase,
-            available(agent, who, phase, shown_in),
-        ));
+        let available = available(agent, who, phase, shown_in);
+        let tool = entry.spec.wire.as_str();
+        return Err(match who.filter(|who| !agent.enables(Some(who), place)) {
+            Some(who) => not_enabled(tool, who, available),
+            None => not_granted(tool, phase, available),
+        });
     }
     Ok(Resolved { spec: Arc::clone(&entry.spec), place, shown_in: shown_in.clone() })
 }
@@ -197,6 +198,15 @@ fn none_shown(name: &str) -> Refusal {
     let message = format!("No tool was offered, so {shown:?} was not called. Answer in words.");
     let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(Vec::new());
     Refusal::new(Stage::Resolve, trouble)
+}
+
+/// The same of a tool that a person left out of an agent's own list, whatever the phase is.
+fn not_enabled(tool: &str, who: &AgentId, available: Vec<String>) -> Refusal {
+    let message = format!(
+        "Tool '{tool}' is not among the tools that agent {who} may use, in any phase; only a person \
+         changes that list. Use one of the available tools."
+    );
+    Refusal::not_granted(message, available)
 }
 
 /// The refusal names the tool the caller named, and nothing else of it.
