@@ -1,5 +1,6 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
+mod card;
 mod chart;
 mod command;
 mod console;
@@ -19,6 +20,7 @@ mod roster;
 mod screen;
 mod servers;
 mod speaker;
+mod standing;
 mod stop;
 mod summary;
 mod typing;
