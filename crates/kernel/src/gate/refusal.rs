@@ -61,11 +61,18 @@ impl Refusal {
 
     /// The phase does not grant it. The grant is a policy of its own.
     pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
+        Self::withheld("phase-grant", DenialKind::NotVisibleInPhase, message, available)
+    }
+
+    /// A person did not enable it for the agent that the session speaks as.
+    pub(super) fn not_enabled(message: String, available: Vec<String>) -> Self {
+        Self::withheld("enabled-tools", DenialKind::RuleDenied, message, available)
+    }
+
+    fn withheld(policy: &str, kind: DenialKind, message: String, available: Vec<String>) -> Self {
         let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(available);
-        match PolicyName::parse("phase-grant") {
-            Ok(policy) => {
-                Self::denied(Stage::Resolve, &policy, DenialKind::NotVisibleInPhase, trouble)
-            }
+        match PolicyName::parse(policy) {
+            Ok(policy) => Self::denied(Stage::Resolve, &policy, kind, trouble),
             Err(_) => Self::new(Stage::Resolve, trouble),
         }
     }
