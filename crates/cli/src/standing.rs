@@ -54,7 +54,7 @@ impl Standing {
         };
         match place(&project.folder).and_then(|path| Ok((read(&path)?, path))) {
             Err(error) => {
-                found.says = format!("Your key cannot be used: {error:#}.");
+                found.says = format!("Your key cannot be used: {error:#}\n");
                 found.fault = Some(format!("{error:#}"));
             }
             Ok((None, _)) => found.says = "There is no key of yours yet.".to_owned(),
@@ -78,6 +78,9 @@ impl Standing {
                  here. Bring back the file of the key that it knows."
                     .to_owned()
             }
+            (None, true) if found.fault.is_some() => {
+                "This project knows a key, and only what that one signs counts here.".to_owned()
+            }
             (None, true) => {
                 "This project knows a key, and only what that one signs counts here. Bring back its \
                  file."
@@ -85,7 +88,8 @@ impl Standing {
             }
             (None, false) => nobody_enrolled(),
         };
-        found.says = format!("{} {more}", found.says);
+        let gap = if found.fault.is_some() { "" } else { " " };
+        found.says = format!("{}{gap}{more}", found.says);
         found
     }
 
@@ -108,7 +112,7 @@ impl Standing {
         console::say("");
         let line = format!("{} person: {}", console::mark(mark), console::visible(name));
         console::say(&console::fit(&line));
-        console::paragraph(&console::visible(&self.says));
+        console::paragraph(&self.says);
     }
 }
 

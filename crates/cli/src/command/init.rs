@@ -58,7 +58,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             console::hint(&format!("Your key is not known here yet. Try again: {ENROL}"));
         }
     } else {
-        console::hint(&standing::nobody_enrolled());
+        console::tell(&standing::nobody_enrolled());
     }
     console::say("  toolgate check            says whether it is sound, and draws it");
     console::say(match options.template {

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::credential::{PersonKey, Signature, Signed};
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, Event, InboxEvent, ProjectEvent, Record, StreamId, Written};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, SessionId};
@@ -95,6 +96,14 @@ fn known(desk: &Desk) -> PersonKey {
     serde_json::from_value(kept["key"].clone()).unwrap()
 }
 
+/// Where the inbox ends: it has the one word that enrolled the person.
+fn inbox_hash(desk: &Desk) -> Digest {
+    let store = SqliteStore::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let inbox = StreamId::Inbox(SessionId::parse("call").unwrap());
+    runtime.block_on(store.head(&inbox)).unwrap().unwrap().hash
+}
+
 /// `verify` names the record, and nothing that would use it goes on.
 fn found_and_not_believed(desk: &Desk, what: &str) {
     let ran = desk.run(&["verify", "--json"]);
@@ -161,14 +170,18 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
             let inbox = StreamId::Inbox(session.clone());
             forge(&desk_one, inbox, InboxEvent::Spoken { said }, under(&desk_one), when);
             found_and_not_believed(&desk_one, &format!("said, {what}"));
-            // As if the session had heard it.
-            let desk_two = desk();
-            let event = json!({"kind": "heard", "inbox": 1, "hash": "0".repeat(64),
-                "said": told(&desk_two)});
-            let event: Event = serde_json::from_value(event).unwrap();
+            // As if the session had heard it: a record that is not there, or one that says
+            // something else.
             let stream = StreamId::Session(session.clone());
-            forge(&desk_two, stream.clone(), event, under(&desk_two), when);
-            found_and_not_believed(&desk_two, &format!("heard, {what}"));
+            for inbox in [1, 2] {
+                let desk_two = desk();
+                let hash = inbox_hash(&desk_two).to_string();
+                let said = told(&desk_two);
+                let event = json!({"kind": "heard", "inbox": inbox, "hash": hash, "said": said});
+                let event: Event = serde_json::from_value(event).unwrap();
+                forge(&desk_two, stream.clone(), event, under(&desk_two), when);
+                found_and_not_believed(&desk_two, &format!("heard, {inbox}, {what}"));
+            }
             // As if it had been answered at the terminal.
             let desk_three = desk();
             let event = json!({"kind": "answered", "call": "c1", "args_hash": "0".repeat(64),
