@@ -33,26 +33,27 @@ pub fn is_blank(c: char) -> bool {
     )
 }
 
-/// Alphabets whose letters are taken for each other.
-const ALPHABETS: [(&str, fn(char) -> bool); 5] = [
-    ("Latin", |c| {
-        c.is_ascii_alphabetic()
-            || matches!(c, '\u{c0}'..='\u{24f}' | '\u{250}'..='\u{2af}' | '\u{1e00}'..='\u{1eff}')
-            || matches!(c, '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}')
-    }),
-    ("Greek", |c| matches!(c, '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}')),
-    (
-        "Cyrillic",
-        |c| matches!(c, '\u{400}'..='\u{52f}' | '\u{1c80}'..='\u{1c8f}' | '\u{a640}'..='\u{a69f}'),
-    ),
-    ("Armenian", |c| matches!(c, '\u{531}'..='\u{58f}')),
-    ("Cherokee", |c| matches!(c, '\u{13a0}'..='\u{13ff}' | '\u{ab70}'..='\u{abbf}')),
-];
+/// The alphabet of a letter, of those whose letters are taken for each other.
+fn alphabet(c: char) -> Option<&'static str> {
+    Some(match c {
+        'A'..='Z' | 'a'..='z' | '\u{c0}'..='\u{2af}' | '\u{1e00}'..='\u{1eff}' => "Latin",
+        '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' => "Latin",
+        '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => "Greek",
+        '\u{400}'..='\u{52f}' | '\u{1c80}'..='\u{1c8f}' | '\u{a640}'..='\u{a69f}' => "Cyrillic",
+        '\u{531}'..='\u{58f}' => "Armenian",
+        '\u{13a0}'..='\u{13ff}' | '\u{ab70}'..='\u{abbf}' => "Cherokee",
+        _ => return None,
+    })
+}
 
-/// The alphabets of a name that mixes some whose letters are taken for each other.
+/// The alphabets of a name that mixes some whose letters are taken for each other, in its order.
 pub fn mixed(name: &str) -> Option<Vec<&'static str>> {
-    let found = ALPHABETS.iter().filter(|(_, has)| name.chars().any(has)).map(|(name, _)| *name);
-    let found: Vec<&str> = found.collect();
+    let mut found = Vec::new();
+    for alphabet in name.chars().filter_map(alphabet) {
+        if !found.contains(&alphabet) {
+            found.push(alphabet);
+        }
+    }
     (found.len() > 1).then_some(found)
 }
 
@@ -78,8 +79,8 @@ mod tests {
 
     #[test]
     fn names_that_mix_alphabets_are_known() {
-        assert_eq!(mixed("\u{430}da"), Some(vec!["Latin", "Cyrillic"]));
-        assert_eq!(mixed("\u{391}da"), Some(vec!["Latin", "Greek"]));
+        assert_eq!(mixed("\u{430}da"), Some(vec!["Cyrillic", "Latin"]));
+        assert_eq!(mixed("\u{391}da"), Some(vec!["Greek", "Latin"]));
         for name in ["Ada", "Жанна", "Ελένη", "Zoë", "田中 Ada", "ada-2"] {
             assert_eq!(mixed(name), None, "{name}");
         }

@@ -26,7 +26,7 @@ use crate::execute::Executed;
 use crate::picture::Picture;
 use crate::port::{Fault, FilesFault, Output, Parts, Placed, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
-use crate::transaction::{Ran, Staged, StagedFile, file_key};
+use crate::transaction::{Ran, StagedFile, file_key};
 use crate::versions::Lookup;
 
 /// How a call ended, before it is written down.
