@@ -59,7 +59,7 @@ pub enum Progress {
         #[serde(default)]
         expires_at: Option<Timestamp>,
         /// The phase in which it was asked; a yes is bound to it.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         phase: Option<PhaseName>,
     },
     /// A person answered.

@@ -31,7 +31,7 @@ pub struct Project {
     #[serde(default)]
     pub people: OrdSet<PersonKey>,
     /// Where the first of them was made known. What people said before that nobody signed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolled: Option<Enrolled>,
 }
 

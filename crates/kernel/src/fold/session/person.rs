@@ -37,7 +37,7 @@ pub struct Waiting {
     /// What a yes is bound to beside them.
     pub frame: Option<Digest>,
     /// The phase in which it was asked; a yes is bound to it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseName>,
     /// When it was put off.
     pub since: Timestamp,
