@@ -124,8 +124,14 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 
 /// Reminds of what a session waits for.
 pub(crate) fn remind(session: &Session) {
-    match session.waiting.len() {
+    let (waiting, over) = (session.waiting.len(), session.ended.is_some());
+    match waiting {
         0 => {}
+        // Nothing is made any more in a session that is over.
+        1 if over => hint("1 call waited for your word. The session is over, so it is not made."),
+        n if over => hint(&format!(
+            "{n} calls waited for your word. The session is over, so they are not made."
+        )),
         1 => hint("1 call waits for your word: toolgate approvals list"),
         n => hint(&format!("{n} calls wait for your word: toolgate approvals list")),
     }

@@ -284,6 +284,17 @@ fn a_yes_that_makes_nothing_says_so() {
 }
 
 #[test]
+fn what_waited_in_a_run_that_is_over_is_told_as_that() {
+    let desk = desk();
+    let call = "{tool: write_notes, args: {key: a, data: 1}}";
+    desk.write("s.yaml", &format!("replies: [{{calls: [{call}]}}, {{text: Done.}}]\n"));
+    let ran = desk.run(&["run", "x", "--model", "script:s.yaml"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("1 call waited for your word. The session is over"), "{}", ran.err);
+    assert!(waiting(&desk).is_empty());
+}
+
+#[test]
 fn what_was_shown_must_still_be_what_waits() {
     let desk = desk();
     put_off(&desk, "a");
