@@ -52,16 +52,22 @@ pub(crate) fn paragraph(text: &str) {
 
 /// Prints a line, wrapped where the terminal ends; what follows hangs some columns in.
 pub(crate) fn hanging(line: &str, indent: usize) {
-    let (mut out, mut empty) = (String::new(), true);
-    for word in words(line, columns().saturating_sub(indent)) {
-        if !empty && width(&out) + width(word.trim_end()) > columns() {
-            say(out.trim_end());
+    wrapped(line, indent, columns()).iter().for_each(|line| say(line));
+}
+
+/// A line in as many as it takes, broken between words; what follows hangs some columns in.
+fn wrapped(line: &str, indent: usize, columns: usize) -> Vec<String> {
+    let (mut lines, mut out, mut empty) = (Vec::new(), String::new(), true);
+    for word in words(line, columns.saturating_sub(indent)) {
+        if !empty && width(&out) + width(word.trim_end()) > columns {
+            lines.push(out.trim_end().to_owned());
             out = " ".repeat(indent);
         }
         out.push_str(&word);
         empty &= word.trim().is_empty();
     }
-    say(out.trim_end());
+    lines.push(out.trim_end().to_owned());
+    lines
 }
 
 /// Prints a line of which nothing is left out: it goes on in the next one where a terminal ends, and
@@ -102,7 +108,21 @@ pub(crate) fn complain(error: &anyhow::Error, as_json: bool) {
         return say(&serde_json::json!({ "error": causes }).to_string());
     }
     for (at, text) in causes.iter().enumerate() {
-        hint(&format!("{}{text}", if at == 0 { "error: " } else { "  because: " }));
+        tell(&format!("{}{text}", if at == 0 { "error: " } else { "  because: " }));
+    }
+}
+
+/// Sentences beside the output proper: broken between words where a terminal ends, and as they are
+/// for whoever else reads them.
+pub(crate) fn tell(text: &str) {
+    let terminal = console::Term::stderr();
+    if !terminal.is_term() {
+        return hint(text);
+    }
+    let columns = terminal.size_checked().map_or(COLUMNS, |(_, columns)| usize::from(columns));
+    for line in text.split('\n') {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        wrapped(line, indent + 2, columns.clamp(40, 100)).iter().for_each(|line| hint(line));
     }
 }
 
@@ -213,6 +233,15 @@ mod tests {
             width(&fit(&"字".repeat(200))),
             columns() - columns().is_multiple_of(2) as usize
         );
+    }
+
+    #[test]
+    fn a_line_is_broken_between_words() {
+        assert_eq!(wrapped("error: one two three", 2, 12), ["error: one", "  two three"]);
+        assert_eq!(wrapped("short", 2, 12), ["short"]);
+        let long = "error: ".to_owned() + &"x".repeat(30);
+        let lines = wrapped(&long, 2, 20);
+        assert!(lines.iter().all(|line| width(line) <= 20), "{lines:?}");
     }
 
     #[test]

@@ -9,27 +9,26 @@ use anyhow::{Context, Result, bail, ensure};
 use argon2::{Algorithm, Argon2, Params, Version};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::signature::{Ed25519KeyPair, KeyPair};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::credential::{PersonKey, Signature};
 use toolgate_runtime::{Author, Signer};
 use zeroize::Zeroizing;
 
-use crate::console::{self, hint};
+use crate::console::hint;
 use crate::environment;
-use crate::person::{self, attended};
+use crate::person::{self, Nobody, attended};
 use crate::project::{check_mode, own_folder};
 
 /// The key as it lies on the disk.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+pub(crate) struct Kept {
     version: u16,
     /// How the person is called in the log.
-    name: String,
+    pub(crate) name: String,
     /// The public half.
-    key: PersonKey,
+    pub(crate) key: PersonKey,
     /// The secret half, sealed where there is a passphrase.
     #[serde(with = "hexed")]
     secret: Vec<u8>,
@@ -81,71 +80,6 @@ impl Signer for Unlocked {
     }
 }
 
-/// Whose word counts as a person's, and what that promises.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Standing {
-    /// How the person is called in the log; absent while there is no key.
-    name: Option<String>,
-    /// The public half of the key.
-    key: Option<PersonKey>,
-    /// Whether a passphrase guards it.
-    passphrase: bool,
-    /// Whether the project knows this key, when it knows any.
-    known: Option<bool>,
-    /// What is promised, in a sentence.
-    says: String,
-}
-
-impl Standing {
-    /// The same, with what a project knows: without any key it believes the first that signs.
-    pub(crate) fn in_project(mut self, known: Option<bool>) -> Self {
-        self.known = known;
-        let more = match known {
-            _ if self.key.is_none() => "",
-            Some(true) => "",
-            Some(false) => {
-                " But this project knows another key, so nothing that is signed with this one counts \
-                 here. Bring back the file of the key that signed here first."
-            }
-            None => " This project knows no key yet: the first one that signs here is believed.",
-        };
-        self.says.push_str(more);
-        self
-    }
-
-    pub(crate) fn of(project: &Path) -> Result<Self> {
-        let path = place(project)?;
-        let Some(kept) = read(&path)? else {
-            let says = "There is no key yet. It is made when you first decide something at a \
-                        terminal, or by `toolgate init`.";
-            let says = says.to_owned();
-            return Ok(Self { name: None, key: None, passphrase: false, known: None, says });
-        };
-        let (path, passphrase) = (path.display(), kept.sealed.is_some());
-        let who = if passphrase {
-            "Only who knows its passphrase can do it."
-        } else {
-            "It has no passphrase, so anyone with this user account can do it, programs too."
-        };
-        let says = format!("What only a person may do is signed with {path}. {who}");
-        Ok(Self { name: Some(kept.name), key: Some(kept.key), passphrase, known: None, says })
-    }
-
-    /// The key of the person here.
-    pub(crate) fn key(&self) -> Option<&PersonKey> {
-        self.key.as_ref()
-    }
-
-    pub(crate) fn print(&self) {
-        let fine = self.passphrase && self.known != Some(false);
-        let mark = console::mark(if fine { '✓' } else { '!' });
-        let name = self.name.as_deref().unwrap_or("nobody yet");
-        console::say("");
-        console::say(&console::fit(&format!("{mark} person: {}", console::visible(name))));
-        console::paragraph(&console::visible(&self.says));
-    }
-}
-
 /// Unlocks the key of the person at the terminal; the first time, makes it. A process asks for the
 /// passphrase once. Nothing when nobody is at a terminal.
 pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
@@ -169,15 +103,9 @@ pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
     Ok(Some(unlocked))
 }
 
-/// Makes the key of the person at the terminal, unless there is one. Tells whether it is there.
-pub(crate) async fn begin(project: &Path) -> Result<bool> {
-    Ok(read(&place(project)?)?.is_some() || unlock(project).await?.is_some())
-}
-
 /// The person who decides something here: unlocked, or nothing is decided.
 pub(crate) async fn decider(project: &Path) -> Result<Decider> {
-    let nobody = "only a person decides this, and nobody is at a terminal here";
-    let unlocked = unlock(project).await?.context(nobody)?;
+    let unlocked = unlock(project).await?.ok_or(Nobody)?;
     Ok(Decider { who: Actor::Human(Arc::clone(&unlocked.name)), unlocked })
 }
 
@@ -188,16 +116,29 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
+    pub(crate) fn key(&self) -> PersonKey {
+        self.unlocked.key()
+    }
+
     pub(crate) fn author(&self) -> Author<'_> {
         Author { actor: &self.who, signer: Some(self.unlocked.as_ref()) }
     }
 }
 
-fn place(project: &Path) -> Result<PathBuf> {
+impl Kept {
+    /// Whether a passphrase guards it.
+    pub(crate) fn guarded(&self) -> bool {
+        self.sealed.is_some()
+    }
+}
+
+/// Where the key of the person here lies, or would.
+pub(crate) fn place(project: &Path) -> Result<PathBuf> {
     Ok(own_folder(project, "person's key")?.join("person.key"))
 }
 
-fn read(path: &Path) -> Result<Option<Kept>> {
+/// The key as it lies there, when it does.
+pub(crate) fn read(path: &Path) -> Result<Option<Kept>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

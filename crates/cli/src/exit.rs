@@ -7,6 +7,8 @@ use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{DriveFault, OpenFault};
 use toolgate_store::HoldFault;
 
+use crate::person::Nobody;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -16,7 +18,7 @@ pub(crate) enum Exit {
     Failed,
     /// Wrong usage or configuration.
     Usage,
-    /// A person's word is due before it can go on.
+    /// A person's word is due before it can go on, and nobody is at a terminal.
     Waiting,
     /// The log cannot be written or read.
     Log,
@@ -66,6 +68,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
             HoldFault::Held { .. } => Exit::Busy,
             HoldFault::Unreachable { .. } => Exit::Log,
         });
+    }
+    if cause.is::<Nobody>() {
+        return Some(Exit::Waiting);
     }
     cause.is::<toolgate_store::OpenFault>().then_some(Exit::Log)
 }

@@ -1,5 +1,6 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
+mod card;
 mod chart;
 mod command;
 mod console;
@@ -19,6 +20,7 @@ mod roster;
 mod screen;
 mod servers;
 mod speaker;
+mod standing;
 mod stop;
 mod summary;
 mod typing;
@@ -36,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     version,
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
-                  configuration\n  3  a person's word is due\n  74 the log cannot be written or read\n  75 \
+                  configuration\n  3  a person's word is due, and nobody is at a terminal\n  74 the log cannot be written or read\n  75 \
                   another process has it; wait, or use --take-over\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
                   \"a lighthouse keeper who collects storms\""
 )]

@@ -13,11 +13,14 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::Answer;
+use toolgate_kernel::gate::fitting;
+use toolgate_kernel::tool::ToolSpec;
 use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
 use zeroize::Zeroizing;
 
-use crate::console::{hint, visible};
+use crate::console::{hint, tell, visible, visible_lines};
 use crate::credential;
+use crate::visible::exact;
 
 /// Whoever sits at the terminal.
 pub(crate) struct AtTerminal {
@@ -54,14 +57,17 @@ impl AtTerminal {
 
     async fn answer(&self, question: &Question) -> Option<Response> {
         self.ready.clear();
-        let about = format!("{} ({})", question.policy, visible(&question.reason));
+        let about = format!("{} ({})", question.policy, exact(&question.reason));
         hint(&format!("\n{about} wants your word."));
-        let choice = choose(question.tool.as_str(), &question.args).await?;
+        let Some(choice) = choose(question).await else {
+            hint("Nothing was decided. The call waits: toolgate approvals list");
+            return None;
+        };
         // Whoever has the key is the person; without it nobody has answered.
         let person = match credential::unlock(&self.project).await {
             Ok(person) => person?,
             Err(error) => {
-                hint(&format!("{error:#}"));
+                tell(&format!("{error:#}"));
                 return None;
             }
         };
@@ -84,32 +90,70 @@ struct Choice {
     always: bool,
 }
 
-/// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers.
-async fn choose(tool: &str, args: &Map<String, Value>) -> Option<Choice> {
-    let (mut changed, mut shown) = (None, args.clone());
+/// How often a word may be mistyped.
+pub(crate) const TRIES: usize = 3;
+
+/// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers,
+/// or nothing of it is an answer.
+async fn choose(question: &Question) -> Option<Choice> {
+    let (mut changed, mut shown) = (None, question.args.clone());
+    let always = if question.lasting { "always (in this session), " } else { "" };
+    let mut tries = TRIES;
+    show(question.tool.as_str(), &shown);
     loop {
-        show(tool, &shown);
-        hint("Type yes, always (in this session), edit, or no (and why, for the model):");
+        hint(&format!("Type yes, {always}edit, or no (and why, for the model):"));
         let said = line().await?;
         let said = said.trim();
         let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
-        let answer = match word.to_ascii_lowercase().as_str() {
-            "yes" | "always" if rest.is_empty() => Answer::Approve,
+        let word = word.to_ascii_lowercase();
+        let args = match word.as_str() {
+            "yes" | "always" if rest.is_empty() && (word == "yes" || question.lasting) => changed,
+            "no" => None,
             "edit" if rest.is_empty() => {
-                if let Some(args) = edited().await? {
+                if let Some(args) = edited(&question.spec).await? {
                     shown.clone_from(&args);
                     changed = Some(args);
                 }
+                show(question.tool.as_str(), &shown);
                 continue;
             }
-            _ => Answer::Deny,
+            // A slip of the hand is no answer.
+            _ => {
+                tries -= 1;
+                if tries == 0 {
+                    return None;
+                }
+                hint("That is none of these words.");
+                continue;
+            }
         };
-        let always = answer == Answer::Approve && word.eq_ignore_ascii_case("always");
-        // Only what follows a no is meant for the model; a slip of the hand is not.
-        let note = if word.eq_ignore_ascii_case("no") { rest.trim() } else { "" };
-        let args = changed.filter(|_| answer == Answer::Approve);
-        return Some(Choice { answer, note: note.to_owned(), args, always });
+        let answer = if word == "no" { Answer::Deny } else { Answer::Approve };
+        // Only what follows a no is meant for the model.
+        return Some(Choice {
+            answer,
+            note: rest.trim().to_owned(),
+            args,
+            always: word == "always",
+        });
     }
+}
+
+/// Asks for one word before something is done. A slip of the hand is asked about again.
+pub(crate) async fn confirm(word: &str, what: &str) -> Result<bool, Nobody> {
+    if !attended() {
+        return Err(Nobody);
+    }
+    hint(&format!("\nType {word} to {what}, or leave to change nothing:"));
+    for left in (0..TRIES).rev() {
+        let Some(said) = line().await else { return Ok(false) };
+        match said.trim() {
+            said if said == word => return Ok(true),
+            "leave" => return Ok(false),
+            _ if left > 0 => hint(&format!("That is neither word. Type {word} or leave:")),
+            _ => hint("That is neither word again, so it is left."),
+        }
+    }
+    Ok(false)
 }
 
 /// Shows exactly what would run, invisible characters too.
@@ -117,23 +161,46 @@ pub(crate) fn show(tool: &str, args: &Map<String, Value>) {
     hint("This would run, and nothing else:");
     hint(&format!("  {tool}"));
     let args = serde_json::to_string_pretty(args).unwrap_or_default();
-    args.lines().for_each(|line| hint(&format!("  {}", visible(line))));
+    args.lines().for_each(|line| hint(&format!("  {}", exact(line))));
 }
 
-/// Arguments that a person types; nothing when they are none.
-async fn edited() -> Option<Option<Map<String, Value>>> {
+/// Arguments that a person types; nothing when they are none that the tool would take.
+async fn edited(spec: &ToolSpec) -> Option<Option<Map<String, Value>>> {
     hint("Type the arguments as one line of JSON, or press Enter to leave them:");
     let typed = line().await?;
     if typed.trim().is_empty() {
         return Some(None);
     }
-    match serde_json::from_str::<Map<String, Value>>(&typed) {
-        Ok(args) => Some(Some(args)),
-        Err(error) => {
-            hint(&format!("That is no JSON object: {error}. The arguments are as before."));
-            Some(None)
-        }
+    let args = typed_args(&typed, Some(spec));
+    if let Err(error) = &args {
+        tell(&format!("{error:#}"));
+        hint("The arguments are as before.");
     }
+    Some(args.ok())
+}
+
+/// Arguments in a person's writing, as the tool would get them.
+pub(crate) fn typed_args(
+    text: &str,
+    spec: Option<&ToolSpec>,
+) -> anyhow::Result<Map<String, Value>> {
+    let args = serde_json::from_str::<Map<String, Value>>(text)
+        .map_err(|error| anyhow::anyhow!("that is no JSON object: {error}"))?;
+    let Some(spec) = spec else { return Ok(args) };
+    fitting(spec, &args).map_err(|refusal| {
+        let troubles = refusal.errors.iter().map(|trouble| {
+            // Most messages begin with the path.
+            let path = trouble.path.as_deref().filter(|path| !trouble.message.starts_with(path));
+            let path = path.map_or(String::new(), |path| format!("{path}: "));
+            let allowed = trouble
+                .allowed
+                .as_ref()
+                .map_or(String::new(), |allowed| format!("\n    allowed: {}", allowed.join(", ")));
+            visible_lines(&format!("\n  {path}{}{allowed}", trouble.message))
+        });
+        let troubles: String = troubles.collect();
+        anyhow::anyhow!("{} would not take these arguments:{troubles}", spec.name)
+    })
 }
 
 impl Person for AtTerminal {
@@ -190,6 +257,20 @@ impl Drop for Quiet {
         if let Some(before) = &self.0 {
             tcsetattr(stdin(), OptionalActions::Now, before).ok();
         }
+    }
+}
+
+/// Something that only a person decides, where nobody is.
+#[derive(Debug)]
+pub(crate) struct Nobody;
+
+impl std::error::Error for Nobody {}
+
+impl std::fmt::Display for Nobody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "only a person decides this, and nobody is at a terminal here; nothing was changed",
+        )
     }
 }
 

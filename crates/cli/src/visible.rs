@@ -1,6 +1,7 @@
 //! Decides which characters are shown as they are: what cannot be seen, or acts on a terminal, is
 //! shown by its number, unless it holds an ordinary emoji or letter together.
 
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::letters;
 
 /// Flags of countries that are spelled with tags.
@@ -31,6 +32,39 @@ pub(crate) fn visible_after(last: &mut Option<char>, text: &str) -> String {
         *last = Some(c);
     }
     out
+}
+
+/// The same of what a person is asked about: blanks that are not the space are visible too, and a
+/// word that mixes alphabets is marked, because it may be taken for another.
+pub(crate) fn exact(text: &str) -> String {
+    let (mut out, mut word) = (String::with_capacity(text.len()), String::new());
+    for c in visible_after(&mut None, text).chars() {
+        if c.is_alphanumeric() {
+            word.push(c);
+            continue;
+        }
+        end_word(&mut out, &mut word);
+        match c {
+            '\n' => out.push(' '),
+            c if letters::is_blank(c) => out.push_str(&format!("<U+{:04X}>", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    end_word(&mut out, &mut word);
+    out
+}
+
+fn end_word(out: &mut String, word: &mut String) {
+    out.push_str(word);
+    if let Some(alphabets) = letters::mixed(word) {
+        out.push_str(&format!("<mixes {}>", alphabets.join(", ")));
+    }
+    word.clear();
+}
+
+/// Who somebody is, as a person is shown it.
+pub(crate) fn named(who: &Actor) -> String {
+    exact(&who.to_string())
 }
 
 /// Whether a character says something only together with the one after it.
@@ -123,6 +157,21 @@ mod tests {
             ("ا\u{202b}ب", "ا<U+202B>ب"),
         ] {
             assert_eq!(shown(text), wanted);
+        }
+    }
+
+    #[test]
+    fn what_a_person_approves_shows_every_blank() {
+        let text = "rm\u{a0}-rf\u{2003}\u{3000}\u{2800}x y\u{200b}";
+        assert_eq!(exact(text), "rm<U+00A0>-rf<U+2003><U+3000><U+2800>x y<U+200B>");
+    }
+
+    #[test]
+    fn a_word_that_mixes_alphabets_is_marked() {
+        let ada = Actor::Agent("\u{430}da".into());
+        assert_eq!(named(&ada), "agent:\u{430}da<mixes Cyrillic, Latin>");
+        for text in ["agent:ада", "Ada и Ева", "Zoë", "λ is a letter"] {
+            assert_eq!(exact(text), text);
         }
     }
 

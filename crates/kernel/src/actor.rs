@@ -24,6 +24,9 @@ pub enum Actor {
 /// The name of whoever writes into a file that shows state.
 const EDITOR: &str = "editor";
 
+/// The name of whoever calls from the command line.
+const COMMAND_LINE: &str = "cli";
+
 /// How the name of the user of a client begins.
 const CLIENT_USER: &str = "user of ";
 
@@ -47,6 +50,16 @@ impl Actor {
     /// Whether this is [`Actor::editor`].
     pub fn is_editor(&self) -> bool {
         matches!(self, Self::Human(name) if name.as_ref() == EDITOR)
+    }
+
+    /// Whoever calls from the command line.
+    pub fn command_line() -> Self {
+        Self::Client(COMMAND_LINE.into())
+    }
+
+    /// Whether this is [`Actor::command_line`].
+    pub fn is_command_line(&self) -> bool {
+        matches!(self, Self::Client(name) if name.as_ref() == COMMAND_LINE)
     }
 
     /// The user of a client, whom the operator trusts (ADR 0016).

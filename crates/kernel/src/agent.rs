@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::limits::Limits;
 pub use crate::mask::{AgentRefusal, Place};
 use crate::mask::{Granted, Masks};
-use crate::names::{AgentId, GroupName, PhaseName, ServerName, ToolName};
+use crate::names::{AgentId, GroupName, PhaseName, PolicyName, ServerName, ToolName};
 use crate::phase::{Grant, Phase};
 use crate::policy::Policy;
 use crate::profile::Declared;
@@ -221,10 +221,18 @@ impl Agent {
     }
 
     /// Whether an agent may use a tool at all. One that is not declared may use none.
-    fn enables(&self, who: Option<&AgentId>, tool: usize) -> bool {
+    pub(crate) fn enables(&self, who: Option<&AgentId>, tool: usize) -> bool {
         let Some(who) = who else { return true };
         let declared = self.agents.get(who);
         declared.is_some_and(|d| d.enabled.as_ref().is_none_or(|some| some.contains(&tool)))
+    }
+
+    /// Whether a policy wants a yes of its own for each call of a tool, so that one for the whole
+    /// session would lift nothing.
+    pub fn asks_each_time(&self, tool: &ToolName, policy: &PolicyName) -> bool {
+        let entry = self.toolset.find(tool.as_str()).and_then(|at| self.toolset.entries().get(at));
+        let policies = entry.into_iter().flat_map(|entry| &entry.policies);
+        policies.filter(|one| one.name() == policy).any(|one| one.asks_each_time())
     }
 
     /// Every tool that any phase grants to whoever a session speaks as.

@@ -105,10 +105,17 @@ impl Signable for Event {
 impl Signable for InboxEvent {
     fn needs_signature(&self, _: &Actor) -> bool {
         let Self::Spoken { said } = self;
-        match said {
-            Said::Answer(_) | Said::Withdraw { .. } => true,
+        said.must_be_signed()
+    }
+}
+
+impl Said {
+    /// Whether it counts only with a person's signature, where one is known.
+    pub fn must_be_signed(&self) -> bool {
+        match self {
+            Self::Answer(_) | Self::Withdraw { .. } => true,
             // Whoever may write to the log may say a word to the model, or stop it.
-            Said::Feedback { .. } | Said::GoOn {} | Said::Stop { .. } => false,
+            Self::Feedback { .. } | Self::GoOn {} | Self::Stop { .. } => false,
         }
     }
 }
@@ -118,13 +125,12 @@ impl Signable for ProjectEvent {
         match self {
             Self::PersonEnrolled { .. } => true,
             Self::ToolPinned(pinned) => pinned.ruling.is_a_persons(),
-            // Nobody signs what is written into a file that shows state, so it reaches nothing
-            // that must be signed.
-            Self::ProjectChanged { call: None, changes, .. } => {
-                !author.is_editor() || changes.iter().any(reaches_signed)
+            // Nobody signs what a call changes, or what is written into a file that shows state,
+            // so neither reaches anything that must be signed.
+            Self::ProjectChanged { call, changes, .. } => {
+                call.is_none() && !author.is_editor() || changes.iter().any(reaches_signed)
             }
-            Self::ProjectChanged { .. }
-            | Self::ProjectOpened {}
+            Self::ProjectOpened {}
             | Self::SessionOpened { .. }
             | Self::ProjectConfigured { .. } => false,
         }

@@ -24,6 +24,39 @@ pub fn is_selector(c: char) -> bool {
     matches!(c, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
+/// Characters that look like a space, or like nothing, and are not the space.
+pub fn is_blank(c: char) -> bool {
+    matches!(
+        c,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}' | '\u{1d159}'
+    )
+}
+
+/// The alphabet of a letter, of those whose letters are taken for each other.
+fn alphabet(c: char) -> Option<&'static str> {
+    Some(match c {
+        'A'..='Z' | 'a'..='z' | '\u{c0}'..='\u{2af}' | '\u{1e00}'..='\u{1eff}' => "Latin",
+        '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' => "Latin",
+        '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => "Greek",
+        '\u{400}'..='\u{52f}' | '\u{1c80}'..='\u{1c8f}' | '\u{a640}'..='\u{a69f}' => "Cyrillic",
+        '\u{531}'..='\u{58f}' => "Armenian",
+        '\u{13a0}'..='\u{13ff}' | '\u{ab70}'..='\u{abbf}' => "Cherokee",
+        _ => return None,
+    })
+}
+
+/// The alphabets of a name that mixes some whose letters are taken for each other, in its order.
+pub fn mixed(name: &str) -> Option<Vec<&'static str>> {
+    let mut found = Vec::new();
+    for alphabet in name.chars().filter_map(alphabet) {
+        if !found.contains(&alphabet) {
+            found.push(alphabet);
+        }
+    }
+    (found.len() > 1).then_some(found)
+}
+
 /// Whether a character is one of all these. Control characters are not: each reader has its own
 /// that are ordinary.
 pub fn is_hidden(c: char) -> bool {
@@ -33,6 +66,25 @@ pub fn is_hidden(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_are_told_from_the_space() {
+        for c in "\u{a0}\u{1680}\u{2000}\u{2003}\u{200a}\u{202f}\u{205f}\u{2800}\u{3000}".chars() {
+            assert!(is_blank(c), "U+{:04X}", u32::from(c));
+        }
+        for c in " \t\nax天\u{200b}".chars() {
+            assert!(!is_blank(c), "U+{:04X}", u32::from(c));
+        }
+    }
+
+    #[test]
+    fn names_that_mix_alphabets_are_known() {
+        assert_eq!(mixed("\u{430}da"), Some(vec!["Cyrillic", "Latin"]));
+        assert_eq!(mixed("\u{391}da"), Some(vec!["Greek", "Latin"]));
+        for name in ["Ada", "Жанна", "Ελένη", "Zoë", "田中 Ada", "ada-2"] {
+            assert_eq!(mixed(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn what_is_seen_is_not_hidden() {

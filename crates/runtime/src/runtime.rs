@@ -279,7 +279,8 @@ impl Runtime {
                 return Ok(told);
             }
             let opened = (project.seq == 0).then_some(ProjectEvent::ProjectOpened {});
-            let enrolled = enrolled(&project, author);
+            let enrols = |event| matches!(event, &ProjectEvent::PersonEnrolled { .. });
+            let enrolled = enrolled(&project, author).filter(|_| !decided.iter().any(enrols));
             let events: Vec<ProjectEvent> =
                 opened.into_iter().chain(enrolled).chain(decided).collect();
             may_sign(&project, author, &events)?;
@@ -315,7 +316,7 @@ impl Runtime {
     }
 
     /// Makes a person's key known here, where none is known yet.
-    async fn enrol(&self, author: Author<'_>) -> Result<(), SayFault> {
+    pub async fn enrol(&self, author: Author<'_>) -> Result<(), SayFault> {
         if author.signer.is_none() {
             return Ok(());
         }

@@ -25,7 +25,7 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::budget::Budget;
 use toolgate_kernel::digest::{Digest, Trail};
 use toolgate_kernel::envelope::{Code, Trouble};
-use toolgate_kernel::event::{Change, Notice, RawCall};
+use toolgate_kernel::event::{Change, Notice, RawCall, Usage};
 use toolgate_kernel::fold::{Counted, Project, Session, Shelf, Slot, State, World};
 use toolgate_kernel::gate::Call;
 use toolgate_kernel::key::{Access, Key, Touched};
@@ -133,9 +133,23 @@ pub(crate) struct Staged {
     pub(crate) files: BTreeMap<String, StagedFile>,
     pub(crate) phase: Option<(PhaseName, String)>,
     pub(crate) notices: Vec<Notice>,
+    pub(crate) aside: Aside,
+}
+
+/// What is written down of a call, whatever becomes of it.
+#[derive(Default)]
+pub(crate) struct Aside {
+    pub(crate) notices: Vec<Notice>,
+    /// Tokens of models that it asked.
+    pub(crate) spent: Option<Usage>,
 }
 
 impl Staged {
+    /// Forgets what was staged.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { aside: std::mem::take(&mut self.aside), ..Self::default() };
+    }
+
     /// Whether nothing is changed.
     pub(crate) fn is_empty(&self) -> bool {
         let changes = self.session.len() + self.project.len() + self.files.len();
@@ -272,6 +286,24 @@ impl Transaction {
         self.check_size("a notice", topic.len() + text.len())?;
         self.staged.notices.push(Notice { topic: topic.to_owned(), text });
         Ok(())
+    }
+
+    /// Writes something down for people, also when the call fails. No model is shown it.
+    pub fn audit(&mut self, topic: &str, text: impl Into<String>) -> Result<(), Fault> {
+        let max = usize::try_from(self.reach.shared.agent.limits.notices_max).unwrap_or(usize::MAX);
+        if self.staged.aside.notices.len() >= max {
+            return Err(Fault::failed(format!("At most {max} notices per call.")));
+        }
+        let text = text.into();
+        self.check_size("a notice", topic.len() + text.len())?;
+        self.staged.aside.notices.push(Notice { topic: topic.to_owned(), text });
+        Ok(())
+    }
+
+    /// Counts tokens of a model that the call asked, also when the call fails.
+    pub fn spend(&mut self, usage: &Usage) {
+        let aside = &mut self.staged.aside;
+        aside.spent = Some(aside.spent.unwrap_or_default().plus(usage));
     }
 
     /// What is kept under a key, with this call's own changes.

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::credential::Signable;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
-use toolgate_kernel::event::{Event, Forked, InboxEvent, ProjectEvent, Record, Said, StreamId};
-use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::event::{
+    Event, Forked, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
+};
+use toolgate_kernel::fold::{Enrolled, Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
-use toolgate_kernel::time::Timestamp;
 
 use crate::checkpoint;
-use crate::credential::{Spot, counts, project_counts};
+use crate::credential::{Spot, counts, due, project_counts};
 use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
 use crate::port::{Checkpoint, Row, Store, StoreFault};
@@ -50,7 +52,6 @@ pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, Store
         project: Vec::new(),
         inboxes: BTreeMap::new(),
         people: Project::default(),
-        known_since: None,
         forks: Vec::new(),
     };
     if store.strays().await? > 0 {
@@ -83,13 +84,11 @@ struct Check<'a> {
     report: Report,
     /// Chain hash of every project record, and the sessions it says were opened.
     project: Vec<(Digest, Option<SessionId>)>,
-    /// Chain hash of every inbox record, by session.
-    inboxes: BTreeMap<SessionId, Vec<Digest>>,
+    /// Chain hash of every inbox record and a hash of what it says, by session.
+    inboxes: BTreeMap<SessionId, Vec<(Digest, Digest)>>,
     mark: Digest,
     /// A project that knows the people whose keys were made known so far, and nothing else.
     people: Project,
-    /// Since when one is known. What people said before that nobody signed.
-    known_since: Option<Timestamp>,
     /// Sessions that were forked, each with the record that says so.
     forks: Vec<(StreamId, u64, Box<Forked>)>,
 }
@@ -166,7 +165,8 @@ impl Check<'_> {
                         ProjectEvent::SessionOpened { session } => Some(session),
                         ProjectEvent::PersonEnrolled { key } => {
                             self.people.people.insert(key);
-                            self.known_since = self.known_since.or(Some(record.at));
+                            let here = Enrolled { seq: record.seq, at: record.at };
+                            self.people.enrolled = self.people.enrolled.or(Some(here));
                             None
                         }
                         ProjectEvent::ProjectOpened {}
@@ -180,15 +180,21 @@ impl Check<'_> {
                 Err(_) => false,
             },
             StreamId::Inbox(id) => {
-                self.inboxes.entry(id.clone()).or_default().push(row.hash);
-                Record::<InboxEvent>::decode(&row.bytes).is_ok_and(|record| {
-                    self.signature(stream, before, &record);
+                let record = Record::<InboxEvent>::decode(&row.bytes).ok();
+                let said = record.as_ref().map_or(Digest::ZERO, |record| {
+                    let InboxEvent::Spoken { said } = &record.event;
+                    said_hash(&record.actor, said)
+                });
+                self.inboxes.entry(id.clone()).or_default().push((row.hash, said));
+                record.is_some_and(|record| {
+                    self.signature(stream, id, before, &record, session);
                     record.seq == row.seq
                 })
             }
             StreamId::Session(id) => match Record::<Event>::decode(&row.bytes) {
                 Ok(record) => {
-                    self.signature(stream, before, &record);
+                    session.seen = record.saw.or(session.seen);
+                    self.signature(stream, id, before, &record, session);
                     self.session_record(stream, id, &record, session);
                     record.seq == row.seq
                 }
@@ -200,13 +206,28 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a person's word is signed, where it must be.
-    fn signature<E: Signable>(&mut self, stream: &StreamId, before: Digest, record: &Record<E>) {
+    /// Whether a person's word is signed, where it must be: in a session that was opened after a
+    /// person was known, and after whatever was written since.
+    fn signature<E: Signable>(
+        &mut self,
+        stream: &StreamId,
+        id: &SessionId,
+        before: Digest,
+        record: &Record<E>,
+        session: &mut SessionCheck,
+    ) {
+        session.known |= due(&self.people, session.seen, record);
         let spot = Spot { log: &self.mark, stream, before };
-        let known = self.known_since.is_some_and(|since| since <= record.at);
-        if known && !counts(&spot, &self.people, record) {
+        if !counts(&spot, &self.people, record) && (session.known || self.opened_since(id)) {
             self.problem(stream, record.seq, UNSIGNED);
         }
+    }
+
+    /// Whether a session was opened after the first person was known.
+    fn opened_since(&self, id: &SessionId) -> bool {
+        let Some(enrolled) = self.people.enrolled else { return false };
+        let known = usize::try_from(enrolled.seq).unwrap_or(usize::MAX);
+        self.project.iter().skip(known).any(|(_, opened)| opened.as_ref() == Some(id))
     }
 
     /// Whether a result that was kept aside is still there, and what it was.
@@ -248,8 +269,9 @@ impl Check<'_> {
         {
             self.problem(stream, record.seq, "the record belongs to another session");
         }
-        if let Event::Heard { inbox, hash, .. } = &record.event
-            && self.inboxes.get(id).and_then(|hashes| hashes.get(at(*inbox))) != Some(hash)
+        if let Event::Heard { inbox, hash, said } = &record.event
+            && self.inboxes.get(id).and_then(|hashes| hashes.get(at(*inbox)))
+                != Some(&(*hash, said_hash(&record.actor, said)))
         {
             let inbox_stream = StreamId::Inbox(id.clone());
             self.problem(&inbox_stream, *inbox, "the session heard another record here");
@@ -392,8 +414,17 @@ impl Replay {
     }
 }
 
+/// What was said and by whom, as one hash.
+fn said_hash(who: &Actor, said: &Said) -> Digest {
+    serde_json::to_value((who, said)).map_or(Digest::ZERO, |value| Digest::of_json(&value))
+}
+
 #[derive(Default)]
 struct SessionCheck {
+    /// The newest project head it saw so far.
+    seen: Option<Saw>,
+    /// Whether a person was known by the time it came to this record.
+    known: bool,
     admitted: BTreeMap<CallId, (ToolName, Digest)>,
     epoch: u64,
     /// What the record at hand says was kept aside.

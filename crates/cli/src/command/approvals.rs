@@ -1,28 +1,31 @@
 //! `toolgate approvals`: the calls that wait for a person's yes, and the person's word on them.
 
-use anyhow::{Context, Result, bail, ensure};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Answer, Decision, Said};
-use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
-use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
-use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::fold::{Session, Waiting};
+use toolgate_kernel::names::SessionId;
+use toolgate_kernel::tool::ToolSpec;
 use toolgate_runtime::Driver;
 use toolgate_runtime::port::Clock;
 use toolgate_store::Rival;
 
-use super::call::own_caller;
-use crate::console::{self, hint, say, visible};
+use crate::card::{Card, Row, all_cards, cards, print_rows};
+use crate::console::{self, hint, say, tell, visible};
 use crate::credential;
 use crate::environment::Flags;
 use crate::exit::{self, Exit};
-use crate::person;
+use crate::known::Known;
+use crate::person::{self, Nobody, TRIES, typed_args};
 use crate::project::{Place, SystemClock, block_on};
 use crate::reading;
 use crate::servers::Servers;
+use crate::visible::{exact, named};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate approvals list\n  toolgate approvals approve c7\n  \
@@ -109,115 +112,29 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         What::List { json } => list(place, *json),
         What::Show { which, json } => show(place, which, *json),
         What::Approve { which, always, note } => {
-            let word = |_: &Card| Ok((Answer::Approve, None));
-            decide(place, which, word, *always, note)
+            decide(place, which, &Verb::Approve { always: *always }, note)
         }
-        What::Deny { which, note } => {
-            decide(place, which, |_: &Card| Ok((Answer::Deny, None)), false, note)
+        What::Deny { which, note } => decide(place, which, &Verb::Deny, note),
+        What::Edit { which, args, note } => {
+            decide(place, which, &Verb::Edit(args.as_deref()), note)
         }
-        What::Edit { which, args, note } => edit(place, which, args.as_deref(), note),
         What::Withdraw { tool, session } => withdraw(place, tool, session.as_deref()),
     }
 }
 
 /// Reminds of what a session waits for.
 pub(crate) fn remind(session: &Session) {
-    match session.waiting.len() {
+    let (waiting, over) = (session.waiting.len(), session.ended.is_some());
+    match waiting {
         0 => {}
+        // Nothing is made any more in a session that is over.
+        1 if over => hint("1 call waited for your word. The session is over, so it is not made."),
+        n if over => hint(&format!(
+            "{n} calls waited for your word. The session is over, so they are not made."
+        )),
         1 => hint("1 call waits for your word: toolgate approvals list"),
         n => hint(&format!("{n} calls wait for your word: toolgate approvals list")),
     }
-}
-
-/// A call that waits for a person's word.
-#[derive(Debug, Serialize)]
-struct Card {
-    session: SessionId,
-    call: CallId,
-    tool: ToolName,
-    /// Exactly what would run.
-    args: Value,
-    /// Who wants it.
-    actor: Actor,
-    policy: PolicyName,
-    reason: String,
-    phase: Option<PhaseName>,
-    since: Option<Timestamp>,
-    expires_at: Option<Timestamp>,
-    /// What a yes is bound to.
-    shown: Digest,
-    /// Whether a yes was given that nothing was made of yet.
-    approved: bool,
-}
-
-impl Card {
-    fn args(&self) -> Map<String, Value> {
-        self.args.as_object().cloned().unwrap_or_default()
-    }
-
-    fn print(&self) {
-        say(&format!("{} in {}", self.call, self.session));
-        let phase = self.phase.as_ref().map_or_else(String::new, |p| format!(", in phase {p}"));
-        say(&format!("  asked by   {}{phase}", visible(&self.actor.to_string())));
-        say(&format!("  because    {} ({})", visible(&self.reason), self.policy));
-        if let Some(until) = self.expires_at {
-            say(&format!("  until      {until}"));
-        }
-        say(&format!("  bound to   {}", self.shown.short()));
-        say("  would run, and nothing else:");
-        say(&format!("    {}", self.tool));
-        let args = serde_json::to_string_pretty(&self.args).unwrap_or_default();
-        args.lines().for_each(|line| say(&format!("    {}", visible(line))));
-    }
-}
-
-/// Everything that waits in a session: put off, or asked about at this moment.
-fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
-    // Nothing is made any more in a session that is over.
-    if session.ended.is_some() {
-        return Vec::new();
-    }
-    let text = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| Value::from(args));
-    let phase = session.phase.clone();
-    let denied = |waiting: &Waiting| waiting.word.is_some() && !waiting.approved();
-    let waiting = session.waiting.iter().filter(|(_, waiting)| !denied(waiting));
-    let put_off = waiting.map(|(call, waiting)| Card {
-        session: session.id.clone(),
-        call: *call,
-        tool: waiting.tool.clone(),
-        args: text(&waiting.args_text()),
-        actor: waiting.actor.clone(),
-        policy: waiting.policy.clone(),
-        reason: waiting.reason.to_string(),
-        phase: phase.clone(),
-        since: Some(waiting.since),
-        expires_at: waiting.expires_at,
-        shown: waiting.shown(),
-        approved: waiting.approved(),
-    });
-    let asked = session.open.iter().filter_map(|open| {
-        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at } =
-            &open.progress
-        else {
-            return None;
-        };
-        Some(Card {
-            session: session.id.clone(),
-            call: open.raw.id,
-            tool: tool.clone(),
-            args: args.as_deref().cloned().unwrap_or_else(|| text(&open.raw.args)),
-            actor: open.actor.clone(),
-            policy: policy.clone(),
-            reason: reason.to_string(),
-            phase: phase.clone(),
-            since: None,
-            expires_at: *expires_at,
-            shown: shown(*frame, *args_hash),
-            approved: false,
-        })
-    });
-    let over = |card: &Card| card.expires_at.is_some_and(|at| at < now);
-    put_off.chain(asked).filter(|card| !over(card)).collect()
 }
 
 /// The sessions that are not over.
@@ -237,36 +154,33 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
 fn list(place: &Place, json: bool) -> Result<Exit> {
     let sessions = block_on(sessions(place))?;
     let now = SystemClock.now();
-    let cards: Vec<Card> = sessions.iter().flat_map(|session| cards(session, now)).collect();
-    for card in &cards {
-        if json {
-            console::json(card);
-            continue;
-        }
-        let approved = if card.approved { "  approved, not made yet" } else { "" };
-        say(&console::fit(&format!(
-            "{:<5} {:<24} {}{approved}",
-            card.call,
-            card.tool,
-            visible(&card.reason)
-        )));
-        say(&console::fit(&format!("      {}", card.session)));
-    }
-    for (session, allowance) in
-        sessions.iter().flat_map(|s| s.allowances.iter().map(move |g| (s, g)))
-    {
-        if json {
+    let cards = all_cards(&sessions, now);
+    let allowed: Vec<_> =
+        sessions.iter().flat_map(|s| s.allowances.iter().map(move |one| (s, one))).collect();
+    if json {
+        cards.iter().for_each(console::json);
+        for (session, allowance) in &allowed {
             console::json(&serde_json::json!({ "session": session.id, "allowance": allowance }));
-            continue;
         }
-        say(&console::fit(&format!(
-            "always {:<24} {} need not ask, says {}",
-            allowance.tool, allowance.policy, allowance.who
-        )));
-        say(&console::fit(&format!("      {}", session.id)));
+        return Ok(Exit::Done);
     }
-    if cards.is_empty() && !json {
-        hint("Nothing waits for your word.");
+    let mut rows: Vec<Row> = cards.iter().map(Card::row).collect();
+    rows.extend(allowed.iter().map(|(session, one)| Row {
+        what: "always".to_owned(),
+        tool: one.tool.to_string(),
+        why: format!("{} need not ask, says {}", one.policy, named(&one.who)),
+        session: session.id.clone(),
+    }));
+    print_rows(&rows);
+    match (cards.first(), allowed.first()) {
+        (Some(first), _) => {
+            hint(&format!("\nLook at one, then decide: {}", first.command("show")));
+        }
+        (None, Some((_, one))) => {
+            hint("Nothing waits for your word.");
+            hint(&format!("Take one back: toolgate approvals withdraw {}", one.tool));
+        }
+        (None, None) => hint("Nothing waits for your word."),
     }
     Ok(Exit::Done)
 }
@@ -278,8 +192,7 @@ fn find(place: &Place, which: &Which) -> Result<Card> {
         None => (which.session.as_deref(), which.call.as_str()),
     };
     let now = SystemClock.now();
-    let all: Vec<Card> =
-        block_on(sessions(place))?.iter().flat_map(|session| cards(session, now)).collect();
+    let all = all_cards(&block_on(sessions(place))?, now);
     let fits = |card: &Card| {
         card.call.to_string() == call && session.is_none_or(|id| card.session.as_str() == id)
     };
@@ -302,68 +215,108 @@ fn show(place: &Place, which: &Which, json: bool) -> Result<Exit> {
         console::json(&card);
     } else {
         card.print();
+        hint("");
+        for (what, verb) in
+            [("Let it run", "approve"), ("Refuse it", "deny"), ("Change it", "edit")]
+        {
+            hint(&format!("{what:<11} {}", card.command(verb)));
+        }
     }
     Ok(Exit::Done)
 }
 
-fn edit(place: &Place, which: &Which, args: Option<&str>, note: &str) -> Result<Exit> {
-    let typed = |text: &str| -> Result<Map<String, Value>> {
-        serde_json::from_str(text).context("the arguments are no JSON object; nothing was decided")
-    };
-    let given = args.map(typed).transpose()?;
-    let word = |card: &Card| {
-        let args = match given.clone() {
-            Some(args) => args,
-            None => {
-                hint("Type the arguments as one line of JSON:");
-                let line = block_on(async { Ok(person::word().await) })?;
-                typed(&line.context("nobody is at a terminal here; use --args")?)?
+/// What a person would do about a call.
+enum Verb<'a> {
+    Approve {
+        always: bool,
+    },
+    Deny,
+    /// Lets it run with these arguments, or with some that are typed.
+    Edit(Option<&'a str>),
+}
+
+impl Verb<'_> {
+    /// The word that is typed for it, what it does, and what is said afterwards.
+    fn words(&self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Approve { .. } => ("approve", "let it run", "approved"),
+            Self::Deny => ("deny", "refuse it", "denied"),
+            Self::Edit(_) => ("edit", "let it run so", "approved with your arguments"),
+        }
+    }
+}
+
+/// What is known of the tool of a card; nothing of a server's tool that was never seen.
+fn known(place: &Place, card: &Card) -> Result<(Option<Arc<ToolSpec>>, bool)> {
+    let (crew, text) = place.crew_with(&Flags::default())?;
+    let agent = Known::of(&crew.agent, &text, &place.pins()?)?.agent;
+    let at = agent.toolset.find(card.tool.as_str());
+    let spec = at.and_then(|at| agent.toolset.entries().get(at)).map(|entry| entry.spec.clone());
+    Ok((spec, agent.asks_each_time(&card.tool, &card.policy)))
+}
+
+/// Other arguments for a call: given, or typed until the tool would take them.
+fn edited(place: &Place, card: &Card, given: Option<&str>) -> Result<Map<String, Value>> {
+    let spec = known(place, card)?.0;
+    if let Some(given) = given {
+        return typed_args(given, spec.as_deref()).map_err(undecided);
+    }
+    hint("Type the arguments as one line of JSON:");
+    for left in (0..TRIES).rev() {
+        let typed = block_on(async { Ok(person::word().await) })?;
+        let typed = typed.context("no arguments were given; nothing was decided")?;
+        match typed_args(&typed, spec.as_deref()) {
+            Err(error) if left > 0 => {
+                tell(&format!("{error:#}"));
+                hint("Type them once more:");
             }
-        };
-        ensure!(args != card.args(), "these are the arguments it has; use `approve`");
-        Ok((Answer::Approve, Some(args)))
-    };
-    decide(place, which, word, false, note)
+            other => return other.map_err(undecided),
+        }
+    }
+    bail!("nothing was decided")
+}
+
+fn undecided(error: anyhow::Error) -> anyhow::Error {
+    anyhow!("{error:#}\nNothing was decided.")
 }
 
 /// Takes a person's word on a call, and makes the call where nobody else does.
-fn decide(
-    place: &Place,
-    which: &Which,
-    word: impl FnOnce(&Card) -> Result<(Answer, Option<Map<String, Value>>)>,
-    always: bool,
-    note: &str,
-) -> Result<Exit> {
+fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<Exit> {
     let card = find(place, which)?;
-    ensure!(person::attended(), "only a person decides this, and nobody is at a terminal here");
+    person::attended().then_some(()).ok_or(Nobody)?;
     card.print();
-    let (answer, args) = word(&card)?;
-    let (verb, done) = match answer {
-        Answer::Approve => ("approve", "approved"),
-        Answer::Deny => ("deny", "denied"),
+    let (word, what, done) = verb.words();
+    let (mut args, mut always) = (None, false);
+    match verb {
+        Verb::Approve { always: false } | Verb::Deny => {}
+        Verb::Approve { always: true } => {
+            let (policy, tool) = (&card.policy, &card.tool);
+            let each = known(place, &card)?.1;
+            ensure!(!each, "{policy} asks about each call of {tool}; leave --always out");
+            hint(&format!("From then on {policy} does not ask about {tool} in this session."));
+            always = true;
+        }
+        Verb::Edit(given) => {
+            let changed = edited(place, &card, *given)?;
+            ensure!(changed != card.args(), "these are the arguments it has; use `approve`");
+            person::show(card.tool.as_str(), &changed);
+            args = Some(Value::Object(changed));
+        }
+    }
+    let (answer, note) = match verb {
+        Verb::Deny => (Answer::Deny, note.trim()),
+        Verb::Approve { .. } | Verb::Edit(_) => (Answer::Approve, note.trim()),
     };
-    if let Some(args) = &args {
-        person::show(card.tool.as_str(), args);
+    if !note.is_empty() {
+        hint(&format!("  your note: {}", exact(note)));
     }
-    if always {
-        let (policy, tool) = (&card.policy, &card.tool);
-        hint(&format!("From then on {policy} does not ask about {tool} in this session."));
-    }
-    hint(&format!("\nType {verb}, or anything else to leave it:"));
     block_on(async {
-        let said = person::word().await.unwrap_or_default();
-        if said.trim() != verb {
+        if !person::confirm(word, what).await? {
             say("Nothing was decided.");
             return Ok(Exit::Failed);
         }
-        let decision = Decision {
-            call: card.call,
-            shown: card.shown,
-            answer,
-            note: note.trim().to_owned(),
-            args: args.map(Value::Object),
-            always,
-        };
+        let (call, shown, note) = (card.call, card.shown, note.to_owned());
+        let decision = Decision { call, shown, answer, note, args, always };
         let person = credential::decider(&place.folder).await?;
         // What was shown must still be what waits.
         let log = place.log()?;
@@ -384,16 +337,16 @@ fn decide(
             return Ok(Exit::Done);
         }
         // A client elsewhere would never learn what came of a call that is made here.
-        if matches!(card.actor, Actor::Client(_)) && card.actor != own_caller() {
-            say(&format!("It is made when {} makes the call again.", card.actor));
+        if matches!(card.actor, Actor::Client(_)) && !card.actor.is_command_line() {
+            say(&format!("It is made when {} makes the call again.", card.who()));
             return Ok(Exit::Done);
         }
-        carry_out(place, &card).await
+        carry_out(place, &card, session.config).await
     })
 }
 
 /// Makes the approved call here, unless another process has the session and does it.
-async fn carry_out(place: &Place, card: &Card) -> Result<Exit> {
+async fn carry_out(place: &Place, card: &Card, config: Option<Digest>) -> Result<Exit> {
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
@@ -411,22 +364,56 @@ async fn carry_out(place: &Place, card: &Card) -> Result<Exit> {
             let mut driver = Driver::resume(runtime, crew, card.session.clone()).await?;
             driver.settle_open().await?;
             let made = driver.take_up_approved().await?;
-            if made.is_empty() && !driver.session().waiting.contains_key(&card.call) {
-                let why = "The configuration is another one than when it was put off, so your yes \
-                           is for something else. Nothing ran. Whoever wants it calls it again, \
-                           and you are asked anew.";
-                console::paragraph(why);
+            let session = driver.session();
+            if made.is_empty() {
+                console::paragraph(nothing_made(card, config, &session));
                 return Ok(Exit::Failed);
             }
             for (call, answered) in &made {
                 let envelope = &answered.envelope;
                 let mark = console::mark(if envelope.ok { '✓' } else { '✗' });
-                say(&console::fit(&format!("{mark} {call} {}", visible(&envelope.message))));
+                match session.waiting.get(call) {
+                    // It is another question by now, so the yes is not for it.
+                    Some(anew) => {
+                        console::hanging(&format!("{mark} {call} {}", asked_anew(card, anew)), 2);
+                        hint(&format!("Look at it again: toolgate approvals show {call}"));
+                    }
+                    None => {
+                        say(&console::fit(&format!("{mark} {call} {}", visible(&envelope.message))))
+                    }
+                }
             }
             let fine = made.iter().all(|(_, answered)| answered.envelope.ok);
             Ok(if fine { Exit::Done } else { Exit::Failed })
         })
         .await
+}
+
+/// Why no call was made of a yes.
+fn nothing_made(card: &Card, config: Option<Digest>, session: &Session) -> &'static str {
+    if session.waiting.contains_key(&card.call) {
+        "Nothing ran: the session did not take your yes for this call. Look at it again with \
+         `toolgate approvals list`."
+    } else if session.config != config {
+        "The configuration is another one than when it was put off, so your yes is for something \
+         else. Nothing ran. Whoever wants it calls it again, and you are asked anew."
+    } else {
+        "Nothing ran here: another process took your yes first, or the call had waited too long. \
+         `toolgate sessions show` tells what became of it."
+    }
+}
+
+/// Why a yes was not enough for a call that was made of it.
+fn asked_anew(card: &Card, anew: &Waiting) -> String {
+    match (&card.phase, &anew.phase) {
+        (Some(then), Some(now)) if then != now => format!(
+            "did not run: your yes was for phase {then}, and the session is in phase {now}. It waits \
+             for your word again."
+        ),
+        _ => "did not run: the tool, or the rule that asks, is another one than when you were asked. \
+              It waits for your word again."
+            .to_owned(),
+    }
 }
 
 fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
@@ -444,8 +431,16 @@ fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
         allowed.iter().all(|(id, _)| id == session),
         "several sessions allow {tool}; name one with --session"
     );
-    ensure!(person::attended(), "only a person decides this, and nobody is at a terminal here");
+    person::attended().then_some(()).ok_or(Nobody)?;
+    for (session, allowance) in &allowed {
+        let (policy, tool) = (&allowance.policy, &allowance.tool);
+        say(&format!("In session {session}, {policy} would ask about {tool} again."));
+    }
     block_on(async {
+        if !person::confirm("withdraw", "do this").await? {
+            say("Nothing was withdrawn.");
+            return Ok(Exit::Failed);
+        }
         let person = credential::decider(&place.folder).await?;
         let opened = place.open()?;
         for (session, allowance) in &allowed {

@@ -53,7 +53,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     crew.person = AtTerminal::here(&place.folder, Ready::default());
     let opened = place.open()?;
-    let actor = own_caller();
+    let actor = Actor::command_line();
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around_until_told(async {
         let _hold = hold(&opened, &session, options.have.rival()).await?;
@@ -82,7 +82,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             console::json(&envelope);
         } else {
             let text = if envelope.message.is_empty() { "Done." } else { &envelope.message };
-            console::say(&console::visible(text));
+            console::whole(&console::visible(text), 2);
             for trouble in &envelope.errors {
                 console::say(&format!("  {}", trouble.code));
                 if let Some(allowed) = &trouble.allowed {
@@ -97,11 +97,6 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         }
         Ok(if envelope.ok { Exit::Done } else { Exit::Failed })
     }))
-}
-
-/// Who calls from the command line.
-pub(super) fn own_caller() -> Actor {
-    Actor::Client("cli".into())
 }
 
 /// Has the session for one call. Others that make one are soon through.

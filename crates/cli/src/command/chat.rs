@@ -320,7 +320,7 @@ impl Talk<'_> {
         };
         match (words, begun) {
             (Some(title), false) => {
-                let (id, actor) = (run::new_id("chat")?, Actor::Client("cli".into()));
+                let (id, actor) = (run::new_id("chat")?, Actor::command_line());
                 let Speaker { agent, conversation } = self.speaker.clone();
                 let start = Start { title, pictures, chat: true, agent, conversation };
                 let runtime = Arc::clone(&self.opened.runtime);
@@ -331,7 +331,7 @@ impl Talk<'_> {
             }
             (Some(text), true) => {
                 let Some(id) = &self.session else { bail!("there is no conversation yet") };
-                let actor = Actor::Client("cli".into());
+                let actor = Actor::command_line();
                 let limits = &self.crew.agent.limits;
                 self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
@@ -417,7 +417,7 @@ impl Talk<'_> {
         };
         if !name.is_empty() {
             let phase = PhaseName::parse(name)?;
-            let actor = Actor::Client("cli".into());
+            let actor = Actor::command_line();
             driver.move_to(&actor, &phase, "asked for in the conversation").await?;
         }
         let now = driver.session().phase.clone();

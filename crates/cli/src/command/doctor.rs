@@ -19,13 +19,12 @@ use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
 use crate::console::{self, hint, paragraph, say, visible};
-use crate::credential::Standing;
 use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::model;
 use crate::project::{Place, block_on};
-use crate::reading;
 use crate::remedy::{CALLS_NOTHING, remedy};
+use crate::standing::Standing;
 
 #[derive(Args)]
 #[command(
@@ -141,7 +140,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         }
         let address = address(place, &text, &exchange).await;
         let (servers, unused_proxies) = (servers(&exchange).await, environment::proxies());
-        let person = standing(place).await?;
+        let person = Standing::of(place).await?;
         Ok(Report { models, address, servers, unused_proxies, person })
     })?;
     if options.json {
@@ -150,17 +149,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         report.print(options.probe);
     }
     let listed = report.address.as_ref().is_none_or(|address| address.models.is_some());
-    let ok = listed && report.models.iter().all(|finding| finding.ok);
+    let ok = listed && report.person.usable() && report.models.iter().all(|finding| finding.ok);
     Ok(if ok { Exit::Done } else { Exit::Failed })
-}
-
-/// The person here, and whether the project knows them. A project without a log knows nobody.
-async fn standing(place: &Place) -> Result<Standing> {
-    let person = Standing::of(&place.folder)?;
-    let Ok(log) = place.log() else { return Ok(person.in_project(None)) };
-    let people = reading::project(log.store.as_ref()).await?.people;
-    let known = person.key().filter(|_| !people.is_empty()).map(|key| people.contains(key));
-    Ok(person.in_project(known))
 }
 
 /// A model that must be relied on is measured before it can be.

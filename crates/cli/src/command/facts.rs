@@ -14,11 +14,12 @@ use toolgate_packs::workspace::{
 use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
 
-use crate::console::{self, hint, say, visible};
+use crate::console::{self, hint, say};
 use crate::credential;
 use crate::exit::Exit;
 use crate::person;
 use crate::project::{Opened, Place, block_on};
+use crate::visible::exact;
 
 #[derive(Args)]
 #[command(
@@ -169,19 +170,12 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             Ok(shown) => shown,
             Err(refusal) => return Ok(refused(refusal.into(), json, Exit::Failed)),
         };
-        preview(&shown);
+        preview(&shown, act);
         let Some(event) = shown.event() else {
             report(&shown, json);
             return Ok(Exit::Failed);
         };
-        hint(&format!("\nType {} to do this, or anything else to leave it:", shown.act));
-        let Some(said) = person::word().await else {
-            let nobody = anyhow!(
-                "only a person decides this, and nobody is at a terminal here; nothing was changed"
-            );
-            return Ok(refused(nobody, json, Exit::Waiting));
-        };
-        if said.trim() != shown.act {
+        if !person::confirm(shown.act, "do this").await? {
             let left = anyhow!("you did not type {}; nothing was changed", shown.act);
             return Ok(refused(left, json, Exit::Failed));
         }
@@ -210,7 +204,7 @@ fn refused(error: anyhow::Error, json: bool, exit: Exit) -> Exit {
 }
 
 /// Shows a person, at the terminal, exactly what would change.
-fn preview(decision: &Decision) {
+fn preview(decision: &Decision, act: &Act) {
     for proposed in &decision.changed {
         lines(proposed).iter().for_each(|line| hint(line));
         if decision.act == "reject" {
@@ -219,28 +213,32 @@ fn preview(decision: &Decision) {
     }
     decision.skipped.iter().for_each(|skipped| hint(&skipped_line(skipped)));
     if let Some(path) = &decision.path {
-        let path = visible(path);
+        let path = exact(path);
         hint(&match decision.act {
             "lock" => format!("{path}, and what is below it, is held as it is."),
             _ => format!("{path} is held no longer."),
         });
+    }
+    let (Act::Reject(_, why) | Act::Lock(_, why) | Act::Unlock(_, why)) = act else { return };
+    if !why.is_empty() {
+        hint(&format!("  your reason: {}", exact(why)));
     }
 }
 
 /// A proposal beside the fact, hidden characters made visible.
 fn lines(proposed: &Proposed) -> Vec<String> {
     let Proposed { proposal, old, new, made } = proposed;
-    let mut lines = vec![format!("{proposal}  {}", visible(&made.path))];
+    let mut lines = vec![format!("{proposal}  {}", exact(&made.path))];
     lines
         .extend(difference(old.as_ref(), new.as_ref()).into_iter().map(|line| format!("  {line}")));
-    lines.push(format!("  because: {}", visible(&made.reason)));
+    lines.push(format!("  because: {}", exact(&made.reason)));
     lines.push(format!("  proposed by {}", who(made)));
     lines
 }
 
 fn who(made: &Made) -> String {
     let Made { by, session, call, at, .. } = made;
-    visible(&format!("{by}, call {call} of session {session}, {at}"))
+    exact(&format!("{by}, call {call} of session {session}, {at}"))
 }
 
 /// What stands there and what would, line by line.
@@ -257,7 +255,7 @@ fn difference(old: Option<&Value>, new: Option<&Value>) -> Vec<String> {
             ChangeTag::Insert => '+',
             ChangeTag::Equal => ' ',
         };
-        format!("{sign} {}", visible(change.value().trim_end_matches('\n')))
+        format!("{sign} {}", exact(change.value().trim_end_matches('\n')))
     });
     let mut lines: Vec<String> = changes.collect();
     if old.is_none() {
@@ -271,7 +269,7 @@ fn difference(old: Option<&Value>, new: Option<&Value>) -> Vec<String> {
 
 fn skipped_line(skipped: &Skipped) -> String {
     let Skipped { proposal, path, why, message } = skipped;
-    format!("{proposal}  {} is skipped: {why}. {}", visible(path), visible(message))
+    format!("{proposal}  {} is skipped: {why}. {}", exact(path), exact(message))
 }
 
 /// Tells what was done.
@@ -284,11 +282,11 @@ fn report(decision: &Decision, json: bool) {
         _ => "committed",
     };
     for proposed in &decision.changed {
-        say(&format!("{}  {} {done}.", proposed.proposal, visible(&proposed.made.path)));
+        say(&format!("{}  {} {done}.", proposed.proposal, exact(&proposed.made.path)));
     }
     decision.skipped.iter().for_each(|skipped| say(&skipped_line(skipped)));
     if let Some(path) = &decision.path {
-        say(&format!("{} {}ed.", visible(path), decision.act));
+        say(&format!("{} {}ed.", exact(path), decision.act));
     } else if decision.act == "commit" {
         say(&format!("The facts have etag {}.", decision.facts_etag));
     }
@@ -332,13 +330,13 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
         etag => say(&format!("Facts, etag {etag}:")),
     }
     for (name, value) in members() {
-        say(&console::fit(&format!("  {}: {}", visible(&path(name)), visible(&value.to_string()))));
+        say(&console::fit(&format!("  {}: {}", exact(&path(name)), exact(&value.to_string()))));
     }
     if !locks.0.is_empty() {
         say("Locked:");
     }
     for (path, lock) in &locks.0 {
-        let line = format!("  {}  {}", visible(path), visible(&lock.reason));
+        let line = format!("  {}  {}", exact(path), exact(&lock.reason));
         say(&console::fit(line.trim_end()));
     }
     Ok(Exit::Done)
@@ -356,7 +354,7 @@ struct Waiting {
 impl Waiting {
     fn lines(&self) -> Vec<String> {
         let skipped = self.skipped.iter().map(|skipped| {
-            format!("  It would be skipped, {}: {}", skipped.why, visible(&skipped.message))
+            format!("  It would be skipped, {}: {}", skipped.why, exact(&skipped.message))
         });
         lines(&self.proposed).into_iter().chain(skipped).collect()
     }
@@ -405,12 +403,12 @@ fn show(place: &Place, what: &str, json: bool) -> Result<Exit> {
         console::json(&Shown { path, value, locked, history: entries, left_out });
         return Ok(Exit::Done);
     }
-    say(&format!("{}{}", visible(&path), if locked { "  (locked)" } else { "" }));
+    say(&format!("{}{}", exact(&path), if locked { "  (locked)" } else { "" }));
     match &value {
         None => say("  (nothing)"),
         Some(value) => {
             let text = serde_json::to_string_pretty(value).unwrap_or_default();
-            text.lines().for_each(|line| say(&format!("  {}", visible(line))));
+            text.lines().for_each(|line| say(&format!("  {}", exact(line))));
         }
     }
     if left_out > 0 {
@@ -422,12 +420,12 @@ fn show(place: &Place, what: &str, json: bool) -> Result<Exit> {
 
 fn show_entry(entry: &Entry) {
     let Entry { at, by, what, reason, old, new, proposals, .. } = entry;
-    say(&format!("\n{at}  {what} by {}: {}", visible(by), visible(reason)));
+    say(&format!("\n{at}  {what} by {}: {}", exact(by), exact(reason)));
     if *what == "changed" {
         difference(old.as_ref(), new.as_ref()).iter().for_each(|line| say(&format!("  {line}")));
     }
     for Behind { proposal, made } in proposals {
-        say(&format!("  {proposal}: {}", visible(&made.reason)));
+        say(&format!("  {proposal}: {}", exact(&made.reason)));
         say(&format!("  proposed by {}", who(made)));
     }
 }

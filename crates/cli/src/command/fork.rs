@@ -51,7 +51,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         if how.dry_run {
             return Ok((fork, None));
         }
-        let (id, actor) = (new_id("fork")?, Actor::Client("cli".into()));
+        let (id, actor) = (new_id("fork")?, Actor::command_line());
         let _hold = opened.hold(&id, Rival::Respected)?;
         Driver::fork(runtime, crew, id.clone(), &actor, fork.clone()).await?;
         Ok((fork, Some(id)))

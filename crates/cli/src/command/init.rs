@@ -1,4 +1,5 @@
-//! `toolgate init`: writes a configuration to begin with; over one that is there only when told to.
+//! `toolgate init`: writes a configuration to begin with, over one that is there only when told to,
+//! and makes the key of the person at the terminal known.
 
 use std::io::Write;
 
@@ -8,14 +9,17 @@ use clap::{Args, ValueEnum};
 use crate::console;
 use crate::credential;
 use crate::exit::Exit;
-use crate::person;
+use crate::person::{self, Nobody};
 use crate::project::{OWN_AGENT, Place, block_on};
+use crate::standing::{self, ENROL};
 
 const MINIMAL: &str = include_str!("../../demo/minimal.yaml");
 const HELLO: &str = include_str!("../../demo/hello.yaml");
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  toolgate init\n  toolgate init --template minimal")]
+#[command(
+    after_help = "Examples:\n  toolgate init\n  toolgate init --template minimal\n  toolgate init --enrol"
+)]
 pub(crate) struct Options {
     /// What to begin with.
     #[arg(long, value_enum, default_value_t = Template::Novel)]
@@ -23,6 +27,9 @@ pub(crate) struct Options {
     /// Write over a toolgate.yaml that is there.
     #[arg(long)]
     force: bool,
+    /// Write nothing, and make your key known to the project. A person at the terminal is asked.
+    #[arg(long, conflicts_with_all = ["template", "force"])]
+    enrol: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -34,6 +41,9 @@ enum Template {
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    if options.enrol {
+        return enrol(place);
+    }
     match options.template {
         Template::Novel => write(place, "toolgate.yaml", OWN_AGENT, options.force)?,
         Template::Minimal => {
@@ -41,9 +51,14 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             write(place, "hello.yaml", HELLO, options.force)?;
         }
     }
-    // A person's key is made where a person is; without one it is made when it is first needed.
-    if person::attended() && !block_on(credential::begin(&place.folder))? {
-        console::hint("No key was made; it is when you first decide something.");
+    // A person's key is known from the beginning where a person is; a pipe enrols nobody.
+    if person::attended() {
+        if let Err(error) = enrol(place) {
+            console::complain(&error, false);
+            console::hint(&format!("Your key is not known here yet. Try again: {ENROL}"));
+        }
+    } else {
+        console::tell(&standing::nobody_enrolled());
     }
     console::say("  toolgate check            says whether it is sound, and draws it");
     console::say(match options.template {
@@ -51,6 +66,19 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         Template::Minimal => "  toolgate run \"a question\" --model script:hello.yaml",
     });
     Ok(Exit::Done)
+}
+
+/// Makes the key of the person at the terminal known to the project.
+fn enrol(place: &Place) -> Result<Exit> {
+    person::attended().then_some(()).ok_or(Nobody)?;
+    console::hint("Your key is made known to this project, so that no other is believed here.");
+    block_on(async {
+        let person = credential::decider(&place.folder).await?;
+        standing::enrol(place, &person).await?;
+        let (who, key) = (console::visible(&person.who.to_string()), person.key().short());
+        console::say(&format!("✓ This project knows your key: {who}, {key}."));
+        Ok(Exit::Done)
+    })
 }
 
 fn write(place: &Place, name: &str, text: &str, force: bool) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::person;
 use crate::project::{Opened, Place, block_on};
 use crate::reading;
+use crate::visible::exact;
 
 #[derive(Subcommand)]
 pub(crate) enum What {
@@ -138,7 +139,7 @@ fn show(name: &ToolName, pin: &Pin) {
     let Some((held, why)) = &pin.held else {
         say(&format!("{name}: nothing is held."));
         if let Some(live) = &pin.live {
-            text(live).lines().for_each(|line| say(&format!("  {}", visible(line))));
+            text(live).lines().for_each(|line| say(&format!("  {}", exact(line))));
         }
         return;
     };
@@ -157,7 +158,7 @@ fn differ(live: Option<&Definition>, now: &Definition) {
             ChangeTag::Insert => '+',
             ChangeTag::Equal => ' ',
         };
-        say(&format!("{sign} {}", visible(change.value().trim_end_matches('\n'))));
+        say(&format!("{sign} {}", exact(change.value().trim_end_matches('\n'))));
     }
 }
 
@@ -209,12 +210,9 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
         | Ruling::Returned
         | Ruling::Gone => ("accept", "Models are shown these very words from then on."),
     };
-    hint(&format!("\n{what} Type {word}, or anything else to leave it:"));
     block_on(async {
-        let Some(said) = person::word().await else {
-            bail!("only a person decides this, and nobody is at a terminal here");
-        };
-        if said.trim() != word {
+        hint(&format!("\n{what}"));
+        if !person::confirm(word, "do this").await? {
             say("Nothing was decided.");
             return Ok(Exit::Failed);
         }

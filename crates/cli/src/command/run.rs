@@ -285,7 +285,7 @@ async fn begin(
         ),
         (None, Some(premise)) => {
             let runtime = Arc::clone(&opened.runtime);
-            let actor = Actor::Client("cli".into());
+            let actor = Actor::command_line();
             let limits = &crew.agent.limits;
             let pictures = options.image.iter().map(|file| picture(file, limits));
             let pictures = pictures.collect::<Result<_>>()?;
@@ -349,7 +349,7 @@ async fn drive(
     let id = driver.session().id.clone();
     if let Some(text) = &how.feedback {
         let text = text.trim().to_owned();
-        let who = Actor::Client("cli".into());
+        let who = Actor::command_line();
         opened.runtime.say(&id, &who, Said::Feedback { text, images: Vec::new() }).await?;
     }
     let plain = how.shows() == Shows::Lines;

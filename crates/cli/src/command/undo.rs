@@ -16,11 +16,11 @@ use toolgate_kernel::section::Home;
 use toolgate_runtime::{Back, DriveFault, Driver, Range, Undo, UndoRefusal, preview};
 
 use super::run::Have;
-use crate::console::{self, fit, hint, say, visible};
+use crate::console::{self, fit, say, visible};
 use crate::credential;
 use crate::environment::Flags;
 use crate::exit::Exit;
-use crate::person;
+use crate::person::{self, Nobody};
 use crate::project::{Place, block_on};
 use crate::reading;
 use crate::servers::Servers;
@@ -77,7 +77,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    ensure!(person::attended(), "only a person undoes calls, and nobody is at a terminal here");
+    person::attended().then_some(()).ok_or(Nobody)?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {
@@ -86,11 +86,13 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
         let undo = driver.undo_preview(how.range()).await?;
         print(&undo, &agent);
-        if !undo.locked.is_empty() {
+if !undo.locked.is_empty() {
             return Err(DriveFault::from(UndoRefusal::Locked(undo.locked)).into());
         }
-        hint("\nType undo, or anything else to leave it:");
-        if person::word().await.unwrap_or_default().trim() != "undo" {
+        if !how.note.trim().is_empty() {
+            say(&format!("The model is told: {}", visible(how.note.trim())));
+        }
+        if !person::confirm("undo", "do this").await? {
             say("Nothing was undone.");
             return Ok(Exit::Failed);
         }

@@ -85,9 +85,20 @@ fn an_agent_changes_itself_and_its_session_knows_it_afterwards() {
 
     // Another model speaks only after a person's yes, from the next start on.
     let approve = ["approvals", "approve", "c3", "--session", &id];
+    // A yes for the whole session would lift nothing, so it is not to be had.
+    let mut command = desk.command();
+    command.args(approve).arg("--always");
+    let seen = typing(command, &[], || {});
+    assert_eq!(seen.code, 2, "{}", seen.screen);
+    assert!(seen.screen.contains("own-model asks about each call"), "{}", seen.screen);
+    let mut command = desk.command();
+    let update = r#"{"action":"update","field":"model","value":"judge"}"#;
+    command.args(["call", "self_authoring", update, "--session", &id]);
+    let seen = typing(command, &[("Type yes, edit, or no", "no Not yet."), FIRST], || {});
+    assert_eq!(seen.code, 1, "{}", seen.screen);
     let mut command = desk.command();
     command.args(approve);
-    let seen = typing(command, &[("Type approve", "approve"), FIRST], || {});
+    let seen = typing(command, &[("Type approve", "approve")], || {});
     assert_eq!(seen.code, 0, "{}", seen.screen);
     let view = r#"{"action":"view","field":"model"}"#;
     let told = desk.ok(&["call", "self_authoring", view, "--session", &id, "--json"]);

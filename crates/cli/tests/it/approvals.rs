@@ -24,6 +24,8 @@ fn put_off(desk: &Desk, key: &str) -> Value {
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let envelope: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(envelope["errors"][0]["code"], "APPROVAL_PENDING");
+    let told = envelope["message"].as_str().unwrap();
+    assert!(told.contains("it runs when you approve it: toolgate approvals approve c"), "{told}");
     envelope
 }
 
@@ -67,7 +69,7 @@ fn a_yes_makes_the_call_and_the_log_has_who_said_it() {
 fn a_no_and_a_word_that_is_neither_leave_nothing() {
     let desk = desk();
     put_off(&desk, "a");
-    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[("Type approve", "sure")]);
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[("Type approve", "leave")]);
     assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
     let args = ["approvals", "deny", "c1", "--note", "Not today."];
     let seen = at_terminal(&desk, &args, &[("Type deny", "deny"), FIRST]);
@@ -82,9 +84,107 @@ fn other_arguments_count_when_the_person_wrote_them() {
     let desk = desk();
     put_off(&desk, "a");
     let args = ["approvals", "edit", "c1", "--args", r#"{"key":"b","data":2}"#];
-    let seen = at_terminal(&desk, &args, &[("Type approve", "approve"), FIRST]);
+    let seen = at_terminal(&desk, &args, &[("Type edit", "edit"), FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
+}
+
+#[test]
+fn arguments_that_the_tool_would_not_take_are_told_before_the_word() {
+    let desk = desk();
+    put_off(&desk, "a");
+    for (args, told) in [
+        (r#"{"key":7,"data":2}"#, "key:"),
+        (r#"{"key":"b","data":2,"date":3}"#, "allowed: key, data"),
+        (r#"{"data":2}"#, "key"),
+        ("[1]", "that is no JSON object"),
+    ] {
+        let seen = at_terminal(&desk, &["approvals", "edit", "c1", "--args", args], &[]);
+        assert_eq!(seen.code, 2, "{args}: {}", seen.screen);
+        assert!(seen.screen.contains(told), "{args}: {}", seen.screen);
+        assert!(seen.screen.contains("Nothing was decided"), "{args}: {}", seen.screen);
+        assert!(!seen.screen.contains("Type edit"), "{args}: {}", seen.screen);
+    }
+    assert_eq!(waiting(&desk).len(), 1);
+    // Typed ones can be typed once more.
+    let once = ("Type the arguments as one line of JSON:", r#"{"key":7,"data":2}"#);
+    let again = ("Type them once more:", r#"{"key":"b","data":2}"#);
+    let answers = [once, again, ("Type edit", "edit"), FIRST];
+    let seen = at_terminal(&desk, &["approvals", "edit", "c1"], &answers);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
+}
+
+#[test]
+fn a_slip_of_the_hand_is_no_answer() {
+    let desk = desk();
+    put_off(&desk, "a");
+    let slip = ("That is neither word", "approve");
+    let answers = [("Type approve", "y"), slip, FIRST];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &answers);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"a": "number"}));
+    // The same where a call asks at the terminal.
+    let call = ["call", "write_notes", r#"{"key":"b","data":1}"#];
+    let asked = "Type yes, always (in this session), edit, or no";
+    let seen = at_terminal(&desk, &call, &[(asked, "y"), ("none of these words", "yes")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let slips = [(asked, "y"), ("none of these words", "ja"), ("none of these words", "ok")];
+    let call = ["call", "write_notes", r#"{"key":"c","data":1}"#];
+    let seen = at_terminal(&desk, &call, &slips);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert_eq!(waiting(&desk).len(), 1, "it waits: {}", seen.screen);
+}
+
+#[test]
+fn what_is_shown_is_the_phase_that_a_yes_is_for() {
+    let desk = Desk::new();
+    let phases = "phases:\n  one: {transitions: [{to: two}]}\n  two: {}\n";
+    desk.write("toolgate.yaml", &format!("{CONFIG}{phases}"));
+    put_off(&desk, "a");
+    desk.ok(&["call", "list_notes", "--phase", "two"]);
+    let shown = desk.ok(&["approvals", "show", "c1"]);
+    assert!(shown.contains("asked by   client:cli, in phase one\n"), "{shown}");
+    assert!(shown.contains("the session is in phase two, and a yes is for one"), "{shown}");
+    let answers = [("Type approve", "approve"), FIRST];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &answers);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert!(seen.screen.contains("your yes was for phase one"), "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({}));
+}
+
+#[test]
+fn blanks_that_look_like_a_space_are_shown() {
+    let desk = desk();
+    put_off(&desk, "a\u{a0}b\u{2003}c\u{3000}d\u{2800}e");
+    let shown = desk.ok(&["approvals", "show", "c1"]);
+    assert!(shown.contains("a<U+00A0>b<U+2003>c<U+3000>d<U+2800>e"), "{shown}");
+    // A name that looks like another is told from it.
+    put_off(&desk, "\u{410}da");
+    let shown = desk.ok(&["approvals", "show", "c2"]);
+    assert!(shown.contains("\u{410}da<mixes Cyrillic, Latin>"), "{shown}");
+}
+
+#[test]
+fn the_list_is_aligned_and_says_what_to_type() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", &CONFIG.replace("[write_notes]", "[write_notes, list_notes]"));
+    put_off(&desk, "a");
+    assert_eq!(desk.run(&["call", "list_notes", "--session", "other"]).code, 1);
+    let ran = desk.run(&["approvals", "list"]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "c1  write_notes  A note is serious.",
+            "    in session call",
+            "c1  list_notes   A note is serious.",
+            "    in session other",
+        ]
+    );
+    assert!(ran.err.ends_with("Look at one, then decide: toolgate approvals show call/c1\n"));
+    let shown = desk.run(&["approvals", "show", "other/c1"]);
+    assert!(shown.err.contains("Let it run  toolgate approvals approve other/c1"), "{}", shown.err);
 }
 
 #[test]
@@ -95,8 +195,12 @@ fn always_is_a_grant_that_can_be_withdrawn() {
     let seen = at_terminal(&desk, &args, &[("Type approve", "approve"), FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     desk.ok(&["call", "write_notes", r#"{"key":"b","data":2}"#]);
-    assert!(desk.ok(&["approvals", "list"]).contains("always write_notes"));
-    let seen = at_terminal(&desk, &["approvals", "withdraw", "write_notes"], &[]);
+    assert!(desk.ok(&["approvals", "list"]).contains("always  write_notes"));
+    let word = |word| [("Type withdraw", word)];
+    let seen = at_terminal(&desk, &["approvals", "withdraw", "write_notes"], &word("leave"));
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    desk.ok(&["call", "write_notes", r#"{"key":"d","data":2}"#]);
+    let seen = at_terminal(&desk, &["approvals", "withdraw", "write_notes"], &word("withdraw"));
     assert_eq!(seen.code, 0, "{}", seen.screen);
     put_off(&desk, "c");
 }
@@ -110,7 +214,7 @@ fn a_pipe_a_flag_and_a_variable_are_nobody() {
         command.arg("approvals").args(args).env("TOOLGATE_PASSPHRASE", "x");
         let ran = command.output().unwrap();
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert_eq!(ran.status.code(), Some(2), "{args:?} {said}");
+        assert_eq!(ran.status.code(), Some(3), "{args:?} {said}");
         assert!(said.contains("nobody is at a terminal here"), "{said}");
     }
     assert_eq!(waiting(&desk).len(), 1);
@@ -177,6 +281,17 @@ fn a_yes_that_makes_nothing_says_so() {
     assert_eq!(seen.code, 1, "{}", seen.screen);
     assert!(seen.screen.contains("Nothing ran."), "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({}));
+}
+
+#[test]
+fn what_waited_in_a_run_that_is_over_is_told_as_that() {
+    let desk = desk();
+    let call = "{tool: write_notes, args: {key: a, data: 1}}";
+    desk.write("s.yaml", &format!("replies: [{{calls: [{call}]}}, {{text: Done.}}]\n"));
+    let ran = desk.run(&["run", "x", "--model", "script:s.yaml"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("1 call waited for your word. The session is over"), "{}", ran.err);
+    assert!(waiting(&desk).is_empty());
 }
 
 #[test]

@@ -24,13 +24,18 @@ fn propose_for(desk: &Desk, path: &str, value: &Value, reason: &str) {
     desk.ok(&["call", "facts_propose", &args]);
 }
 
-/// A person at a terminal, who types one word when asked, and the first time no passphrase.
+/// How a word is asked for.
+const ASKED: &str = "or leave to change nothing:";
+
+/// A person at a terminal, who types one word whenever asked, and the first time no passphrase.
 fn person(desk: &Desk, args: &[&str], word: &str) -> Seen {
     let mut command = desk.command();
     command.args(args);
-    let mut answers = vec![("anything else to leave it:", word)];
+    let mut answers = vec![(ASKED, word)];
     let has_key = desk.home().join(".config/toolgate/person.key").exists();
-    if args.get(1) == Some(&word) && !has_key {
+    if args.get(1) != Some(&word) {
+        answers.extend([("That is neither word", word); 2]);
+    } else if !has_key {
         answers.push(("press Enter for none:", ""));
     }
     typing(command, &answers, || {})
@@ -92,8 +97,20 @@ fn without_the_word_nothing_changes() {
         assert_eq!(seen.code, 1, "{word}: {}", seen.screen);
         assert!(seen.screen.contains("nothing was changed"), "{}", seen.screen);
     }
+    let mut command = desk.command();
+    command.args(["facts", "commit", "p1"]);
+    let seen = typing(command, &[(ASKED, "leave")], || {});
+    assert_eq!(seen.code, 1, "{}", seen.screen);
     assert_eq!(facts(&desk), (json!(0), json!({})));
-    let listed = listed(&desk);
+    // A slip of the hand is asked about again.
+    let mut command = desk.command();
+    command.args(["facts", "lock", "/facts/b", "--reason", "It is\u{a0}so."]);
+    let answers = [(ASKED, "y"), ("That is neither word", "lock"), ("Enter for none:", "")];
+    let seen = typing(command, &answers, || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("your reason: It is<U+00A0>so."), "{}", seen.screen);
+    let mut listed = listed(&desk);
+    assert_eq!(listed.pop().unwrap()["what"], "lock");
     assert_eq!(listed.len(), 1, "it still waits");
     assert_eq!((&listed[0]["what"], &listed[0]["new"]), (&json!("proposal"), &json!("Lisbon")));
 }
@@ -183,6 +200,7 @@ fn a_rejection_leaves_the_fact_and_takes_the_proposal() {
     let seen = person(&desk, &args, "reject");
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert!(seen.screen.contains("This is taken away, and the fact stays as it is."));
+    assert!(seen.screen.contains("your reason: A forgery."), "{}", seen.screen);
     assert!(seen.screen.contains(r#"{"act":"reject""#), "{}", seen.screen);
     assert_eq!(facts(&desk), (json!(0), json!({})));
     assert!(listed(&desk).is_empty());
@@ -196,7 +214,7 @@ fn what_changed_while_a_person_looked_is_not_committed() {
     propose(&desk, "/facts/city", &json!("Porto"));
     let mut command = desk.command();
     command.args(["facts", "commit", "p1"]);
-    let seen = typing(command, &[("anything else to leave it:", "commit")], || {
+    let seen = typing(command, &[(ASKED, "commit")], || {
         assert_eq!(person(&desk, &["facts", "commit", "p2"], "commit").code, 0);
     });
     assert_eq!(seen.code, 1, "{}", seen.screen);

@@ -144,7 +144,7 @@ fn what_a_person_rejected_is_told_as_that() {
     let decide = |word: &str| {
         let mut command = desk.command();
         command.args(["mcp", "pins", word, "mcp:x:echo"]);
-        let mut answers = vec![("anything else to leave it:", word)];
+        let mut answers = vec![("or leave to change nothing:", word)];
         if !desk.home().join(".config/toolgate/person.key").exists() {
             answers.push(("press Enter for none:", ""));
         }

@@ -83,9 +83,9 @@ fn a_pipe_is_nobody_and_another_word_leaves_it() {
     let desk = desk();
     note(&desk, "a", 1);
     let ran = desk.run(&["sessions", "undo", "call"]);
-    assert_ne!(ran.code, 0);
+    assert_eq!(ran.code, 3);
     assert!(ran.err.contains("nobody is at a terminal here"), "{}", ran.err);
-    let seen = at_terminal(&desk, &["sessions", "undo", "call"], &[("Type undo", "yes")]);
+    let seen = at_terminal(&desk, &["sessions", "undo", "call"], &[("Type undo", "leave")]);
     assert_eq!(seen.code, 1, "{}", seen.screen);
     let seen = at_terminal(&desk, &["sessions", "undo", "call", "--calls", "9"], &[]);
     assert!(seen.screen.contains("1 changed something that is kept here"), "{}", seen.screen);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Change, Image};
+use super::{Change, Image, Usage};
 use crate::digest::{Digest, Tag};
 use crate::envelope::Envelope;
 use crate::key::Touched;
@@ -217,6 +217,9 @@ pub struct CallSettled {
     /// What came with the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<Attached>,
+    /// Tokens of models that it asked on its own; they count toward the budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Usage>,
 }
 
 /// A person's word on a call.

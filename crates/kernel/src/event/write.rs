@@ -195,6 +195,9 @@ impl Text<'_> {
             self.raw(",\"kept\":").json(kept);
         }
         self.list(",\"attached\":", &settled.attached);
+        if let Some(spent) = &settled.spent {
+            self.raw(",\"spent\":").json(spent);
+        }
         self.raw("}");
     }
 

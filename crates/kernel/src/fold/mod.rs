@@ -10,7 +10,7 @@ mod turn;
 
 pub use lap::Lap;
 pub use open::{OpenCall, OpenCalls, Progress};
-pub use project::Project;
+pub use project::{Enrolled, Project};
 pub use session::{Allowance, READS_MAX, Ruled, Seen, Session, Stay, Supplied, Waiting, shown};
 pub use state::{Shelf, Slot, State, StateRefusal};
 pub use tally::{RATE_CALLS_MAX, Tally};

@@ -58,6 +58,9 @@ pub enum Progress {
         /// When nobody need answer any more.
         #[serde(default)]
         expires_at: Option<Timestamp>,
+        /// The phase in which it was asked; a yes is bound to it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<PhaseName>,
     },
     /// A person answered.
     Answered {

@@ -11,6 +11,7 @@ use crate::event::{ProjectEvent, Record};
 use crate::json::canonical;
 use crate::names::SessionId;
 use crate::pin::Pins;
+use crate::time::Timestamp;
 
 /// The fold of the project stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,18 @@ pub struct Project {
     /// The keys of the people who may decide here; none before the first was made known.
     #[serde(default)]
     pub people: OrdSet<PersonKey>,
+    /// Where the first of them was made known. What people said before that nobody signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolled: Option<Enrolled>,
+}
+
+/// Where in the log of the project, and when, the first person's key was made known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrolled {
+    /// Place of the record.
+    pub seq: u64,
+    /// When it was written.
+    pub at: Timestamp,
 }
 
 impl Project {
@@ -45,6 +58,8 @@ impl Project {
             ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned, &record.actor),
             ProjectEvent::PersonEnrolled { key } => {
                 self.people.insert(*key);
+                let here = Enrolled { seq: record.seq, at: record.at };
+                self.enrolled = self.enrolled.or(Some(here));
             }
             ProjectEvent::ProjectChanged { changes, .. } => {
                 for change in changes {

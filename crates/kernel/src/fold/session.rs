@@ -343,7 +343,9 @@ impl Session {
             }
             Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
             Event::CallAsked { call, tool, policy, reason, args, args_hash, frame, expires_at } => {
+                let phase = self.phase.clone();
                 self.progress(*call, |_| Progress::Asked {
+                    phase,
                     tool: tool.clone(),
                     policy: policy.clone(),
                     reason: reason.as_str().into(),
@@ -485,6 +487,7 @@ impl Session {
     }
 
     fn settled(&mut self, settled: &CallSettled) {
+        self.pay(&settled.spent.unwrap_or_default());
         if settled.outcome == Outcome::Done {
             self.successes += 1;
             if let Some(tally) =

@@ -158,7 +158,7 @@ pub fn confirm(
     let who = world.session.agent.as_ref();
     if !agent.grants(phase, call.place, who) {
         let available = resolve::available(agent, who, phase, &call.shown_in);
-        return Err(resolve::not_granted(call.spec.name.as_str(), phase, available));
+        return Err(resolve::withheld(agent, who, call.place, phase, available));
     }
     let world = World { counted: Counted::Already, ..*world };
     match question(agent, &world, &call, &touched, yes)? {

@@ -36,6 +36,7 @@ pub use judge::{Judgement, admit, confirm, readmit};
 pub use parse::mended;
 pub use refusal::{Refusal, action};
 pub use resolve::{is_down, is_held};
+pub use validate::fitting;
 
 use crate::actor::Actor;
 use crate::agent::Agent;

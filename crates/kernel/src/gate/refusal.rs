@@ -61,11 +61,18 @@ impl Refusal {
 
     /// The phase does not grant it. The grant is a policy of its own.
     pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
+        Self::withheld("phase-grant", DenialKind::NotVisibleInPhase, message, available)
+    }
+
+    /// A person did not enable it for the agent that the session speaks as.
+    pub(super) fn not_enabled(message: String, available: Vec<String>) -> Self {
+        Self::withheld("enabled-tools", DenialKind::RuleDenied, message, available)
+    }
+
+    fn withheld(policy: &str, kind: DenialKind, message: String, available: Vec<String>) -> Self {
         let trouble = Trouble::new(Code::TOOL_NOT_GRANTED, message).allowing(available);
-        match PolicyName::parse("phase-grant") {
-            Ok(policy) => {
-                Self::denied(Stage::Resolve, &policy, DenialKind::NotVisibleInPhase, trouble)
-            }
+        match PolicyName::parse(policy) {
+            Ok(policy) => Self::denied(Stage::Resolve, &policy, kind, trouble),
             Err(_) => Self::new(Stage::Resolve, trouble),
         }
     }
@@ -94,11 +101,15 @@ impl Refusal {
 
     /// Nobody was there to ask, or nobody answered: the call waits under its id.
     pub fn pending(open: &OpenCall, reason: &str) -> Self {
-        let next = match open.turn {
-            Some(_) => "you will be told what becomes of it. Go on without it.",
-            None => "make the same call again when a person has answered.",
-        };
         let id = open.raw.id;
+        let next = match open.turn {
+            Some(_) => "you will be told what becomes of it. Go on without it.".to_owned(),
+            // The yes makes the call there and then, and prints what came of it.
+            None if open.actor.is_command_line() => {
+                format!("it runs when you approve it: toolgate approvals approve {id}")
+            }
+            None => "make the same call again when a person has answered.".to_owned(),
+        };
         let message =
             format!("A person must approve this first ({reason}). It waits as {id}; {next}");
         Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))

@@ -45,11 +45,8 @@ pub(super) fn resolve(
     };
     let granted = agent.grants(phase, place, who) && agent.grants(shown_in, place, who);
     if !granted && !seeded(Bug::ListOnlyVisibility) {
-        return Err(not_granted(
-            entry.spec.wire.as_str(),
-            phase,
-            available(agent, who, phase, shown_in),
-        ));
+        let available = available(agent, who, phase, shown_in);
+        return Err(withheld(agent, who, place, phase, available));
     }
     Ok(Resolved { spec: Arc::clone(&entry.spec), place, shown_in: shown_in.clone() })
 }
@@ -199,9 +196,26 @@ fn none_shown(name: &str) -> Refusal {
     Refusal::new(Stage::Resolve, trouble)
 }
 
-/// The refusal names the tool the caller named, and nothing else of it.
-pub(super) fn not_granted(tool: &str, phase: &PhaseName, available: Vec<String>) -> Refusal {
-    let message =
-        format!("Tool '{tool}' is not available in phase {phase}. Use one of the available tools.");
-    Refusal::not_granted(message, available)
+/// Why a tool that is there may not be called: a person left it out of the agent's own list, or the
+/// phase does not grant it. The refusal names the tool, and nothing else of it.
+pub(super) fn withheld(
+    agent: &Agent,
+    who: Option<&AgentId>,
+    place: usize,
+    phase: &PhaseName,
+    available: Vec<String>,
+) -> Refusal {
+    let entry = agent.toolset.entries().get(place);
+    let tool = entry.map_or("", |entry| entry.spec.wire.as_str());
+    let Some(who) = who.filter(|who| !agent.enables(Some(who), place)) else {
+        let message = format!(
+            "Tool '{tool}' is not available in phase {phase}. Use one of the available tools."
+        );
+        return Refusal::not_granted(message, available);
+    };
+    let message = format!(
+        "Tool '{tool}' is not among the tools that agent {who} may use, in any phase; only a person \
+         changes that list. Use one of the available tools."
+    );
+    Refusal::not_enabled(message, available)
 }

@@ -25,24 +25,8 @@ pub(super) fn validate(
     open: &OpenCall,
 ) -> Result<Call, Refusal> {
     let Resolved { spec, place, shown_in } = resolved;
-    if spec.input_shape.is_empty() && !parsed.args.is_empty() {
-        return Err(invalid("Tool does not accept any arguments. Send {}."));
-    }
-    if let Some(domain) = &spec.domain {
-        domain.action(&parsed.args)?;
-        domain.field(&parsed.args)?;
-    }
     let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
-    let (mut args, mut tree, mut fit) = (parsed.args, OnceLock::new(), Fit::AsWritten);
-    if !spec.input_shape.fits(&args) || !paths_are_normal(&spec, &args) {
-        let changed;
-        (changed, fit) = fitted(&spec, args.to_map(), &mut warnings)?;
-        args = Document::from(&changed);
-        tree = OnceLock::from(changed);
-    }
-    if let Some(domain) = &spec.domain {
-        domain.complete(&args)?;
-    }
+    let Taken { args, tree, fit } = taken(&spec, parsed.args, &mut warnings)?;
     let args_hash = Digest::of(&args.canonical());
     let keys = footprint(&spec, &args)?;
     Ok(Call {
@@ -59,6 +43,46 @@ pub(super) fn validate(
         from_model: open.turn.is_some(),
         spec,
     })
+}
+
+/// Arguments as a tool gets them.
+struct Taken {
+    args: Document,
+    tree: OnceLock<Map<String, Value>>,
+    fit: Fit,
+}
+
+fn taken(
+    spec: &ToolSpec,
+    mut args: Document,
+    warnings: &mut Vec<String>,
+) -> Result<Taken, Refusal> {
+    if spec.input_shape.is_empty() && !args.is_empty() {
+        return Err(invalid("Tool does not accept any arguments. Send {}."));
+    }
+    if let Some(domain) = &spec.domain {
+        domain.action(&args)?;
+        domain.field(&args)?;
+    }
+    let (mut tree, mut fit) = (OnceLock::new(), Fit::AsWritten);
+    if !spec.input_shape.fits(&args) || !paths_are_normal(spec, &args) {
+        let changed;
+        (changed, fit) = fitted(spec, args.to_map(), warnings)?;
+        args = Document::from(&changed);
+        tree = OnceLock::from(changed);
+    }
+    if let Some(domain) = &spec.domain {
+        domain.complete(&args)?;
+    }
+    Ok(Taken { args, tree, fit })
+}
+
+/// The arguments as a tool would get them, for whoever writes some by hand; or what is wrong with
+/// them.
+pub fn fitting(spec: &ToolSpec, args: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
+    let taken = taken(spec, Document::from(args), &mut Vec::new())?;
+    footprint(spec, &taken.args)?;
+    Ok(taken.args.to_map())
 }
 
 /// The arguments made to fit, with every path in its one form.

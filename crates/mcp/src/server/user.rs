@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
+use toolgate_kernel::letters::{is_blank, is_hidden};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{CallId, PolicyName, ToolName};
 use toolgate_runtime::port::{Person, Question, Response};
@@ -239,8 +240,8 @@ pub(crate) fn answer_in(responses: &Map<String, Value>) -> &Value {
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let unseen = (c.is_control() && c != '\n') || toolgate_kernel::letters::is_hidden(c);
-        if unseen {
+        let control = c.is_control() && c != '\n';
+        if control || is_hidden(c) || is_blank(c) {
             let _ = write!(out, "<U+{:04X}>", u32::from(c));
         } else {
             out.push(c);

@@ -90,12 +90,12 @@ async fn a_user_of_an_older_client_is_asked_and_others_do_not_wait() {
     let token = stage.token("t", None);
     for (revision, mode) in [("2025-11-25", json!("form")), ("2025-06-18", Value::Null)] {
         let visitor = stage.visitor_who_can(stage.ask(&token), revision, forms()).await;
-        let (stream, held, question) = questioned(&visitor, "a\u{202e}b").await;
+        let (stream, held, question) = questioned(&visitor, "a\u{202e}b\u{a0}c").await;
         assert_eq!(question["method"], "elicitation/create");
         let params = &question["params"];
         assert_eq!(params["mode"], mode);
         let message = params["message"].as_str().unwrap();
-        for part in ["A person must see this.", "asked\n", "\"word\": \"a<U+202E>b\""] {
+        for part in ["A person must see this.", "asked\n", "\"word\": \"a<U+202E>b<U+00A0>c\""] {
             assert!(message.contains(part), "{message}");
         }
         let field = &params["requestedSchema"]["properties"]["run"];
@@ -109,10 +109,10 @@ async fn a_user_of_an_older_client_is_asked_and_others_do_not_wait() {
         assert!(!told(&got).0, "{}", got.body);
         assert_eq!(
             stage.ledger.lock().unwrap().drain(..).collect::<Vec<_>>(),
-            ["asked a\u{202e}b"]
+            ["asked a\u{202e}b\u{a0}c"]
         );
         // The word was for one call.
-        let (stream, held, question) = questioned(&visitor, "a\u{202e}b").await;
+        let (stream, held, question) = questioned(&visitor, "a\u{202e}b\u{a0}c").await;
         answer(&visitor, &question, "result", json!({ "action": "decline" })).await;
         assert_eq!(code(&ended(stream, held).await), "APPROVAL_DENIED");
         assert!(stage.done().is_empty());

@@ -44,7 +44,14 @@ impl Review {
     }
 }
 
-/// Lets the reviewer look at a prompt. Its verdict is in the log, whatever it is.
+/// What an agent is told where the reviewer could not be asked. Why is for people, in the log.
+const UNASKED: &str = "the reviewer could not be asked. Nothing was changed; try again later";
+
+/// What it is told where the answer is none.
+const UNCLEAR: &str = "the reviewer gave no clear answer. Nothing was changed";
+
+/// Lets the reviewer look at a prompt. Its verdict is in the log, whatever it is, and what it cost
+/// counts.
 pub(super) async fn review(
     tx: &mut Transaction,
     agent: &str,
@@ -52,46 +59,53 @@ pub(super) async fn review(
     before: Option<&str>,
     after: &str,
 ) -> Result<(), Fault> {
-    let refuse = |reason: &str, review: Option<&Review>| {
+    let refuse = |reason: &str| {
         let fault = Fault::failed(format!("Safety check failed for {field}: {}", short(reason)));
-        let fault = fault.with("field", field.as_str());
-        match review {
-            Some(review) => fault.with("review", review.data()),
-            None => fault,
-        }
+        fault.with("field", field.as_str())
     };
     let found = tx.resource::<Reviewer>();
     let provider = match found.as_deref() {
         Some(Reviewer(Ok(provider))) => Arc::clone(provider),
-        Some(Reviewer(Err(why))) => return Err(refuse(why, None)),
-        None => return Err(refuse("the reviewer cannot be asked here", None)),
+        Some(Reviewer(Err(why))) => {
+            tx.audit("review", json!({ "verdict": "none", "reason": short(why) }).to_string())?;
+            return Err(refuse(UNASKED));
+        }
+        None => return Err(refuse(UNASKED)),
     };
     let change = json!({ "agent": agent, "field": field, "before": before, "after": after });
     let plan = Plan::alone(TASK, &change.to_string(), Vec::new());
     let left = tx.deadline().ms_since(tx.now()).saturating_sub(MARGIN_MS).max(1);
     let (model, request) = (provider.name().to_owned(), plan.fingerprint.short().to_string());
     let told = |verdict, usage| Review { model, request, verdict, usage };
+    let mut keep = |review: &Review, reason: Option<&str>| {
+        tx.spend(&review.usage);
+        let mut data = review.data();
+        if let (Some(reason), Value::Object(data)) = (reason, &mut data) {
+            data.insert("reason".to_owned(), short(reason).into());
+        }
+        tx.audit("review", data.to_string())
+    };
     let reply = match ask_once(provider.as_ref(), &plan, left).await {
         Ok(reply) => reply,
         Err(fault) => {
-            let review = told("none", fault.usage.unwrap_or_default());
-            return Err(refuse(&fault.reason, Some(&review)));
+            keep(&told("none", fault.usage.unwrap_or_default()), Some(&fault.reason))?;
+            return Err(refuse(UNASKED));
         }
     };
     let said = reply.text.trim();
     if said == "SAFE" {
-        let review = told("safe", reply.usage);
-        return tx.notice("review", review.data().to_string());
+        return keep(&told("safe", reply.usage), None);
     }
-    let review =
-        told(if said.starts_with("UNSAFE") { "unsafe" } else { "unreadable" }, reply.usage);
-    let reason =
-        said.strip_prefix("UNSAFE").map_or(said, |rest| rest.trim_start_matches([':', ' ']));
-    let reason = match reason.trim() {
+    let Some(reason) = said.strip_prefix("UNSAFE") else {
+        keep(&told("unreadable", reply.usage), Some(said))?;
+        return Err(refuse(UNCLEAR));
+    };
+    let reason = match reason.trim_start_matches([':', ' ']).trim() {
         "" => "the reviewer gave no reason",
         reason => reason,
     };
-    Err(refuse(reason, Some(&review)))
+    keep(&told("unsafe", reply.usage), Some(reason))?;
+    Err(refuse(reason))
 }
 
 /// A reason on one line, within bounds.

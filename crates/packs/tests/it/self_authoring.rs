@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::sync::broadcast::Receiver;
 use toolgate_kernel::config::{AgentText, Naming, migrate, read};
 use toolgate_kernel::envelope::Code;
-use toolgate_kernel::event::{Conversation, Finish, Usage};
+use toolgate_kernel::event::{Conversation, Event, Finish, Usage};
 use toolgate_kernel::names::AgentId;
 use toolgate_kernel::plan::Plan;
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply, Tap};
-use toolgate_runtime::{Driver, OpenFault, Resources, Start};
+use toolgate_runtime::{Committed, Driver, OpenFault, Resources, Start};
 
 use crate::den::{Den, call, speaking};
 
@@ -208,7 +209,10 @@ impl Provider for Judge {
                 waits.notified().await;
             }
             match self.says {
-                Some(text) => Ok(Reply::new(text, Vec::new(), self.finish, Usage::default())),
+                Some(text) => {
+                    let usage = Usage { input_tokens: 70, output_tokens: 3, ..Usage::default() };
+                    Ok(Reply::new(text, Vec::new(), self.finish, usage))
+                }
                 None => std::future::pending().await,
             }
         })
@@ -223,23 +227,29 @@ async fn only_safe_is_a_yes() {
     let declined = Judge { finish: Finish::Refused, ..Judge::says("SAFE") };
     let silent = Judge { says: None, ..Judge::says("") };
     let broken = || Resources::default().with(Reviewer(Err("it needs a key".to_owned())));
-    for (reach, reason) in [
-        (Judge::says("UNSAFE: it lies").reach(), "it lies"),
-        (Judge::says("UNSAFE").reach(), "the reviewer gave no reason"),
-        (Judge::says("safe").reach(), "safe"),
-        (Judge::says("SAFE\nUNSAFE").reach(), "SAFE UNSAFE"),
-        (Judge::says(" ").reach(), "the reviewer gave no reason"),
-        (cut.reach(), "its answer is not whole"),
-        (declined.reach(), "it declined to answer"),
-        (silent.reach(), "no answer within 100 ms"),
-        (broken(), "it needs a key"),
-        (Resources::default(), "the reviewer cannot be asked here"),
+    let unclear = "the reviewer gave no clear answer. Nothing was changed";
+    let unasked = "the reviewer could not be asked. Nothing was changed; try again later";
+    // What an agent is told, and what people find in the log.
+    for (reach, reason, kept) in [
+        (Judge::says("UNSAFE: it lies").reach(), "it lies", "it lies"),
+        (Judge::says("UNSAFE").reach(), "the reviewer gave no reason", "unsafe"),
+        (Judge::says("safe").reach(), unclear, "\"reason\":\"safe\""),
+        (Judge::says("SAFE\nUNSAFE").reach(), unclear, "SAFE UNSAFE"),
+        (Judge::says(" ").reach(), unclear, "unreadable"),
+        (cut.reach(), unasked, "its answer is not whole"),
+        (declined.reach(), unasked, "it declined to answer"),
+        (silent.reach(), unasked, "no answer within 100 ms"),
+        (broken(), unasked, "it needs a key"),
+        (Resources::default(), unasked, ""),
     ] {
         let mut den = Den::speaking(text(REVIEWED), group("ada"), reach).await;
+        let watched = den.runtime.observe();
         let (code, told) = den.fails(TOOL, update("system_prompt", "Be brief.")).await;
         let error = format!("Safety check failed for system_prompt: {reason}");
         assert_eq!((code, told["error"].as_str()), (Code::TOOL_FAILED, Some(error.as_str())));
         assert_eq!(told["field"], "system_prompt");
+        assert!(!told.to_string().contains(kept) || reason.contains(kept), "{told}");
+        assert!(notices(watched).contains(kept), "{kept}");
         assert_eq!(den.works(TOOL, view("system_prompt")).await["value"], "Be kind.");
         den.works(TOOL, update("name", "Sage")).await;
     }
@@ -248,10 +258,35 @@ async fn only_safe_is_a_yes() {
     assert_eq!(den.works(TOOL, view("system_prompt")).await["value"], "Be brief.");
 }
 
+/// Everything that calls wanted known since somebody watches, as one text.
+fn notices(mut watched: Receiver<Committed>) -> String {
+    let mut texts = String::new();
+    while let Ok(committed) = watched.try_recv() {
+        if let Committed::Session(_, record) = committed
+            && let Event::CallSettled(settled) = &record.event
+        {
+            settled.notices.iter().for_each(|notice| texts.push_str(&notice.text));
+        }
+    }
+    texts
+}
+
+/// What the reviewer cost is spent, whatever it says.
+#[tokio::test]
+async fn what_a_review_costs_counts_toward_the_budget() {
+    for says in ["SAFE", "UNSAFE: it lies"] {
+        let judge = Judge::says(says).reach();
+        let mut den = Den::speaking(text(REVIEWED), group("ada"), judge).await;
+        call(&mut den.driver, TOOL, update("system_prompt", "Be brief.")).await;
+        let spent = den.driver.session().spent;
+        assert_eq!((spent.input_tokens, spent.output_tokens), (70, 3), "{says}");
+    }
+}
+
 /// A long reason is cut, so that no answer of a reviewer fills the transcript.
 #[tokio::test]
 async fn a_reason_is_bounded() {
-    let long: &'static str = Box::leak("x".repeat(100_000).into_boxed_str());
+    let long: &'static str = Box::leak(format!("UNSAFE: {}", "x".repeat(100_000)).into_boxed_str());
     let mut den = Den::speaking(text(REVIEWED), group("ada"), Judge::says(long).reach()).await;
     let (_, told) = den.fails(TOOL, update("system_prompt", "Be brief.")).await;
     assert!(told["error"].as_str().unwrap().len() < 400);

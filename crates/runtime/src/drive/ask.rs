@@ -39,6 +39,8 @@ impl Driver {
         let question = Question {
             call: id,
             tool: call.spec().name.clone(),
+            spec: Arc::clone(call.spec()),
+            lasting: !self.crew.agent.asks_each_time(&call.spec().name, policy),
             args: call.args_tree().clone(),
             policy: policy.clone(),
             reason: reason.to_string(),
@@ -61,6 +63,7 @@ impl Driver {
         let args = response.args.map(Value::Object);
         let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
         let Response { who, signer, answer, note, always, .. } = response;
+        let always = always && question.lasting;
         let answered = Event::Answered { call: id, args_hash, answer, note, args, always };
         let author = Author { actor: &who, signer: signer.as_deref() };
         // Whoever answers and is no person, or one whom the project does not know, is nobody.

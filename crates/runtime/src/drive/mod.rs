@@ -254,10 +254,9 @@ impl Driver {
     }
 
     /// Makes calls of those that waited and a person said yes to meanwhile, whoever made them first.
-    /// Tells what came of them.
+    /// Tells what came of them, and of calls that were brought to their end before.
     pub async fn take_up_approved(&mut self) -> Result<Vec<(CallId, Answered)>, DriveFault> {
         self.enter_call().await?;
-        self.results.clear();
         let waiting = self.session.waiting.iter();
         let yes = waiting.filter(|(_, waiting)| waiting.approved()).map(|(id, _)| *id);
         for id in yes.collect::<Vec<_>>() {

@@ -15,6 +15,7 @@ use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
 use super::settle::conflicted;
 use super::{Crew, DriveFault, Driver, Pending};
 use crate::checkpoint;
+use crate::credential::Hearing;
 use crate::execute::Cancel;
 use crate::fork::ForkRefusal;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
@@ -199,8 +200,14 @@ impl Driver {
         let project = runtime.catch_up().await?;
         let kept = checkpoint::load(store, key, &stream).await?;
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
-        let each = |record, _: &Row| session.apply(&record);
+        let mut hearing =
+            Hearing::of(&runtime.mark, &project, &session.id, (session.saw, from.hash));
+        let each = |record: Record<Event>, row: &Row| {
+            hearing.take(&record, row.hash);
+            session.apply(&record);
+        };
         let tip = read_signed(store, key, &stream, from, each).await?;
+        hearing.end(store).await?;
         if tip == Tip::START && project.sessions.contains(&session.id) {
             return Err(ReadFault::Broken { stream, seq: 1 }.into());
         }
@@ -217,8 +224,15 @@ impl Driver {
     ) -> Result<Self, OpenFault> {
         let stream = StreamId::Session(session.id.clone());
         let epoch = runtime.store.claim(&stream).await?;
-        let each = |record, _: &Row| session.apply(&record);
+        let project = runtime.catch_up().await?;
+        let mut hearing =
+            Hearing::of(&runtime.mark, &project, &session.id, (session.saw, from.hash));
+        let each = |record: Record<Event>, row: &Row| {
+            hearing.take(&record, row.hash);
+            session.apply(&record);
+        };
         let tip = read_signed(runtime.store.as_ref(), &runtime.key, &stream, from, each).await?;
+        hearing.end(runtime.store.as_ref()).await?;
         if epoch <= session.epoch {
             // Epochs only grow. One that was put back would let an old driver write again.
             return Err(ReadFault::Broken { stream, seq: tip.seq }.into());

@@ -26,7 +26,7 @@ use crate::execute::Executed;
 use crate::picture::Picture;
 use crate::port::{Fault, FilesFault, Output, Parts, Placed, StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
-use crate::transaction::{Ran, Staged, StagedFile, file_key};
+use crate::transaction::{Ran, StagedFile, file_key};
 use crate::versions::Lookup;
 
 /// How a call ended, before it is written down.
@@ -109,7 +109,7 @@ impl Driver {
             Executed::CutOff(trouble) => Ended::failed(vec![trouble]),
         };
         if ended.outcome != Outcome::Done {
-            ran.staged = Staged::default();
+            ran.staged.forget();
         }
         ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
         self.commit(ran, ended).await
@@ -253,6 +253,7 @@ impl Driver {
             notices: Vec::new(),
             kept,
             attached: attached.unwrap_or_default(),
+            spent: None,
         }
     }
 
@@ -349,6 +350,8 @@ impl Driver {
         let parts = ended.parts.clone();
         let mut settled = self.settled(id, tool, call.args_hash(), ended);
         let mut project = Vec::new();
+        settled.notices = ran.staged.aside.notices.clone();
+        settled.spent = ran.staged.aside.spent;
         if settled.outcome == Outcome::Done {
             settled.touched = ran.after.clone();
             if self.floor.is_some() {
@@ -357,7 +360,7 @@ impl Driver {
             }
             settled.changes = ran.staged.session.clone();
             settled.files = file_changes(ran);
-            settled.notices = ran.staged.notices.clone();
+            settled.notices.extend_from_slice(&ran.staged.notices);
             project = ran.staged.project.clone();
             if self.crew.agent.remember_reads {
                 project.extend(settled.touched.iter().filter_map(|t| self.remembered(t)));
@@ -482,7 +485,7 @@ fn give_up(ran: &mut Ran, ended: &mut Ended, trouble: Trouble) {
     if ended.outcome != Outcome::Done {
         return;
     }
-    ran.staged = Staged::default();
+    ran.staged.forget();
     if ran.call.spec().effect.needs_intent() {
         let message = trouble.message;
         ended

@@ -8,22 +8,27 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, ToolName};
+use toolgate_kernel::tool::ToolSpec;
 
 use crate::credential::Signer;
 
 /// What a person is asked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Question {
     /// The call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolName,
+    /// What is known of it, for whoever writes other arguments.
+    pub spec: Arc<ToolSpec>,
     /// Exactly what would run.
     pub args: Map<String, Value>,
     /// The policy that asks.
     pub policy: PolicyName,
     /// Why it asks.
     pub reason: String,
+    /// Whether a yes for the whole session would lift it; some policies want one for each call.
+    pub lasting: bool,
     /// What the answer is bound to: the arguments, the tool's version, the phase, the policy and
     /// the configuration.
     pub shown: Digest,

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::envelope::{Code, Envelope};
 use crate::event::{Answer, Decision, RawCall};
 use crate::fold::{OpenCall, Progress, Told};
-use crate::names::{CallId, PolicyName, ToolName};
+use crate::names::{CallId, PhaseName, PolicyName, ToolName};
 use crate::time::Timestamp;
 
 /// A call that was put off until a person says yes. The yes makes a new call of it.
@@ -36,6 +36,9 @@ pub struct Waiting {
     pub args_hash: Digest,
     /// What a yes is bound to beside them.
     pub frame: Option<Digest>,
+    /// The phase in which it was asked; a yes is bound to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PhaseName>,
     /// When it was put off.
     pub since: Timestamp,
     /// When nobody need answer any more.
@@ -200,12 +203,13 @@ impl Session {
             return;
         }
         let Some(open) = self.open.get(&call) else { return };
-        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at } =
+        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
             &open.progress
         else {
             return;
         };
         let waiting = Waiting {
+            phase: phase.clone(),
             raw: Arc::clone(&open.raw),
             actor: open.actor.clone(),
             modelled: open.turn.is_some(),

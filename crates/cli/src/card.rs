@@ -1,0 +1,184 @@
+//! Decides what is shown of a call that waits for a person's word: exactly what would run, for whom
+//! and why.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
+use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
+use toolgate_kernel::time::Timestamp;
+
+use crate::console::{fit, say, whole, width};
+use crate::visible::{exact, named};
+
+/// A call that waits for a person's word.
+#[derive(Debug, Serialize)]
+pub(crate) struct Card {
+    pub(crate) session: SessionId,
+    pub(crate) call: CallId,
+    pub(crate) tool: ToolName,
+    /// Exactly what would run.
+    args: Value,
+    /// Who wants it.
+    pub(crate) actor: Actor,
+    pub(crate) policy: PolicyName,
+    reason: String,
+    /// The phase that a yes is bound to.
+    pub(crate) phase: Option<PhaseName>,
+    /// The phase the session is in now.
+    phase_now: Option<PhaseName>,
+    since: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    /// What a yes is bound to.
+    pub(crate) shown: Digest,
+    /// Whether a yes was given that nothing was made of yet.
+    approved: bool,
+    /// Whether no other session has a call of that name that waits.
+    #[serde(skip)]
+    alone: bool,
+}
+
+impl Card {
+    pub(crate) fn args(&self) -> Map<String, Value> {
+        self.args.as_object().cloned().unwrap_or_default()
+    }
+
+    /// Who wants it, as a person is shown it.
+    pub(crate) fn who(&self) -> String {
+        named(&self.actor)
+    }
+
+    /// What to type about it.
+    pub(crate) fn command(&self, verb: &str) -> String {
+        match self.alone {
+            true => format!("toolgate approvals {verb} {}", self.call),
+            false => format!("toolgate approvals {verb} {}/{}", self.session, self.call),
+        }
+    }
+
+    /// Its line in the list.
+    pub(crate) fn row(&self) -> Row {
+        let approved = if self.approved { "approved, not made yet: " } else { "" };
+        Row {
+            what: self.call.to_string(),
+            tool: self.tool.to_string(),
+            why: format!("{approved}{}", exact(&self.reason)),
+            session: self.session.clone(),
+        }
+    }
+
+    pub(crate) fn print(&self) {
+        say(&format!("{} in session {}", self.call, self.session));
+        let phase = self.phase.as_ref().map_or_else(String::new, |p| format!(", in phase {p}"));
+        say(&format!("  asked by   {}{phase}", self.who()));
+        whole(&format!("  because    {} ({})", exact(&self.reason), self.policy), 13);
+        if let (Some(then), Some(now)) = (&self.phase, &self.phase_now)
+            && then != now
+        {
+            let told =
+                format!("  but now    the session is in phase {now}, and a yes is for {then}");
+            whole(&told, 13);
+        }
+        if let Some(until) = self.expires_at {
+            say(&format!("  until      {until}"));
+        }
+        say(&format!("  bound to   {}", self.shown.short()));
+        say("  would run, and nothing else:");
+        say(&format!("    {}", self.tool));
+        let args = serde_json::to_string_pretty(&self.args).unwrap_or_default();
+        args.lines().for_each(|line| say(&format!("    {}", exact(line))));
+    }
+}
+
+/// Everything that waits in some sessions.
+pub(crate) fn all_cards(sessions: &[Session], now: Timestamp) -> Vec<Card> {
+    let mut all: Vec<Card> = sessions.iter().flat_map(|session| cards(session, now)).collect();
+    let calls: Vec<CallId> = all.iter().map(|card| card.call).collect();
+    for card in &mut all {
+        card.alone = calls.iter().filter(|call| **call == card.call).count() == 1;
+    }
+    all
+}
+
+/// Everything that waits in a session: put off, or asked about at this moment.
+pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
+    // Nothing is made any more in a session that is over.
+    if session.ended.is_some() {
+        return Vec::new();
+    }
+    let text = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| Value::from(args));
+    let now_in = session.phase.clone();
+    let denied = |waiting: &Waiting| waiting.word.is_some() && !waiting.approved();
+    let waiting = session.waiting.iter().filter(|(_, waiting)| !denied(waiting));
+    let put_off = waiting.map(|(call, waiting)| Card {
+        session: session.id.clone(),
+        call: *call,
+        tool: waiting.tool.clone(),
+        args: text(&waiting.args_text()),
+        actor: waiting.actor.clone(),
+        policy: waiting.policy.clone(),
+        reason: waiting.reason.to_string(),
+        phase: waiting.phase.clone().or_else(|| now_in.clone()),
+        phase_now: now_in.clone(),
+        since: Some(waiting.since),
+        expires_at: waiting.expires_at,
+        shown: waiting.shown(),
+        approved: waiting.approved(),
+        alone: true,
+    });
+    let asked = session.open.iter().filter_map(|open| {
+        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
+            &open.progress
+        else {
+            return None;
+        };
+        Some(Card {
+            session: session.id.clone(),
+            call: open.raw.id,
+            tool: tool.clone(),
+            args: args.as_deref().cloned().unwrap_or_else(|| text(&open.raw.args)),
+            actor: open.actor.clone(),
+            policy: policy.clone(),
+            reason: reason.to_string(),
+            phase: phase.clone().or_else(|| now_in.clone()),
+            phase_now: now_in.clone(),
+            since: None,
+            expires_at: *expires_at,
+            shown: shown(*frame, *args_hash),
+            approved: false,
+            alone: true,
+        })
+    });
+    let over = |card: &Card| card.expires_at.is_some_and(|at| at < now);
+    put_off.chain(asked).filter(|card| !over(card)).collect()
+}
+
+/// A line of the list, and the session below it.
+pub(crate) struct Row {
+    pub(crate) what: String,
+    pub(crate) tool: String,
+    pub(crate) why: String,
+    pub(crate) session: SessionId,
+}
+
+/// Columns that names of tools take at most; a longer one has a line of its own.
+const TOOL_COLUMNS_MAX: usize = 32;
+
+/// Prints lines under each other, as wide as the longest of them needs.
+pub(crate) fn print_rows(rows: &[Row]) {
+    let widest = |part: fn(&Row) -> &str| rows.iter().map(|row| width(part(row))).max();
+    let what = widest(|row| &row.what).unwrap_or(0);
+    let tools = rows.iter().map(|row| width(&row.tool)).filter(|width| *width <= TOOL_COLUMNS_MAX);
+    let tool = tools.max().unwrap_or(0);
+    for row in rows {
+        let (left, gap) = (format!("{:<what$}  ", row.what), " ".repeat(what + 2));
+        if width(&row.tool) > tool {
+            say(&format!("{left}{}", row.tool));
+            say(&fit(&format!("{gap}{}  {}", " ".repeat(tool), row.why)));
+        } else {
+            say(&fit(&format!("{left}{:<tool$}  {}", row.tool, row.why)));
+        }
+        say(&fit(&format!("{gap}in session {}", row.session)));
+    }
+}

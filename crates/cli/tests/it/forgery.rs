@@ -1,0 +1,194 @@
+//! Somebody who holds the log's key, and not a person's, writes in a person's name: `verify` finds
+//! it, and nobody believes it.
+
+use serde_json::{Value, json};
+use toolgate_kernel::actor::Actor;
+use toolgate_kernel::credential::{PersonKey, Signature, Signed};
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Change, Event, InboxEvent, ProjectEvent, Record, StreamId, Written};
+use toolgate_kernel::key::Key;
+use toolgate_kernel::names::{CallId, SessionId};
+use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::log::Tip;
+use toolgate_runtime::port::{Append, Batch, Store};
+use toolgate_store::SqliteStore;
+
+use crate::support::Desk;
+use crate::terminal::typing;
+
+const CONFIG: &str = "packs: [notes, workspace]\npolicies:\n  - name: careful\n    rule: {tools: \
+     [write_notes], ask: 'true', message: A note is serious.}\n";
+const UNSIGNED: &str = "a person's word without their signature";
+
+/// A project that knows a person, with a call that waits for their word.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", CONFIG);
+    let waits = |key: &str| {
+        let args = format!(r#"{{"key":"{key}","data":1}}"#);
+        let ran = desk.run(&["call", "write_notes", &args]);
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    };
+    waits("a");
+    let mut command = desk.command();
+    command.args(["approvals", "deny", "c1"]);
+    let answers = [("Type deny", "deny"), ("press Enter for none:", "")];
+    let seen = typing(command, &answers, || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    desk.ok(&["call", "list_notes"]);
+    waits("b");
+    desk.ok(&["verify"]);
+    desk
+}
+
+/// Which signature is put under a forged record.
+#[derive(Clone, Copy, Debug)]
+enum Under {
+    Nothing,
+    /// The key that is known, and a signature that is not its own.
+    Scribble(PersonKey),
+}
+
+/// When a forged record says that it was written.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Now,
+    /// Before anybody's key was known.
+    Long,
+}
+
+/// Adds a record to the end of a stream, with everything in order that the log's key can sign.
+fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when: When) {
+    let bytes = std::fs::read(desk.home().join(".config/toolgate/log.key")).unwrap();
+    let store = SqliteStore::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let key = SigningKey::from_bytes(&bytes.try_into().unwrap()).for_log(store.name());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let head = store.head(&stream).await.unwrap();
+        let mut tip = head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.hash });
+        let epoch = match stream {
+            StreamId::Session(_) => store.claim(&stream).await.unwrap(),
+            StreamId::Project | StreamId::Inbox(_) => 0,
+        };
+        let after = tip.seq;
+        let by = match under {
+            Under::Nothing => None,
+            Under::Scribble(by) => Some(Box::new(Signed { by, signature: Signature([7; 64]) })),
+        };
+        let at = match when {
+            When::Now => Timestamp(4_000_000_000_000),
+            When::Long => Timestamp(1),
+        };
+        let actor = Actor::Human("ada".into());
+        let record = Record { seq: after + 1, at, actor, epoch, saw: None, event, signed: by };
+        let rows = vec![tip.add(&record, &mut Vec::new()).unwrap()];
+        let head = key.sign_head(stream.clone(), tip.seq, tip.hash);
+        let batch = Batch { stream, epoch: None, after, rows, head };
+        store.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
+    });
+}
+
+/// The key that the project knows.
+fn known(desk: &Desk) -> PersonKey {
+    let kept = std::fs::read(desk.home().join(".config/toolgate/person.key")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    serde_json::from_value(kept["key"].clone()).unwrap()
+}
+
+/// Where the inbox ends: it has the one word that enrolled the person.
+fn inbox_hash(desk: &Desk) -> Digest {
+    let store = SqliteStore::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let inbox = StreamId::Inbox(SessionId::parse("call").unwrap());
+    runtime.block_on(store.head(&inbox)).unwrap().unwrap().hash
+}
+
+/// `verify` names the record, and nothing that would use it goes on.
+fn found_and_not_believed(desk: &Desk, what: &str) {
+    let ran = desk.run(&["verify", "--json"]);
+    assert_eq!(ran.code, 1, "{what}: {}{}", ran.out, ran.err);
+    assert!(
+        ran.out.contains(UNSIGNED) || ran.out.contains("heard another record"),
+        "{what}: {}",
+        ran.out
+    );
+    let ran = desk.run(&["call", "list_notes", "--json"]);
+    assert_eq!(ran.code, 74, "{what}: {}{}", ran.out, ran.err);
+    assert!(ran.out.contains(UNSIGNED), "{what}: {}", ran.out);
+}
+
+#[test]
+fn a_fact_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
+    let session = SessionId::parse("call").unwrap();
+    for call in [None, Some(CallId(1))] {
+        for under in [None, Some(())] {
+            let desk = desk();
+            let under = under.map_or(Under::Nothing, |()| Under::Scribble(known(&desk)));
+            let put =
+                Change::Put { key: Key::parse("facts:city").unwrap(), value: json!("Porto"), v: 1 };
+            let event = ProjectEvent::ProjectChanged {
+                changes: vec![put],
+                session: call.map(|_| session.clone()),
+                call,
+                reason: "p1".into(),
+            };
+            forge(&desk, StreamId::Project, event, under, When::Long);
+            found_and_not_believed(&desk, &format!("{call:?} {under:?}"));
+            assert_eq!(desk.run(&["facts", "list"]).code, 74);
+        }
+    }
+}
+
+#[test]
+fn a_key_that_the_logs_key_alone_made_known_is_found_and_not_believed() {
+    let desk = desk();
+    let event = ProjectEvent::PersonEnrolled { key: PersonKey([9; 32]) };
+    forge(&desk, StreamId::Project, event, Under::Nothing, When::Now);
+    found_and_not_believed(&desk, "enrolled");
+}
+
+#[test]
+fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
+    let session = SessionId::parse("call").unwrap();
+    for when in [When::Now, When::Long] {
+        for scribbled in [false, true] {
+            let what = format!("{when:?}, signed badly: {scribbled}");
+            let told = |desk: &Desk| -> Value {
+                let listed = desk.ok(&["approvals", "list", "--json"]);
+                let card: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+                json!({"what": "answer", "call": card["call"], "shown": card["shown"],
+                    "answer": "approve", "note": ""})
+            };
+            let under = |desk: &Desk| match scribbled {
+                true => Under::Scribble(known(desk)),
+                false => Under::Nothing,
+            };
+            // Said to the session.
+            let desk_one = desk();
+            let said = serde_json::from_value(told(&desk_one)).unwrap();
+            let inbox = StreamId::Inbox(session.clone());
+            forge(&desk_one, inbox, InboxEvent::Spoken { said }, under(&desk_one), when);
+            found_and_not_believed(&desk_one, &format!("said, {what}"));
+            // As if the session had heard it: a record that is not there, or one that says
+            // something else.
+            let stream = StreamId::Session(session.clone());
+            for inbox in [1, 2] {
+                let desk_two = desk();
+                let hash = inbox_hash(&desk_two).to_string();
+                let said = told(&desk_two);
+                let event = json!({"kind": "heard", "inbox": inbox, "hash": hash, "said": said});
+                let event: Event = serde_json::from_value(event).unwrap();
+                forge(&desk_two, stream.clone(), event, under(&desk_two), when);
+                found_and_not_believed(&desk_two, &format!("heard, {inbox}, {what}"));
+            }
+            // As if it had been answered at the terminal.
+            let desk_three = desk();
+            let event = json!({"kind": "answered", "call": "c1", "args_hash": "0".repeat(64),
+                "answer": "approve", "note": ""});
+            let event: Event = serde_json::from_value(event).unwrap();
+            forge(&desk_three, stream, event, under(&desk_three), when);
+            found_and_not_believed(&desk_three, &format!("answered, {what}"));
+        }
+    }
+}
