@@ -63,9 +63,14 @@ impl Remote {
         if let CallFault::NotSent(why) = fault
             && !matches!(why, ServerFault::Unsure { .. })
         {
-            return Fault::of(is_down(&self.spec.name, &self.server, &why.in_our_words()));
+            let (whole, told) = (why.to_string(), why.in_our_words());
+            let down = Fault::of(is_down(&self.spec.name, &self.server, &told));
+            return if whole == told { down } else { down.detailed(whole) };
         }
-        let message = format!("MCP server {}: {fault}.", self.server);
-        if fault.may_have_happened() { Fault::lost(message) } else { Fault::failed(message) }
+        let (whole, told) = (fault.to_string(), fault.in_our_words());
+        let message = format!("MCP server {}: {told}.", self.server);
+        let lost = fault.may_have_happened();
+        let failed = if lost { Fault::lost(message) } else { Fault::failed(message) };
+        if whole == told { failed } else { failed.detailed(whole) }
     }
 }

@@ -247,6 +247,17 @@ impl Seat {
         }
     }
 
+    /// What the server says it has, where nothing need be asked for it.
+    pub(super) fn at_hand(&self) -> Option<Arc<Listed>> {
+        let state = self.state.try_lock().ok()?;
+        let (connection, _) = state.connection.as_ref().filter(|_| !state.closed)?;
+        self.is_changed(tokio::time::Instant::now());
+        if self.stale.load(Ordering::Acquire) || connection.switch.gone().is_some() {
+            return None;
+        }
+        Some(self.known()?.listed)
+    }
+
     fn known(&self) -> Option<Reading> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

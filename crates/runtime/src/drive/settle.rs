@@ -7,8 +7,8 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::event::{
-    Attached, CallAdmitted, CallSettled, Change, Event, FileChange, Kept, Outcome, ProjectEvent,
-    StreamId,
+    Attached, CallAdmitted, CallSettled, Change, Event, FileChange, Kept, Notice, Outcome,
+    ProjectEvent, StreamId,
 };
 use toolgate_kernel::fold::Progress;
 use toolgate_kernel::gate::action;
@@ -29,6 +29,9 @@ use crate::runtime::SHARED_TRIES;
 use crate::transaction::{Ran, Staged, StagedFile, file_key};
 use crate::versions::Lookup;
 
+/// Characters of what only the log is told of a fault.
+const DETAIL_CHARS_MAX: usize = 2_000;
+
 /// How a call ended, before it is written down.
 #[derive(Clone)]
 pub(super) struct Ended {
@@ -40,6 +43,8 @@ pub(super) struct Ended {
     errors: Vec<Trouble>,
     kept: Option<(Kept, Vec<u8>)>,
     parts: Option<Arc<Parts>>,
+    /// What only the log is told.
+    detail: Option<String>,
 }
 
 impl Ended {
@@ -54,6 +59,7 @@ impl Ended {
             errors,
             kept: None,
             parts: None,
+            detail: None,
         }
     }
 
@@ -67,7 +73,7 @@ impl Ended {
                        Check before you do it again.";
         let mut lost = Self::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message));
         lost.errors.extend(known.errors);
-        lost.data = known.data;
+        (lost.data, lost.detail) = (known.data, known.detail);
         lost
     }
 
@@ -81,6 +87,7 @@ impl Ended {
             errors: Vec::new(),
             kept: None,
             parts: output.parts,
+            detail: None,
         }
     }
 }
@@ -191,15 +198,17 @@ impl Driver {
 
     /// The troubles a tool reports, unless they are too long to be shown.
     fn bounded(&self, fault: Fault) -> Ended {
-        let Fault { errors, data, .. } = fault;
+        let Fault { errors, data, detail, .. } = fault;
+        let detail = detail.map(|detail| detail.chars().take(DETAIL_CHARS_MAX).collect());
         let max = self.crew.agent.limits.result_bytes_max;
         let bytes = serde_json::to_string(&(&errors, &data)).map_or(usize::MAX, |text| text.len());
         if u64::try_from(bytes).unwrap_or(u64::MAX) <= max {
             let data = if data.is_empty() { Value::Null } else { Value::Object(data) };
-            return Ended { data, ..Ended::failed(errors) };
+            return Ended { data, detail, ..Ended::failed(errors) };
         }
         let message = format!("The tool failed, with {bytes} bytes of errors; at most {max} fit.");
-        Ended::failed(vec![Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)])
+        let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
+        Ended { detail, ..Ended::failed(vec![trouble]) }
     }
 
     /// What the data of a domain tool's error is.
@@ -242,6 +251,7 @@ impl Driver {
             kept
         });
         let attached = ended.parts.as_deref().map(|parts| self.attached(call, parts));
+        let detail = ended.detail.map(|text| Notice { topic: "detail".to_owned(), text });
         CallSettled {
             call,
             outcome: ended.outcome,
@@ -250,7 +260,7 @@ impl Driver {
             changes: Vec::new(),
             files: Vec::new(),
             touched: Vec::new(),
-            notices: Vec::new(),
+            notices: detail.into_iter().collect(),
             kept,
             attached: attached.unwrap_or_default(),
         }

@@ -85,6 +85,8 @@ pub struct Fault {
     pub lost: bool,
     /// Fields of its own in the error of a domain tool, such as the `query` that failed.
     pub data: Map<String, Value>,
+    /// What only the log is told, for people: addresses and the like are nobody else's business.
+    pub detail: Option<String>,
 }
 
 impl Fault {
@@ -106,7 +108,7 @@ impl Fault {
 
     /// Trouble of any kind.
     pub fn of(trouble: Trouble) -> Self {
-        Self { errors: vec![trouble], lost: false, data: Map::new() }
+        Self { errors: vec![trouble], lost: false, data: Map::new(), detail: None }
     }
 
     /// The same with the argument it concerns.
@@ -120,6 +122,12 @@ impl Fault {
     /// The same with one more field in the error of a domain tool.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.data.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with more for the log, and for nobody else.
+    pub fn detailed(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
         self
     }
 

@@ -128,6 +128,9 @@ impl Server {
 
     fn list(&self, message: &Value) -> Value {
         self.record("tools/list");
+        if self.mode == Mode::SlowList {
+            std::thread::sleep(Duration::from_secs(4));
+        }
         let cursor = message.pointer("/params/cursor").and_then(Value::as_str);
         let page: u64 = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
         let mut tools = vec![

@@ -116,6 +116,8 @@ pub enum Mode {
     LateEndpoint,
     /// It starts a program in a session of its own, whose starter ends.
     Daemon,
+    /// It takes four seconds to say what it has.
+    SlowList,
 }
 
 /// A picture of one dot, in base64.
