@@ -213,8 +213,7 @@ impl Supplies {
 
     /// Whether a name could be that of a tool of this server.
     fn may_be_of(&self, agent: &Agent, name: &str, server: &ServerName) -> bool {
-        let entry =
-            agent.toolset.find(name).and_then(|place| agent.toolset.entries().get(place));
+        let entry = agent.toolset.find(name).and_then(|place| agent.toolset.entries().get(place));
         if let Some(entry) = entry {
             let own = entry.spec.name.of_server();
             return own.is_some_and(|(other, _)| other == server.as_str());

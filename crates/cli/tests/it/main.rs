@@ -4,6 +4,7 @@
 
 mod agents;
 mod approvals;
+mod beside;
 mod calls;
 mod configs;
 mod down;

@@ -37,6 +37,11 @@ impl Web {
         Self { url, ledger }
     }
 
+    /// Lets one say what it has that waits for this word.
+    pub(crate) fn let_go(&self) {
+        std::fs::write(self.ledger.with_extension("go"), "").unwrap();
+    }
+
     /// What was really run there.
     pub(crate) fn calls(&self) -> Vec<String> {
         let written = std::fs::read_to_string(&self.ledger).unwrap_or_default();

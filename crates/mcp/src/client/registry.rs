@@ -95,7 +95,8 @@ impl Registry {
 
     /// Nobody is asked any more.
     fn stop_asking(&self) {
-        let asking = std::mem::take(&mut *self.asking.lock().unwrap_or_else(PoisonError::into_inner));
+        let asking =
+            std::mem::take(&mut *self.asking.lock().unwrap_or_else(PoisonError::into_inner));
         asking.values().for_each(AbortHandle::abort);
     }
 

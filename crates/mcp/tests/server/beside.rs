@@ -171,7 +171,8 @@ impl Person for Slow {
 async fn nobody_else_waits_for_the_person_who_is_asked() {
     let person = Arc::new(Slow::default());
     let scene =
-        Scene::new(Arc::new(MemoryStore::new()), Some(Arc::clone(&person) as Arc<dyn Person>)).await;
+        Scene::new(Arc::new(MemoryStore::new()), Some(Arc::clone(&person) as Arc<dyn Person>))
+            .await;
     let before = scene.begin("slow_reach", "").await;
     let asked = scene.begin("asked", "").await;
     assert!(person.asked.load(Ordering::SeqCst));
@@ -313,8 +314,7 @@ impl Store for Unreadable {
 /// Trouble with those who come is theirs: whoever is at work comes to the end of it first.
 #[tokio::test]
 async fn trouble_at_the_door_waits_for_those_at_work() {
-    let store =
-        Arc::new(Unreadable { log: MemoryStore::new(), broken: AtomicBool::new(false) });
+    let store = Arc::new(Unreadable { log: MemoryStore::new(), broken: AtomicBool::new(false) });
     let scene = Scene::new(Arc::clone(&store) as Arc<dyn Store>, None).await;
     let at_work = scene.begin("slow_reach", "").await;
     store.broken.store(true, Ordering::SeqCst);

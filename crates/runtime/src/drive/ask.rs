@@ -81,8 +81,7 @@ impl Driver {
         let args = response.args.map(Value::Object);
         let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
         let Response { who, signer, answer, note, always, .. } = response;
-        let answered =
-            Event::Answered { call: open.raw.id, args_hash, answer, note, args, always };
+        let answered = Event::Answered { call: open.raw.id, args_hash, answer, note, args, always };
         let author = Author { actor: &who, signer: signer.as_deref() };
         // Whoever answers and is no person, or one whom the project does not know, is nobody.
         if who.is_human() {
@@ -105,11 +104,7 @@ impl Driver {
     }
 
     /// What the person here says, or somebody else says first.
-    async fn answer(
-        &mut self,
-        id: CallId,
-        asked: &Asked,
-    ) -> Result<Answer, DriveFault> {
+    async fn answer(&mut self, id: CallId, asked: &Asked) -> Result<Answer, DriveFault> {
         let mut here = pin!(asked.heard(self.crew.agent.limits.answer_ms_max));
         loop {
             let look = pin!(tokio::time::sleep(Duration::from_millis(LOOK_MS)));

@@ -59,9 +59,11 @@ pub(super) struct Place {
 impl Place {
     /// One that reaches the world and writes here too changes what is kept here.
     pub(super) fn of(admitted: &CallAdmitted, actor: Actor, toolset: &Toolset) -> Self {
-        let whole = |key: &Key| toolset.family(key.family()).and_then(|family| family.whole.clone());
-        let touch =
-            |touched: &Touched| (touched.access, whole(&touched.key).unwrap_or(touched.key.clone()));
+        let whole =
+            |key: &Key| toolset.family(key.family()).and_then(|family| family.whole.clone());
+        let touch = |touched: &Touched| {
+            (touched.access, whole(&touched.key).unwrap_or(touched.key.clone()))
+        };
         let touches: Vec<_> = admitted.touches.iter().map(touch).collect();
         let writes = touches.iter().any(|(access, _)| *access == Access::Write);
         let company = Company::of(&admitted.tool, admitted.effect);

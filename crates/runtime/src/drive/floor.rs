@@ -69,6 +69,9 @@ pub trait Floor: Send + Sync {
         answered: Answered,
     );
 
+    /// There are other tools from outside than before, with the session and the agent of that moment.
+    fn supplied(&mut self, session: &Arc<Session>, agent: &Arc<Agent>);
+
     /// More calls that may begin beside those at work. It waits while there are none, and nothing is
     /// lost when it is not waited for.
     fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>>;
@@ -283,8 +286,7 @@ impl Driver {
                 // Each waits for its own.
                 groups.extend(incoming.into_iter().rev().map(|call| vec![call]));
             } else {
-                let arriving =
-                    async move { Arrived { incoming, phase, supplied: supplied.await } };
+                let arriving = async move { Arrived { incoming, phase, supplied: supplied.await } };
                 hall.supplying.push(Box::pin(arriving));
             }
         }
@@ -315,11 +317,7 @@ impl Driver {
     }
 
     /// Receives and judges calls; those that are admitted stand in line.
-    async fn admit(
-        &mut self,
-        incoming: Vec<Incoming>,
-        hall: &mut Hall,
-    ) -> Result<(), DriveFault> {
+    async fn admit(&mut self, incoming: Vec<Incoming>, hall: &mut Hall) -> Result<(), DriveFault> {
         let raws = self.receive_all(incoming)?;
         self.judge(&raws).await?;
         for raw in raws {

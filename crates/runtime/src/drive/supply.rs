@@ -98,6 +98,7 @@ impl Driver {
         self.lack = None;
         let known = &self.session.supplied;
         if known.tools != tools || known.notes != notes {
+            self.supplied = true;
             self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })?;
         }
         Ok(())

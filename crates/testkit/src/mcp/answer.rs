@@ -129,7 +129,7 @@ impl Server {
     fn list(&self, message: &Value) -> Value {
         self.record("tools/list");
         if self.mode == Mode::SlowList {
-            std::thread::sleep(Duration::from_secs(4));
+            self.wait_to_be_let_go();
         }
         let cursor = message.pointer("/params/cursor").and_then(Value::as_str);
         let page: u64 = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
@@ -164,6 +164,16 @@ impl Server {
             fields.insert("tools".to_owned(), json!([]));
         }
         result
+    }
+
+    fn wait_to_be_let_go(&self) {
+        let Some(sign) = self.ledger.as_ref().map(|path| path.with_extension("go")) else { return };
+        for _ in 0..3_000 {
+            if sign.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn tool(&self, name: &str, about: &str) -> Value {

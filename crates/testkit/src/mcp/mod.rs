@@ -116,7 +116,8 @@ pub enum Mode {
     LateEndpoint,
     /// It starts a program in a session of its own, whose starter ends.
     Daemon,
-    /// It takes four seconds to say what it has.
+    /// It does not say what it has before it is let go: before there is a file beside its ledger that
+    /// ends in `.go`.
     SlowList,
 }
 

@@ -122,6 +122,10 @@ impl Floor for ClerkFloor {
         }
     }
 
+    fn supplied(&mut self, session: &Arc<Session>, agent: &Arc<Agent>) {
+        self.shown.show(session, agent);
+    }
+
     fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>> {
         Box::pin(async {
             while self.queue.look().await {
