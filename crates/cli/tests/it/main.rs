@@ -9,6 +9,7 @@ mod calls;
 mod configs;
 mod down;
 mod facts;
+mod faults;
 mod fork;
 mod gateway;
 mod held;

@@ -76,7 +76,8 @@ pub enum Health {
 
 impl Seat {
     pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>) -> Self {
-        let guest = Guest { answerer: None, answer_ms_max: plan.call_ms_max };
+        let (server, answer_ms_max) = (plan.name.clone(), plan.call_ms_max);
+        let guest = Guest { answerer: None, server, answer_ms_max };
         Self {
             cover: Cover::of(&plan.reach),
             plan,
