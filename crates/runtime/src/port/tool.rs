@@ -86,7 +86,7 @@ pub struct Fault {
     /// Fields of its own in the error of a domain tool, such as the `query` that failed.
     pub data: Map<String, Value>,
     /// What only the log is told, for people: addresses and the like are nobody else's business.
-    pub detail: Option<String>,
+    pub detail: Option<Box<str>>,
 }
 
 impl Fault {
@@ -126,7 +126,7 @@ impl Fault {
     }
 
     /// The same with more for the log, and for nobody else.
-    pub fn detailed(mut self, detail: impl Into<String>) -> Self {
+    pub fn detailed(mut self, detail: impl Into<Box<str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
