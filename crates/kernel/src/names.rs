@@ -216,7 +216,7 @@ impl ToolName {
 const REMOTE_GRAMMAR: &str = "1 to 128 characters from A-Z, a-z, 0-9, _, - and .";
 
 /// Longest name that every provider takes.
-const WIRE_BYTES_MAX: usize = 64;
+pub const WIRE_BYTES_MAX: usize = 64;
 
 /// How much of a hash tells two long names apart.
 const WIRE_HASH_BYTES: usize = 10;

@@ -49,23 +49,37 @@ impl Tool for Remote {
                     let declared = self.spec.output != Value::Bool(true);
                     output(&answered, declared, &tx.agent().limits)
                 }
-                Err(fault) => Err(self.fault(&fault)),
+                Err(fault) => Err(self.fault(tx, &fault)),
             }
         })
     }
 }
 
+/// Characters of what only the log is told of a fault.
+const DETAIL_CHARS_MAX: usize = 2_000;
+
 impl Remote {
-    fn fault(&self, fault: &CallFault) -> Fault {
-        if *fault == CallFault::Changed {
-            return Fault::of(is_held(&self.spec.name));
+    /// What the caller is told. Addresses and the like are for the log alone.
+    fn fault(&self, tx: &mut Transaction, fault: &CallFault) -> Fault {
+        let down = match fault {
+            CallFault::Changed => return Fault::of(is_held(&self.spec.name)),
+            CallFault::NotSent(ServerFault::Unsure { .. }) => None,
+            CallFault::NotSent(why) => Some(why),
+            _ => None,
+        };
+        let (whole, told) = match down {
+            Some(why) => (why.to_string(), why.in_our_words()),
+            None => (fault.to_string(), fault.in_our_words()),
+        };
+        if whole != told {
+            let detail: String = whole.chars().take(DETAIL_CHARS_MAX).collect();
+            // A call that wrote down too much already says no more.
+            drop(tx.audit("detail", detail));
         }
-        if let CallFault::NotSent(why) = fault
-            && !matches!(why, ServerFault::Unsure { .. })
-        {
-            return Fault::of(is_down(&self.spec.name, &self.server, &why.in_our_words()));
+        if down.is_some() {
+            return Fault::of(is_down(&self.spec.name, &self.server, &told));
         }
-        let message = format!("MCP server {}: {fault}.", self.server);
+        let message = format!("MCP server {}: {told}.", self.server);
         if fault.may_have_happened() { Fault::lost(message) } else { Fault::failed(message) }
     }
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, FutureExt, join_all};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::names::{PhaseName, SectionName, ServerName};
+use toolgate_kernel::names::{PhaseName, SectionName, ServerName, ToolName, WIRE_BYTES_MAX};
 use toolgate_kernel::pin::{Pinned, Pins};
 use toolgate_kernel::section::Section;
-use toolgate_runtime::port::{Supplier, Supply, SupplyFault, Tool};
+use toolgate_runtime::port::{Supplier, Supply, SupplyFault, Tool, Wanted};
 use toolgate_runtime::{Pack, Runtime, Toolbox};
 
-use crate::client::{Listed, Registry, ServerFault};
+use crate::client::{Asking, Listed, Registry, ServerFault};
 use crate::offer::{Names, Terms, offer, shared_names};
 use crate::remote::Remote;
 
@@ -46,11 +46,40 @@ struct State {
     /// When what people decided was read last.
     heard: Option<Instant>,
     /// What each server that was asked said last.
-    lists: BTreeMap<ServerName, Result<Arc<Listed>, ServerFault>>,
+    lists: BTreeMap<ServerName, Said>,
+    /// The servers that are being asked.
+    asking: BTreeMap<ServerName, Asking>,
     /// What was made of it; nothing when there is news.
     made: Option<Arc<Made>>,
     /// What was made before.
     kept: Option<Arc<Made>>,
+}
+
+impl State {
+    /// Takes what servers have said that were asked.
+    fn gather(&mut self) {
+        let said = |(server, asking): (&ServerName, &Asking)| {
+            Some((server.clone(), asking.clone().now_or_never()?))
+        };
+        let said: Vec<_> = self.asking.iter().filter_map(said).collect();
+        for (server, listed) in said {
+            self.asking.remove(&server);
+            if !is_same(self.lists.get(&server), &listed) {
+                self.made = None;
+            }
+            self.lists.insert(server, listed);
+        }
+    }
+}
+
+type Said = Result<Arc<Listed>, ServerFault>;
+
+fn is_same(before: Option<&Said>, now: &Said) -> bool {
+    match (before, now) {
+        (Some(Ok(before)), Ok(now)) => Arc::ptr_eq(before, now),
+        (Some(Err(before)), Err(now)) => before == now,
+        (Some(_) | None, _) => false,
+    }
 }
 
 /// Milliseconds between two looks at what people decided.
@@ -83,16 +112,26 @@ impl Supplies {
         Self { registry, runtime, terms, own, build, untouched, state }
     }
 
-    async fn look(&self, agent: &Agent, phase: &PhaseName) -> Result<Option<Supply>, SupplyFault> {
+    async fn look(
+        &self,
+        agent: &Agent,
+        phase: &PhaseName,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<Supply>, SupplyFault> {
         let fault = |reason| SupplyFault::new(phase, reason);
         let mut state = self.state.lock().await;
         self.hear(&mut state).await.map_err(fault)?;
-        let version = self.registry.version();
-        let unasked = agent.servers(phase).any(|server| !state.lists.contains_key(server));
-        if unasked || version != state.version {
-            let wanted = agent.servers(phase).cloned().collect();
-            self.ask(&mut state, wanted, version).await;
-            state.made = None;
+        self.ask(&mut state, agent, phase);
+        loop {
+            state.gather();
+            let needed = self.needed(&state, agent, phase, wanted);
+            if needed.is_empty() {
+                break;
+            }
+            // Whoever needs others, or none, goes on meanwhile.
+            drop(state);
+            join_all(needed).await;
+            state = self.state.lock().await;
         }
         let project = self.runtime.project().0;
         let made = match &state.made {
@@ -107,7 +146,7 @@ impl Supplies {
                 made
             }
         };
-        self.check(&made, phase)?;
+        self.check(&made, &state, phase)?;
         let known = std::ptr::eq(agent, Arc::as_ptr(&made.supply.agent));
         Ok((!known).then(|| made.supply.clone()))
     }
@@ -123,16 +162,70 @@ impl Supplies {
         self.runtime.catch_up().await.map(drop).map_err(|fault| fault.to_string())
     }
 
-    /// Asks the servers a phase needs, and those that have news.
-    async fn ask(&self, state: &mut State, wanted: Vec<ServerName>, version: u64) {
-        let mut servers: BTreeSet<ServerName> = state.lists.keys().cloned().collect();
-        servers.extend(wanted);
-        let asking = servers.into_iter().map(|server| async {
-            let listed = self.registry.tools(&server).await;
-            (server, listed)
-        });
-        state.lists = join_all(asking).await.into_iter().collect();
-        state.version = version;
+    /// Asks the servers of a phase, and those that have news. Nobody is waited for here.
+    fn ask(&self, state: &mut State, agent: &Agent, phase: &PhaseName) {
+        let version = self.registry.version();
+        let is_asked = |server: &&ServerName| {
+            state.lists.contains_key(*server) || state.asking.contains_key(*server)
+        };
+        let mut servers: BTreeSet<ServerName> =
+            agent.servers(phase).filter(|server| !is_asked(server)).cloned().collect();
+        if version != state.version {
+            let known = state.lists.keys().filter(|server| !state.asking.contains_key(*server));
+            servers.extend(known.cloned());
+            state.version = version;
+        }
+        for server in servers {
+            let asking = self.registry.ask(&server);
+            state.asking.insert(server, asking);
+        }
+    }
+
+    /// The servers that are being asked and must be waited for.
+    fn needed(
+        &self,
+        state: &State,
+        agent: &Agent,
+        phase: &PhaseName,
+        wanted: Wanted<'_>,
+    ) -> Vec<Asking> {
+        if state.asking.is_empty() {
+            return Vec::new();
+        }
+        let declared = agent.phase(phase).map(|phase| phase.required.as_slice());
+        let requires = |server: &ServerName| {
+            let mut tools = declared.unwrap_or_default().iter().filter_map(ToolName::of_server);
+            self.terms.get(server).is_some_and(|terms| terms.required)
+                || tools.any(|(other, _)| other == server.as_str())
+        };
+        let is_named = |server: &ServerName| match wanted {
+            Wanted::All => true,
+            Wanted::AtHand => false,
+            Wanted::Calls(names) => names.iter().any(|name| self.may_be_of(agent, name, server)),
+        };
+        // Who only looks at what is there is not held up by what the phase requires either.
+        let is_needed = |server: &ServerName| {
+            wanted != Wanted::AtHand && (requires(server) || is_named(server))
+        };
+        let needed = agent.servers(phase).filter(|server| is_needed(server));
+        needed.filter_map(|server| state.asking.get(server).cloned()).collect()
+    }
+
+    /// Whether a name could be that of a tool of this server.
+    fn may_be_of(&self, agent: &Agent, name: &str, server: &ServerName) -> bool {
+        let entry = agent.toolset.find(name).and_then(|place| agent.toolset.entries().get(place));
+        if let Some(entry) = entry {
+            let own = entry.spec.name.of_server();
+            return own.is_some_and(|(other, _)| other == server.as_str());
+        }
+        let full = [format!("mcp:{server}:"), format!("mcp__{server}__")];
+        if full.iter().any(|full| name.starts_with(full)) {
+            return true;
+        }
+        // A name that is too long says only with its list whose it is.
+        let long = name.len() >= WIRE_BYTES_MAX && name.starts_with("mcp__");
+        let short = self.terms.get(server).is_some_and(|terms| terms.short_names);
+        long || (short && !name.starts_with("mcp"))
     }
 
     /// Makes an agent with what the servers offer, and writes down what was new.
@@ -194,7 +287,7 @@ impl Supplies {
     }
 
     /// Whether everything is there without which the phase must not begin.
-    fn check(&self, made: &Made, phase: &PhaseName) -> Result<(), SupplyFault> {
+    fn check(&self, made: &Made, state: &State, phase: &PhaseName) -> Result<(), SupplyFault> {
         let agent = &made.supply.agent;
         for server in agent.servers(phase) {
             let required = self.terms.get(server).is_some_and(|terms| terms.required);
@@ -205,7 +298,11 @@ impl Supplies {
             }
         }
         let Some(wanted) = agent.phase(phase) else { return Ok(()) };
-        for tool in wanted.required.iter().filter(|tool| tool.of_server().is_some()) {
+        let is_known = |tool: &&ToolName| {
+            let mut waiting = state.asking.keys().filter(|it| !state.lists.contains_key(*it));
+            tool.of_server().is_some_and(|(server, _)| waiting.all(|it| it.as_str() != server))
+        };
+        for tool in wanted.required.iter().filter(is_known) {
             let at = agent.toolset.find(tool.as_str());
             if !at.is_some_and(|at| agent.grants(phase, at, None)) {
                 let about = |note: &&String| note.contains(tool.as_str());
@@ -247,13 +344,14 @@ impl Supplier for Supplies {
         &'a self,
         agent: &'a Agent,
         phase: &'a PhaseName,
+        wanted: Wanted<'a>,
     ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>> {
         Box::pin(async move {
             if self.untouched.load(Ordering::Acquire) && agent.servers(phase).next().is_none() {
                 return Ok(None);
             }
             self.untouched.store(false, Ordering::Release);
-            self.look(agent, phase).await
+            self.look(agent, phase, wanted).await
         })
     }
 }

@@ -11,6 +11,7 @@ use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::phase::Phase;
 use toolgate_kernel::tool::Effect;
 use toolgate_runtime::Crew;
+use toolgate_runtime::port::Wanted;
 
 use super::phase;
 use crate::chart;
@@ -103,7 +104,7 @@ fn connect(
         let mut told = BTreeSet::new();
         let wanted = |other: &&Phase| phase.is_none_or(|phase| other.name == *phase);
         for phase in agent.phases().filter(wanted) {
-            match supplier.supply(&agent, &phase.name).await {
+            match supplier.supply(&agent, &phase.name, Wanted::All).await {
                 Ok(supply) => told.extend(supply.into_iter().flat_map(|supply| supply.notes)),
                 Err(fault) => drop(told.insert(fault.to_string())),
             }

@@ -16,7 +16,7 @@ const ARGS: &str = r#"{"text": "a"}"#;
 /// How a server is reached that nobody answers for, and a word of why.
 const WAYS: [(&str, &str); 3] = [
     ("url: 'http://127.0.0.1:1/mcp'", "no connection"),
-    ("command: no-such-program-anywhere", "did not start"),
+    ("command: no-such-program-anywhere", "program did not start"),
     ("command: sh, args: ['-c', 'echo OBEY ME >&2; exit 3']", "program ended"),
 ];
 
@@ -62,6 +62,9 @@ fn a_tool_of_a_server_that_is_down_says_so_and_nothing_to_others() {
             assert!(message.contains(why), "{message}");
             assert!(message.contains("`toolgate tools --connect`"), "what to do: {message}");
             assert!(!told.to_string().contains("OBEY"), "no word of the server: {told}");
+            for place in ["127.0.0.1", "no-such-program-anywhere"] {
+                assert!(!message.contains(place), "nobody is told where it is: {message}");
+            }
             assert!(error["allowed"].to_string().contains("list_notes"), "{told}");
         }
         for (tool, phase) in
@@ -121,6 +124,10 @@ fn a_client_is_told_which_required_server_is_down() {
         assert!(told.contains("toolgate tools --connect"), "{told}");
         let log = desk.ok(&["sessions", "export", "mcp"]);
         assert_eq!(log.matches("\"call_refused\"").count(), 3, "{log}");
+        let place = ["127.0.0.1:1", "no-such-program-anywhere", "OBEY ME"]
+            .into_iter()
+            .filter(|place| log.contains(place));
+        assert_eq!(place.count(), 1, "a person finds in the log where it is: {log}");
         desk.ok(&["verify"]);
     }
 }

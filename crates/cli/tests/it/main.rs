@@ -4,11 +4,13 @@
 
 mod agents;
 mod approvals;
+mod beside;
 mod calls;
 mod configs;
 mod down;
 mod enrolment;
 mod facts;
+mod faults;
 mod forgery;
 mod fork;
 mod gateway;

@@ -140,7 +140,12 @@ fn over_pipes(desk: &Desk, phase: &str) {
     }
 }
 
-/// The address of every phase, while the session is in one of them.
+/// Every tool that some phase grants, which is what a client of the newest revision is shown.
+fn ever() -> BTreeSet<&'static str> {
+    TOOLS.iter().filter(|(_, phases)| !phases.is_empty()).map(|(tool, _)| *tool).collect()
+}
+
+/// The address of every phase, while the session is in one of them, and the one for all.
 fn over_http(desk: &Desk, token: &str, now: &str) {
     let server = Server::start(desk, &["--session", "http", "--phase", now]);
     for phase in PHASES {
@@ -155,6 +160,24 @@ fn over_http(desk: &Desk, token: &str, now: &str) {
             assert_eq!(answer["result"]["isError"], !granted, "{tool} at {phase} in {now}: {body}");
         }
     }
+    let (_, body) = server.post(token, "tools/list", json!({}));
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    let listed = answer["result"]["tools"].as_array().unwrap();
+    let listed: BTreeSet<&str> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(listed, ever(), "the list of the newest revision in {now}");
+    for (tool, phases) in TOOLS {
+        let params = json!({ "name": tool, "arguments": args("newest", now, tool) });
+        let (_, body) = server.post(token, "tools/call", params);
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        let granted = phases.contains(&now);
+        assert_eq!(answer["result"]["isError"], !granted, "{tool} in {now}: {body}");
+        assert!(granted || !body.contains("properties"), "a refusal shows no schema: {body}");
+    }
+}
+
+/// How many calls of a session were refused, as its log says.
+fn refused(desk: &Desk, session: &str) -> usize {
+    desk.ok(&["sessions", "export", session]).matches("\"call_refused\"").count()
 }
 
 #[test]
@@ -171,12 +194,17 @@ fn exactly_the_granted_cells_reach_the_world() {
         over_http(&desk, &token, phase);
     }
     let mut granted: BTreeSet<Cell> = BTreeSet::new();
-    for way in ["model", "call", "pipes", "http"] {
+    for way in ["model", "call", "pipes", "http", "newest"] {
         for (tool, phases) in TOOLS {
             let cells = phases.iter().map(|phase| (way.into(), (*phase).into(), (*tool).into()));
             granted.extend(cells);
         }
     }
     assert_eq!(world(&desk, &[&x, &y]), granted);
+    // Every other cell is in the log as refused.
+    let (phases, granted) = (PHASES.len(), granted.len() / 5);
+    let cells = phases * TOOLS.len();
+    assert_eq!(refused(&desk, "pipes"), cells - granted);
+    assert_eq!(refused(&desk, "http"), (cells * phases - granted) + (cells - granted));
     desk.ok(&["verify"]);
 }

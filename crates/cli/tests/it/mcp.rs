@@ -61,6 +61,18 @@ impl Server {
         (status, body.unwrap_or_default())
     }
 
+    /// Sends a request as it is, and leaves the connection open.
+    pub(crate) fn open(&self, verb: &str, headers: &str, body: &str) -> TcpStream {
+        let length = body.len();
+        let head = format!(
+            "{verb} /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\
+             Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        stream
+    }
+
     fn terminate(mut self) -> i32 {
         let id = self.child.id().to_string();
         assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());

@@ -37,6 +37,11 @@ impl Web {
         Self { url, ledger }
     }
 
+    /// Lets one say what it has that waits for this word.
+    pub(crate) fn let_go(&self) {
+        std::fs::write(self.ledger.with_extension("go"), "").unwrap();
+    }
+
     /// What was really run there.
     pub(crate) fn calls(&self) -> Vec<String> {
         let written = std::fs::read_to_string(&self.ledger).unwrap_or_default();
@@ -254,6 +259,9 @@ fn parts_of_an_answer_are_passed_on() {
     );
     assert_eq!(content[1]["data"], DOT);
     assert!(content[6]["text"].as_str().unwrap().contains("hologram"), "{out}");
+    // MWR-015: a link is passed on and not followed.
+    assert_eq!(content[3]["uri"], "file:///etc/passwd");
+    assert!(!out.contains("root:"), "{out}");
     assert!(result["_meta"]["toolgate/receipt"].as_str().unwrap().starts_with("rcpt_"));
     assert!(
         result["_meta"].get("their/own").is_none() && result.get("structuredContent").is_none()

@@ -72,7 +72,8 @@ pub(super) async fn call(
         match came {
             Came::Result(answered) => return Ok(answered),
             Came::Wanted(wanted) => {
-                more = form::answers(&connection.answerer, wanted, deadline).await?;
+                let (answerer, server) = (&connection.answerer, &connection.server);
+                more = form::answers(answerer, server, wanted, deadline).await?;
             }
         }
     }

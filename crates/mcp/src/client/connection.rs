@@ -10,6 +10,7 @@ use rmcp::service::{RoleClient, RunningService, Subscription};
 use serde_json::json;
 use tokio::time::Instant;
 use toolgate_http::Verb;
+use toolgate_kernel::names::ServerName;
 
 use super::child::{Program, Words};
 use super::fault::{CallFault, ServerFault};
@@ -67,6 +68,7 @@ pub(super) struct Connection {
     meta: String,
     /// Who answers its questions to a person.
     pub(super) answerer: Answerer,
+    pub(super) server: ServerName,
     /// The arguments that headers repeat, by tool.
     repeated: Mutex<BTreeMap<String, Arc<[Repeated]>>>,
     silent: AtomicU32,
@@ -99,6 +101,7 @@ impl Connection {
             words,
             bounds: plan.bounds,
             answerer,
+            server: plan.name.clone(),
             repeated: Mutex::default(),
             silent: AtomicU32::new(0),
         }

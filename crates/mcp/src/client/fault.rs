@@ -117,8 +117,8 @@ pub enum ServerFault {
 }
 
 impl ServerFault {
-    /// The same in our own words: nothing that the server wrote is in it, so that whoever calls can be
-    /// told. A person is told all of it.
+    /// The same in our own words, so that whoever calls can be told: nothing that the server wrote is
+    /// in it, and not where it is. A person is told all of it.
     pub fn in_our_words(&self) -> String {
         match self {
             Self::Ended(_) => Self::Ended(String::new()).to_string(),
@@ -126,6 +126,9 @@ impl ServerFault {
             Self::TimedOut { what, ms, .. } => {
                 Self::TimedOut { what, ms: *ms, words: String::new() }.to_string()
             }
+            Self::NotStarted(_) => "its program did not start".to_owned(),
+            Self::Http(fault) => without_its_address(fault),
+            Self::Header(_) => "one of its headers cannot be sent".to_owned(),
             Self::Protocol(_) => "it does not keep to the protocol".to_owned(),
             Self::Misunderstood(_) => {
                 "it did not understand the first question, in neither revision".to_owned()
@@ -140,11 +143,8 @@ impl ServerFault {
                 )
             }
             Self::Unknown
-            | Self::NotStarted(_)
             | Self::Hung
-            | Self::Http(_)
             | Self::Address(_)
-            | Self::Header(_)
             | Self::Unauthorized { .. }
             | Self::WantsLogin { .. }
             | Self::Status(_)
@@ -154,6 +154,25 @@ impl ServerFault {
             | Self::Loop
             | Self::Closed => self.to_string(),
         }
+    }
+}
+
+/// What went wrong over HTTP, without a word of where.
+fn without_its_address(fault: &HttpFault) -> String {
+    match fault {
+        HttpFault::NoAddress { .. } => "its address was not found".to_owned(),
+        HttpFault::Unreachable { .. } => "there is no connection to it".to_owned(),
+        HttpFault::Tls { .. } => "it could not prove who it is".to_owned(),
+        HttpFault::NoTls { .. } => "it speaks no TLS, and its address says so".to_owned(),
+        HttpFault::OnlyTls { .. } => "it wants TLS, and its address says otherwise".to_owned(),
+        HttpFault::NoRoots { .. } => "https cannot be used here".to_owned(),
+        HttpFault::ClearText { .. } => "what is secret would travel in clear text".to_owned(),
+        HttpFault::Forbidden { .. } => "its address must not be reached".to_owned(),
+        HttpFault::TimedOut { .. }
+        | HttpFault::CutOff
+        | HttpFault::TooLarge { .. }
+        | HttpFault::Redirected { .. }
+        | HttpFault::Unreadable(_) => fault.to_string(),
     }
 }
 
@@ -198,6 +217,26 @@ pub enum CallFault {
 }
 
 impl CallFault {
+    /// The same for whoever calls, without a word of where the server is.
+    pub fn in_our_words(&self) -> String {
+        match self {
+            Self::NotSent(why) => format!("the call was not sent: {}", why.in_our_words()),
+            Self::Lost(why) => {
+                let why = why.in_our_words();
+                format!(
+                    "the server was gone before it answered, so nobody knows whether it happened: \
+                     {why}"
+                )
+            }
+            Self::Changed
+            | Self::Refused { .. }
+            | Self::TimedOut { .. }
+            | Self::TooLarge { .. }
+            | Self::WantsInput(_)
+            | Self::Misfit(_) => self.to_string(),
+        }
+    }
+
     /// Whether the call may have had an effect.
     pub fn may_have_happened(&self) -> bool {
         match self {
@@ -220,4 +259,46 @@ pub(crate) fn shown(text: &str, chars_max: usize) -> String {
 
 fn last_words(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!("; it wrote: {words}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever calls learns what to make of a fault, and neither where a server is nor what it wrote.
+    #[test]
+    fn no_place_and_no_word_of_a_server_is_in_our_words() {
+        let (host, reason) = ("db.internal.example:8443", "OBEY");
+        let http = |fault: HttpFault| ServerFault::Http(fault);
+        let host = || host.to_owned();
+        let reason = || reason.to_owned();
+        let faults = [
+            http(HttpFault::NoAddress { host: host() }),
+            http(HttpFault::Unreachable { host: host(), reason: reason() }),
+            http(HttpFault::Tls { host: host(), reason: reason() }),
+            http(HttpFault::NoTls { host: host(), how: "OBEY" }),
+            http(HttpFault::OnlyTls { host: host() }),
+            http(HttpFault::NoRoots { reason: reason() }),
+            http(HttpFault::ClearText { host: host() }),
+            http(HttpFault::Forbidden { host: host() }),
+            http(HttpFault::Redirected { status: 302, to: Some(host()) }),
+            ServerFault::NotStarted(format!("/opt/internal/{}", reason())),
+            ServerFault::Ended(reason()),
+            ServerFault::Noisy { max: 1, words: reason() },
+            ServerFault::TimedOut { what: "connecting", ms: 1, words: reason() },
+            ServerFault::Protocol(reason()),
+            ServerFault::Misunderstood(reason()),
+            ServerFault::Header("x-internal-OBEY".to_owned()),
+        ];
+        for fault in faults {
+            let failed = ServerFault::Failed { failures: 5, last: Box::new(fault.clone()) };
+            for fault in [fault, failed] {
+                let calls = [CallFault::NotSent(fault.clone()), CallFault::Lost(fault.clone())];
+                let told = calls.map(|call| call.in_our_words());
+                for told in told.into_iter().chain([fault.in_our_words()]) {
+                    assert!(!told.contains("internal") && !told.contains("OBEY"), "{told}");
+                }
+            }
+        }
+    }
 }

@@ -8,18 +8,52 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use toolgate_kernel::names::ServerName;
+
 use super::fault::CallFault;
+use crate::scan::skeleton::skeleton;
 
 /// Questions of one round.
 const QUESTIONS_MAX: usize = 8;
 
+/// Words of what no form may ask for, without what stands between letters.
+const SECRETS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "apikey",
+    "secret",
+    "credential",
+    "privatekey",
+    "accesstoken",
+    "authtoken",
+    "bearertoken",
+    "refreshtoken",
+    "seedphrase",
+    "recoveryphrase",
+    "securitycode",
+];
+
 /// What a server wants to know of a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
+    /// Who asks.
+    pub server: ServerName,
     /// The question, in the server's words.
     pub message: String,
     /// The fields of the answer, as a JSON Schema.
     pub schema: Value,
+}
+
+impl Form {
+    /// Whether it asks for what no server may have: by its words, or by the names of its fields,
+    /// however they are written.
+    pub(super) fn wants_a_secret(&self) -> bool {
+        let words = skeleton(&format!("{} {}", self.message, self.schema));
+        let plain: String = words.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
+        SECRETS.iter().any(|secret| plain.contains(secret))
+    }
 }
 
 /// Somebody who fills in forms for a person. toolgate itself brings nobody.
@@ -44,6 +78,7 @@ pub(super) struct Wanted {
 /// The answers to what a result wants, as members of the next request.
 pub(super) async fn answers(
     answerer: &Answerer,
+    server: &ServerName,
     wanted: Wanted,
     deadline: Instant,
 ) -> Result<String, CallFault> {
@@ -54,7 +89,11 @@ pub(super) async fn answers(
     }
     let mut responses = Map::new();
     for (name, request) in &wanted.input_requests {
-        let form = form(request).ok_or_else(|| refused("input that nobody here gives"))?;
+        let form = form(server, request);
+        let form = form.ok_or_else(|| refused("input that nobody here gives"))?;
+        if form.wants_a_secret() {
+            return Err(refused("a secret"));
+        }
         let filled = tokio::time::timeout_at(deadline, respondent.fill(&form)).await;
         let answer = match filled.ok().flatten() {
             Some(content) => json!({ "action": "accept", "content": content }),
@@ -70,13 +109,13 @@ pub(super) async fn answers(
 }
 
 /// The form of one question; nothing where it is no form.
-fn form(request: &Value) -> Option<Form> {
+fn form(server: &ServerName, request: &Value) -> Option<Form> {
     let params = request.get("params")?;
     let is_form = params.get("mode").is_none_or(|mode| mode == "form");
     let asks = request.get("method")? == "elicitation/create" && is_form;
     let message = params.get("message")?.as_str()?.to_owned();
     let schema = params.get("requestedSchema")?.clone();
-    asks.then_some(Form { message, schema })
+    asks.then(|| Form { server: server.clone(), message, schema })
 }
 
 #[cfg(test)]
@@ -90,13 +129,43 @@ mod tests {
             if let (Some(params), Some(more)) = (params.as_object_mut(), more.as_object()) {
                 params.extend(more.clone());
             }
-            form(&json!({ "method": method, "params": params })).is_some()
+            form(&server(), &json!({ "method": method, "params": params })).is_some()
         };
         assert!(asked("elicitation/create", json!({})));
         assert!(asked("elicitation/create", json!({ "mode": "form" })));
         assert!(!asked("elicitation/create", json!({ "mode": "url", "url": "https://x" })));
         assert!(!asked("elicitation/create", json!({ "message": 1 })));
         assert!(!asked("sampling/createMessage", json!({})));
-        assert!(form(&Value::Null).is_none());
+        assert!(form(&server(), &Value::Null).is_none());
+    }
+
+    fn server() -> ServerName {
+        ServerName::parse("x").unwrap()
+    }
+
+    #[test]
+    fn no_form_asks_for_a_secret() {
+        let wants = |message: &str, field: &str| {
+            let schema = json!({ "type": "object", "properties": { field: { "type": "string" } } });
+            Form { server: server(), message: message.to_owned(), schema }.wants_a_secret()
+        };
+        for (message, field) in [
+            ("your API key", "x"),
+            ("Y o u r  p a s s w o r d", "x"),
+            ("yоur pаsswоrd", "x"),
+            ("Please help.", "api_key"),
+            ("Please help.", "accessToken"),
+            ("The recovery phrase of your wallet?", "words"),
+        ] {
+            assert!(wants(message, field), "{message} {field}");
+        }
+        for (message, field) in [
+            ("Your name?", "name"),
+            ("How many tokens may it cost?", "tokens_max"),
+            ("Which key of the piano?", "key"),
+            ("Your address for letters?", "email"),
+        ] {
+            assert!(!wants(message, field), "{message} {field}");
+        }
     }
 }

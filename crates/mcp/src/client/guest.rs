@@ -12,6 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleClient};
 use serde_json::Value;
+use toolgate_kernel::names::ServerName;
 
 use super::form::{Answerer, Form};
 
@@ -20,6 +21,8 @@ use super::form::{Answerer, Form};
 #[derive(Clone)]
 pub(super) struct Guest {
     pub(super) answerer: Answerer,
+    /// The server.
+    pub(super) server: ServerName,
     /// Milliseconds for an answer.
     pub(super) answer_ms_max: u64,
 }
@@ -59,7 +62,10 @@ impl ClientHandler for Guest {
             return Err(no());
         };
         let schema = serde_json::to_value(requested_schema).map_err(|_| no())?;
-        let form = Form { message, schema };
+        let form = Form { server: self.server.clone(), message, schema };
+        if form.wants_a_secret() {
+            return Err(refused("a question for a secret"));
+        }
         let within = std::time::Duration::from_millis(self.answer_ms_max);
         let filled = tokio::time::timeout(within, respondent.fill(&form)).await;
         Ok(match filled.ok().flatten() {

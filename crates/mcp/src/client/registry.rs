@@ -2,9 +2,11 @@
 //! each, and one word about what is new.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::{BoxFuture, FutureExt, Shared, join_all, ready};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use toolgate_http::Transport;
 use toolgate_kernel::names::ServerName;
@@ -20,10 +22,15 @@ use super::switch::Signal;
 /// All configured servers. Dropping it ends their programs at once; [`Registry::close`] lets them
 /// leave first.
 pub struct Registry {
-    seats: BTreeMap<ServerName, Seat>,
+    seats: BTreeMap<ServerName, Arc<Seat>>,
     http: Arc<Transport>,
     version: Arc<AtomicU64>,
+    /// Servers that are asked for their lists, whoever waits for it.
+    asking: Mutex<BTreeMap<ServerName, AbortHandle>>,
 }
+
+/// The list of a server that is being asked for. Whoever gives up the wait ends nothing.
+pub(crate) type Asking = Shared<BoxFuture<'static, Result<Arc<Listed>, ServerFault>>>;
 
 impl Registry {
     /// The servers of these plans. None is connected to before it is needed.
@@ -31,16 +38,17 @@ impl Registry {
         let version = Arc::new(AtomicU64::new(0));
         let seat = |plan: ServerPlan| {
             let signal = Signal { version: Arc::clone(&version), ..Signal::default() };
-            (plan.name.clone(), Seat::new(plan, Arc::new(signal)))
+            (plan.name.clone(), Arc::new(Seat::new(plan, Arc::new(signal))))
         };
-        Self { seats: plans.into_iter().map(seat).collect(), http, version }
+        let seats = plans.into_iter().map(seat).collect();
+        Self { seats, http, version, asking: Mutex::default() }
     }
 
     /// Lets somebody answer the servers' questions to a person, which are refused otherwise. It
     /// holds for connections that are made from now on.
     #[must_use]
     pub fn answered_by(mut self, respondent: &Arc<dyn Respondent>) -> Self {
-        for seat in self.seats.values_mut() {
+        for seat in self.seats.values_mut().filter_map(Arc::get_mut) {
             seat.answered_by(Arc::clone(respondent));
         }
         self
@@ -66,6 +74,30 @@ impl Registry {
     /// the server says that it changed: at once, and then at most once in five seconds.
     pub async fn tools(&self, server: &ServerName) -> Result<Arc<Listed>, ServerFault> {
         self.seat(server)?.tools(&self.http).await
+    }
+
+    /// The same beside everything else: what is known is there at once, and what must be asked for is
+    /// asked for whether somebody waits or not.
+    pub(crate) fn ask(&self, server: &ServerName) -> Asking {
+        let seat = match self.seat(server) {
+            Ok(seat) => Arc::clone(seat),
+            Err(fault) => return ready(Err(fault)).boxed().shared(),
+        };
+        if let Some(known) = seat.at_hand() {
+            return ready(Ok(known)).boxed().shared();
+        }
+        let http = Arc::clone(&self.http);
+        let task = tokio::spawn(async move { seat.tools(&http).await });
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        asking.insert(server.clone(), task.abort_handle());
+        async { task.await.unwrap_or(Err(ServerFault::Closed)) }.boxed().shared()
+    }
+
+    /// Nobody is asked any more.
+    fn stop_asking(&self) {
+        let asking =
+            std::mem::take(&mut *self.asking.lock().unwrap_or_else(PoisonError::into_inner));
+        asking.values().for_each(AbortHandle::abort);
     }
 
     /// Calls a tool of a server. Nothing the server says extends the deadline, and a call is sent
@@ -141,10 +173,17 @@ impl Registry {
 
     /// Ends all connections; the programs and all that they started are gone within five seconds.
     pub async fn close(&self) {
-        futures_util::future::join_all(self.seats.values().map(Seat::close)).await;
+        self.stop_asking();
+        join_all(self.seats.values().map(|seat| seat.close())).await;
     }
 
-    fn seat(&self, server: &ServerName) -> Result<&Seat, ServerFault> {
+    fn seat(&self, server: &ServerName) -> Result<&Arc<Seat>, ServerFault> {
         self.seats.get(server).ok_or(ServerFault::Unknown)
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.stop_asking();
     }
 }

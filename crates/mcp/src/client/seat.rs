@@ -76,7 +76,8 @@ pub enum Health {
 
 impl Seat {
     pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>) -> Self {
-        let guest = Guest { answerer: None, answer_ms_max: plan.call_ms_max };
+        let (server, answer_ms_max) = (plan.name.clone(), plan.call_ms_max);
+        let guest = Guest { answerer: None, server, answer_ms_max };
         Self {
             cover: Cover::of(&plan.reach),
             plan,
@@ -245,6 +246,17 @@ impl Seat {
             Some(known) => Ok(known.listed),
             None => self.read(&connection).await,
         }
+    }
+
+    /// What the server says it has, where nothing need be asked for it.
+    pub(super) fn at_hand(&self) -> Option<Arc<Listed>> {
+        let state = self.state.try_lock().ok()?;
+        let (connection, _) = state.connection.as_ref().filter(|_| !state.closed)?;
+        self.is_changed(tokio::time::Instant::now());
+        if self.stale.load(Ordering::Acquire) || connection.switch.gone().is_some() {
+            return None;
+        }
+        Some(self.known()?.listed)
     }
 
     fn known(&self) -> Option<Reading> {

@@ -3,7 +3,7 @@
 
 mod header;
 mod schema;
-mod skeleton;
+pub(crate) mod skeleton;
 mod words;
 
 use std::collections::BTreeSet;

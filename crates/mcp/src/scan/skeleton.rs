@@ -61,7 +61,7 @@ pub(super) fn is_mark(c: char) -> bool {
 }
 
 /// The text in plain letters, as far as its letters look like them; the marks are gone.
-pub(super) fn skeleton(text: &str) -> String {
+pub(crate) fn skeleton(text: &str) -> String {
     text.chars().filter(|c| !is_mark(*c)).map(plain).collect()
 }
 

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod beside;
 mod calls;
 mod door;
 mod era;

@@ -20,7 +20,7 @@ use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
-use toolgate_runtime::port::{Clock, Output, Store, Tool};
+use toolgate_runtime::port::{Clock, Output, Person, Store, Tool};
 use toolgate_runtime::{
     Crew, Driver, MemoryStore, Nothing, Pack, Runtime, Toolbox, tool, waiting_tool,
 };
@@ -189,14 +189,24 @@ pub(crate) async fn clerk(
     gate: &Arc<Notify>,
     answer_ms: u64,
 ) -> Clerk {
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let clock = Arc::new(StandingClock::default());
-    let pack = pack(ledger, gate);
     let mut text: AgentText = serde_json::from_str(AGENT).unwrap();
     text.limits.answer_ms_max = answer_ms;
+    let store = Arc::clone(store) as Arc<dyn Store>;
+    clerk_of(store, text, pack(ledger, gate), None).await
+}
+
+/// A clerk with tools of its own, and a person of its own where there is one.
+pub(crate) async fn clerk_of(
+    store: Arc<dyn Store>,
+    text: AgentText,
+    pack: Pack,
+    person: Option<Arc<dyn Person>>,
+) -> Clerk {
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let clock = Arc::new(StandingClock::default());
     let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
-    let crew = Crew::new(agent, Toolbox::of(&[pack]));
-    let runtime = Arc::new(Runtime::new(Arc::clone(store) as Arc<dyn Store>, clock, key));
+    let crew = Crew { person, ..Crew::new(agent, Toolbox::of(&[pack])) };
+    let runtime = Arc::new(Runtime::new(store, clock, key));
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let actor = Actor::Client("test".into());
         Driver::open(runtime, crew, session(), &actor, "a test").await

@@ -21,20 +21,31 @@ use crate::port::{Pause, Person, Question, Response, Word};
 use crate::runtime::SayFault;
 
 /// Milliseconds between two looks whether somebody else has answered a question.
-const LOOK_MS: u64 = 250;
+pub(super) const LOOK_MS: u64 = 250;
 
 impl Driver {
-    /// Asks about one call. The question is durable before anybody sees it.
+    /// Asks about one call, and waits for the answer.
     pub(super) async fn ask(&mut self, id: CallId) -> Result<(), DriveFault> {
+        let Some(asked) = self.question(id).await? else { return Ok(()) };
+        match self.answer(id, &asked).await? {
+            Answer::Here(response) => self.take_answer(&asked.open, response).await,
+            // It is in the log.
+            Answer::Elsewhere => Ok(()),
+        }
+    }
+
+    /// What there is to be asked about a call, and whom. Nothing where nobody need be asked any more:
+    /// it is refused or put off then. The question is durable before anybody sees it.
+    pub(super) async fn question(&mut self, id: CallId) -> Result<Option<Asked>, DriveFault> {
         self.flush().await?;
-        let Some(open) = self.session.open.get(&id).cloned() else { return Ok(()) };
+        let Some(open) = self.session.open.get(&id).cloned() else { return Ok(None) };
         let Progress::Asked { policy, reason, args_hash, frame, .. } = &open.progress else {
-            return Ok(());
+            return Ok(None);
         };
         let (project, _) = self.runtime.project();
         let call = match prepare(&self.crew.agent, &self.session, &project.pins, &open) {
             Ok(call) => call,
-            Err(refusal) => return self.refuse(&open.raw, &refusal),
+            Err(refusal) => return self.refuse(&open.raw, &refusal).map(|()| None),
         };
         let question = Question {
             call: id,
@@ -47,58 +58,64 @@ impl Driver {
             shown: shown(*frame, *args_hash),
         };
         let person = match self.crew.on_ask {
-            OnAsk::Deny => return self.refuse(&open.raw, &Refusal::nobody_asked(reason)),
+            OnAsk::Deny => {
+                let refusal = Refusal::nobody_asked(reason);
+                return self.refuse(&open.raw, &refusal).map(|()| None);
+            }
             OnAsk::Park => None,
             OnAsk::Prompt => self.crew.person.clone(),
         };
-        let Some(person) = person else { return self.put_off(&open, reason) };
-        let answer = self.answer(id, person.as_ref(), &question).await?;
+        match person {
+            Some(person) => Ok(Some(Asked { open, person, question })),
+            None => self.put_off(&open, reason).map(|()| None),
+        }
+    }
+
+    /// Goes on with what the person here said of a call, or with nothing.
+    pub(super) async fn take_answer(
+        &mut self,
+        open: &OpenCall,
+        response: Option<Response>,
+    ) -> Result<(), DriveFault> {
         self.tick();
-        let response = match answer {
-            // Somebody else was quicker, and it is in the log.
-            Answer::Elsewhere => return Ok(()),
-            Answer::None => return self.put_off(&open, reason),
-            Answer::Here(response) => response,
-        };
+        let Progress::Asked { reason, args_hash, .. } = &open.progress else { return Ok(()) };
+        let Some(response) = response else { return self.put_off(open, reason) };
         let args = response.args.map(Value::Object);
         let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
         let Response { who, signer, answer, note, always, .. } = response;
-        let always = always && question.lasting;
-        let answered = Event::Answered { call: id, args_hash, answer, note, args, always };
+        let answered = Event::Answered { call: open.raw.id, args_hash, answer, note, args, always };
         let author = Author { actor: &who, signer: signer.as_deref() };
         // Whoever answers and is no person, or one whom the project does not know, is nobody.
         if who.is_human() {
             match self.runtime.vouch(author, &answered).await {
                 Ok(()) => {}
-                Err(SayFault::Stranger | SayFault::Unsigned) => return self.put_off(&open, reason),
+                Err(SayFault::Stranger | SayFault::Unsigned) => return self.put_off(open, reason),
                 Err(fault) => return Err(fault.into()),
             }
         }
         match self.note(author, answered) {
-            Err(DriveFault::Author(_)) => self.put_off(&open, reason),
+            Err(DriveFault::Author(_)) => self.put_off(open, reason),
             noted => noted,
         }
     }
 
+    /// Whether a call still waits for a person's word.
+    pub(super) fn is_asked(&self, id: CallId) -> bool {
+        let open = self.session.open.get(&id).map(|open| &open.progress);
+        matches!(open, Some(Progress::Asked { .. }))
+    }
+
     /// What the person here says, or somebody else says first.
-    async fn answer(
-        &mut self,
-        id: CallId,
-        person: &dyn Person,
-        question: &Question,
-    ) -> Result<Answer, DriveFault> {
-        let asked = pin!(person.ask(question));
-        let mut here = pin!(within(self.crew.agent.limits.answer_ms_max, asked));
+    async fn answer(&mut self, id: CallId, asked: &Asked) -> Result<Answer, DriveFault> {
+        let mut here = pin!(asked.heard(self.crew.agent.limits.answer_ms_max));
         loop {
             let look = pin!(tokio::time::sleep(Duration::from_millis(LOOK_MS)));
             match select(here.as_mut(), look).await {
-                Either::Left((Some(Some(response)), _)) => return Ok(Answer::Here(response)),
-                Either::Left((Some(None) | None, _)) => return Ok(Answer::None),
+                Either::Left((response, _)) => return Ok(Answer::Here(response)),
                 Either::Right(_) => {}
             }
             self.hear().await?;
-            let open = self.session.open.get(&id).map(|open| &open.progress);
-            if !matches!(open, Some(Progress::Asked { .. })) {
+            if !self.is_asked(id) {
                 return Ok(Answer::Elsewhere);
             }
         }
@@ -172,9 +189,25 @@ impl Driver {
     }
 }
 
+/// A question about a call, with whoever is asked.
+pub(super) struct Asked {
+    pub(super) open: Arc<OpenCall>,
+    pub(super) person: Arc<dyn Person>,
+    pub(super) question: Question,
+}
+
+impl Asked {
+    /// What the person says, in time. A lasting yes is one only where it would lift the question.
+    pub(super) async fn heard(&self, answer_ms_max: u64) -> Option<Response> {
+        let heard = within(answer_ms_max, pin!(self.person.ask(&self.question))).await.flatten();
+        heard.map(|heard| Response { always: heard.always && self.question.lasting, ..heard })
+    }
+}
+
 /// What came of a question.
 enum Answer {
-    Here(Response),
+    /// What the person here said, if anything.
+    Here(Option<Response>),
+    /// Somebody else was quicker.
     Elsewhere,
-    None,
 }

@@ -3,31 +3,35 @@
 //! (ADR 0025).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::RawCall;
-use toolgate_kernel::fold::{Progress, Session};
+use toolgate_kernel::fold::{OpenCall, Progress, Session};
 use toolgate_kernel::gate::Refusal;
 use toolgate_kernel::names::{CallId, PhaseName};
 
-use super::company::Company;
+use super::ask::LOOK_MS;
+use super::company::Place;
 use super::run::perform;
 use super::supply::Supplied;
 use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
-use crate::port::{Parts, SupplyFault};
+use crate::port::{Parts, Response, SupplyFault};
 use crate::transaction::Ran;
 
 /// A call by a caller without a model loop.
 #[derive(Debug, Clone)]
 pub struct Incoming {
+    /// By what it is known before it is received.
+    pub ticket: u64,
     /// Who calls.
     pub actor: Actor,
     /// The tool, as the caller names it.
@@ -53,8 +57,8 @@ pub struct Answered {
 
 /// Where callers without a model loop stand in line.
 pub trait Floor: Send + Sync {
-    /// The next of those who were let in is known by this id from now on.
-    fn received(&mut self, call: CallId);
+    /// One of those who were let in is known by this id from now on.
+    fn received(&mut self, ticket: u64, call: CallId);
 
     /// What came of a call, as soon as it is durable, with the session and the agent of that moment.
     fn answered(
@@ -65,46 +69,79 @@ pub trait Floor: Send + Sync {
         answered: Answered,
     );
 
+    /// There are other tools from outside than before, with the session and the agent of that moment.
+    fn supplied(&mut self, session: &Arc<Session>, agent: &Arc<Agent>);
+
     /// More calls that may begin beside those at work. It waits while there are none, and nothing is
     /// lost when it is not waited for.
     fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>>;
 }
 
-/// The calls that were admitted and have not come to their end.
+/// The calls that have not come to their end, and those who wait for what they need.
 #[derive(Default)]
 struct Hall {
-    at_work: BTreeMap<CallId, Company>,
-    /// Those that have not begun, in call order.
-    line: VecDeque<(CallId, Company)>,
+    at_work: BTreeMap<CallId, Place>,
+    /// Those that were admitted and have not begun, in call order.
+    line: VecDeque<(CallId, Place)>,
+    /// Those that a person must be asked about, one after the other.
+    questions: VecDeque<Arc<RawCall>>,
+    asking: Option<Asking>,
+    /// Callers who wait for tools from outside.
+    supplying: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    /// Those that came to their end and are not settled yet.
+    ended: Vec<(Ran, Executed)>,
+}
+
+/// A question that is before a person.
+struct Asking {
+    raw: Arc<RawCall>,
+    open: Arc<OpenCall>,
+    here: BoxFuture<'static, Option<Response>>,
+    /// When it is looked whether somebody else has answered.
+    look: Instant,
+}
+
+/// Callers for whom tools from outside are there now, or are not.
+struct Arrived {
+    incoming: Vec<Incoming>,
+    phase: PhaseName,
+    supplied: Supplied,
+}
+
+/// What is waited for while calls are at work.
+enum News {
+    Ended((Ran, Executed)),
+    Arrived(Arrived),
+    More(Vec<Incoming>),
+    /// What the person said, or nothing.
+    Answered(Option<Response>),
+    /// It is time to look whether somebody else has answered.
+    Look,
 }
 
 impl Hall {
     /// The next call that may begin. It counts as at work from now on.
     fn next(&mut self) -> Option<CallId> {
         let may_begin = |at: &usize| {
-            let waiting = self.line.iter().take(*at).map(|(_, company)| company);
-            let company = self.line.get(*at).map(|(_, company)| company);
-            company.is_some_and(|company| company.may_begin(self.at_work.values(), waiting))
+            let waiting = self.line.iter().take(*at).map(|(_, place)| place);
+            let place = self.line.get(*at).map(|(_, place)| place);
+            place.is_some_and(|place| place.may_begin(self.at_work.values(), waiting))
         };
         let at = (0..self.line.len()).find(may_begin)?;
-        let (id, company) = self.line.remove(at)?;
-        self.at_work.insert(id, company);
+        let (id, place) = self.line.remove(at)?;
+        self.at_work.insert(id, place);
         Some(id)
     }
 
-    /// Whether others may be let in: nobody changes anything, or is about to.
-    fn is_open(&self) -> bool {
-        let mut line = self.line.iter().map(|(_, company)| company);
-        let changes = |company: &Company| *company == Company::Changes;
-        !self.at_work.values().any(changes) && !line.any(changes)
+    /// Whether somebody changes something and may come to the end of it at once.
+    fn has_new_change(&self) -> bool {
+        self.at_work.values().any(Place::is_new_change)
     }
-}
 
-/// Callers who wait for tools from outside, while others are at work.
-struct Supplying {
-    incoming: Vec<Incoming>,
-    phase: PhaseName,
-    supplied: BoxFuture<'static, Supplied>,
+    /// Whether nobody waits for anything but those at work.
+    fn is_quiet(&self) -> bool {
+        self.supplying.is_empty() && self.asking.is_none() && self.questions.is_empty()
+    }
 }
 
 impl Driver {
@@ -116,26 +153,197 @@ impl Driver {
         incoming: Vec<Incoming>,
         floor: Box<dyn Floor>,
     ) -> Result<(), DriveFault> {
-        let entered = self.enter_call().await;
+        self.enter_open()?;
         self.floor = Some(floor);
-        let done = match entered {
-            Ok(()) => match self.receive_all(incoming) {
-                Ok(_) => self.settle_received().await,
-                Err(fault) => Err(fault),
-            },
-            Err(DriveFault::Supply(fault)) => self.turn_away(incoming, &fault).await,
-            Err(fault) => Err(fault),
-        };
+        let attended = self.attend(incoming).await;
         self.floor = None;
-        done
+        attended?;
+        self.settle_received().await
     }
 
+    /// Brings calls to their end: each begins as soon as nobody is in its way, and is settled when it
+    /// ends. Others may join meanwhile.
+    async fn attend(&mut self, incoming: Vec<Incoming>) -> Result<(), DriveFault> {
+        let cancel = self.cancel.clone();
+        let (mut hall, mut running) = (Hall::default(), FuturesUnordered::new());
+        // What goes wrong when others are let in waits for those at work: they come to their end.
+        let mut trouble = self.welcome(incoming, &mut hall).await.err();
+        loop {
+            self.tick();
+            while let Some(id) = hall.next() {
+                match self.begin(id).await? {
+                    Some(begun) => running.push(perform(begun, self.call_ms_max(id), &cancel)),
+                    None => drop(hall.at_work.remove(&id)),
+                }
+            }
+            if let Some(fault) = trouble.take_if(|_| running.is_empty()) {
+                return Err(fault);
+            }
+            if trouble.is_none() {
+                trouble = self.ask_next(&mut hall).await.err();
+            }
+            // What was received, admitted and begun is durable before anything of it runs.
+            self.flush().await?;
+            if running.is_empty() && hall.is_quiet() && trouble.is_none() {
+                return Ok(());
+            }
+            if hall.has_new_change() {
+                // Most changes are made at once. Others make way for what has nothing to do with them.
+                match running.next().now_or_never().flatten() {
+                    Some(one) => self.settle_those(one, &mut running, &mut hall).await?,
+                    None => hall.at_work.values_mut().for_each(Place::is_seen_to_wait),
+                }
+                continue;
+            }
+            let news = match trouble {
+                None => Some(self.news(&mut hall, &mut running).await),
+                Some(_) => running.next().await.map(News::Ended),
+            };
+            let done = match news {
+                Some(News::Ended(one)) => {
+                    self.settle_those(one, &mut running, &mut hall).await?;
+                    continue;
+                }
+                Some(News::More(incoming)) => self.welcome(incoming, &mut hall).await,
+                Some(News::Arrived(arrived)) => self.arrived(arrived, &mut hall).await,
+                Some(News::Answered(word)) => self.heard_here(word, &mut hall).await,
+                Some(News::Look) => self.look_elsewhere(&mut hall).await,
+                None => Ok(()),
+            };
+            trouble = trouble.or(done.err());
+        }
+    }
+
+    /// Waits until something happens.
+    async fn news<F>(&mut self, hall: &mut Hall, running: &mut FuturesUnordered<F>) -> News
+    where
+        F: Future<Output = (Ran, Executed)>,
+    {
+        let more = match &mut self.floor {
+            None => Either::Left(std::future::pending()),
+            Some(floor) => Either::Right(floor.more()),
+        };
+        let Hall { supplying, asking, .. } = hall;
+        tokio::select! {
+            biased;
+            Some(one) = running.next() => News::Ended(one),
+            Some(arrived) = supplying.next() => News::Arrived(arrived),
+            news = word(asking) => news,
+            incoming = more => News::More(incoming),
+        }
+    }
+
+    /// Settles a call that came to its end, together with those that did at the same time.
+    async fn settle_those<F>(
+        &mut self,
+        one: (Ran, Executed),
+        running: &mut FuturesUnordered<F>,
+        hall: &mut Hall,
+    ) -> Result<(), DriveFault>
+    where
+        F: Future<Output = (Ran, Executed)>,
+    {
+        self.tick();
+        hall.ended.push(one);
+        hall.ended.extend(std::iter::from_fn(|| running.next().now_or_never().flatten()));
+        for (ran, executed) in hall.ended.drain(..) {
+            hall.at_work.remove(&ran.call.id());
+            crash_point!("after_effect");
+            self.settle(ran, executed).await?;
+        }
+        // Whoever waits for what is settled has it before the next call begins.
+        self.flush().await
+    }
+
+    /// Lets callers in, with the world as it is now.
+    async fn welcome(
+        &mut self,
+        incoming: Vec<Incoming>,
+        hall: &mut Hall,
+    ) -> Result<(), DriveFault> {
+        self.tick();
+        self.hear_of_calls().await?;
+        self.take_in_news().await?;
+        self.supply_and_admit(incoming, hall).await
+    }
+
+    /// Admits calls when the tools from outside are there that they need. Nobody else waits for those.
+    async fn supply_and_admit(
+        &mut self,
+        incoming: Vec<Incoming>,
+        hall: &mut Hall,
+    ) -> Result<(), DriveFault> {
+        let mut groups = vec![incoming];
+        while let Some(incoming) = groups.pop() {
+            let names = incoming.iter().map(|call| call.name.clone());
+            let Some((phase, mut supplied)) = self.supplied_for(names) else {
+                self.admit(incoming, hall).await?;
+                continue;
+            };
+            if let Some(supplied) = (&mut supplied).now_or_never() {
+                self.admit_supplied(Arrived { incoming, phase, supplied }, hall).await?;
+            } else if incoming.len() > 1 {
+                // Each waits for its own.
+                groups.extend(incoming.into_iter().rev().map(|call| vec![call]));
+            } else {
+                let arriving = async move { Arrived { incoming, phase, supplied: supplied.await } };
+                hall.supplying.push(Box::pin(arriving));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with callers who waited for tools from outside.
+    async fn arrived(&mut self, arrived: Arrived, hall: &mut Hall) -> Result<(), DriveFault> {
+        self.tick();
+        if self.session.phase.as_ref() == Some(&arrived.phase) {
+            return self.admit_supplied(arrived, hall).await;
+        }
+        // The phase moved meanwhile, and may need others.
+        self.supply_and_admit(arrived.incoming, hall).await
+    }
+
+    async fn admit_supplied(
+        &mut self,
+        arrived: Arrived,
+        hall: &mut Hall,
+    ) -> Result<(), DriveFault> {
+        let Arrived { incoming, phase, supplied } = arrived;
+        match self.take_supplied(phase, supplied) {
+            Ok(()) => self.admit(incoming, hall).await,
+            Err(DriveFault::Supply(fault)) => self.turn_away(incoming, &fault).await,
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Receives and judges calls; those that are admitted stand in line.
+    async fn admit(&mut self, incoming: Vec<Incoming>, hall: &mut Hall) -> Result<(), DriveFault> {
+        let raws = self.receive_all(incoming)?;
+        self.judge(&raws).await?;
+        for raw in raws {
+            self.line_up(raw, hall);
+        }
+        Ok(())
+    }
+
+    /// Puts a call that was judged where it waits: in line, or for a person's word.
+    fn line_up(&self, raw: Arc<RawCall>, hall: &mut Hall) {
+        let open = self.session.open.get(&raw.id);
+        if let Some((open, admitted)) = open.zip(self.admitted(raw.id)) {
+            let place = Place::of(&admitted, open.actor.clone(), &self.crew.agent.toolset);
+            hall.line.push_back((raw.id, place));
+        } else if self.is_asked(raw.id) {
+            hall.questions.push_back(raw);
+        }
+    }
+
+    /// Receives calls. Those that must not be made in the phase of now are refused.
     fn receive_all(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<RawCall>>, DriveFault> {
         let mut raws = Vec::with_capacity(incoming.len());
-        for Incoming { actor, name, args, alias, phase } in incoming {
+        for Incoming { ticket, actor, name, args, alias, phase } in incoming {
             let raw = self.receive(&actor, name, args, alias)?;
             if let Some(floor) = &mut self.floor {
-                floor.received(raw.id);
+                floor.received(ticket, raw.id);
             }
             let now = self.session.phase.as_ref();
             if let Some(own) = phase.filter(|own| Some(own) != now) {
@@ -161,135 +369,69 @@ impl Driver {
         self.flush().await
     }
 
-    /// Runs calls of callers who do not wait for each other: each begins as soon as nobody is in its
-    /// way, and is settled when it ends. Others may join meanwhile.
-    pub(super) async fn run_beside(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
-        let cancel = self.cancel.clone();
-        let mut running = FuturesUnordered::new();
-        let mut ended: Vec<(Ran, Executed)> = Vec::new();
-        let (mut hall, mut supplying): (_, Option<Supplying>) = (Hall::default(), None);
-        // What goes wrong when others are let in waits for those at work: they come to their end.
-        let mut trouble: Option<DriveFault> = None;
-        self.line_up(&mut hall, ids.iter().copied());
-        loop {
-            self.tick();
-            if !ended.is_empty() {
-                for (ran, executed) in ended.drain(..) {
-                    hall.at_work.remove(&ran.call.id());
-                    crash_point!("after_effect");
-                    self.settle(ran, executed).await?;
-                }
-                // Whoever waits for what is settled has it before the next call begins.
-                self.flush().await?;
-            }
-            while let Some(id) = hall.next() {
-                match self.begin(id).await? {
-                    Some(begun) => running.push(perform(begun, self.call_ms_max(id), &cancel)),
-                    None => drop(hall.at_work.remove(&id)),
-                }
-            }
-            // What was received, admitted and begun is durable before anything of it runs.
-            self.flush().await?;
-            if running.is_empty() && supplying.is_none() {
-                return trouble.map_or(Ok(()), Err);
-            }
-            let open = supplying.is_none() && trouble.is_none() && hall.is_open();
-            let more = match self.floor.as_mut().filter(|_| open) {
-                None => Either::Left(std::future::pending()),
-                Some(floor) => Either::Right(floor.more()),
-            };
-            let (incoming, supplied) = tokio::select! {
-                biased;
-                Some(one) = running.next() => {
-                    ended.push(one);
-                    // Those that ended at the same time are written down together.
-                    ended.extend(std::iter::from_fn(|| running.next().now_or_never().flatten()));
-                    continue;
-                }
-                (incoming, supplied) = arrived(&mut supplying) => (incoming, Some(supplied)),
-                incoming = more => {
-                    self.tick();
-                    if let Err(fault) = self.hear_and_take_in().await {
-                        trouble = Some(fault);
-                        continue;
-                    }
-                    match self.supplied() {
-                        None => (incoming, None),
-                        Some((phase, mut supplied)) => match (&mut supplied).now_or_never() {
-                            Some(at_once) => (incoming, Some((phase, at_once))),
-                            None => {
-                                // Nobody who is at work waits for it.
-                                supplying = Some(Supplying { incoming, phase, supplied });
-                                continue;
-                            }
-                        },
-                    }
-                }
-            };
-            self.tick();
-            let taken = supplied.map_or(Ok(()), |(phase, it)| self.take_supplied(phase, it));
-            match taken {
-                Ok(()) => {
-                    let raws = self.receive_all(incoming)?;
-                    self.judge(&raws).await?;
-                    for raw in &raws {
-                        self.ask_beside(raw, &mut running, &mut ended).await?;
-                    }
-                    self.line_up(&mut hall, raws.iter().map(|raw| raw.id));
-                }
-                Err(DriveFault::Supply(fault)) => self.turn_away(incoming, &fault).await?,
-                Err(fault) => trouble = Some(fault),
-            }
+    /// Asks a person about the next call, where nobody is asked about another one. Everybody else
+    /// goes on meanwhile.
+    async fn ask_next(&mut self, hall: &mut Hall) -> Result<(), DriveFault> {
+        while hall.asking.is_none() {
+            let Some(raw) = hall.questions.pop_front() else { return Ok(()) };
+            let Some(asked) = self.question(raw.id).await? else { continue };
+            let (open, ms) = (Arc::clone(&asked.open), self.crew.agent.limits.answer_ms_max);
+            let here = Box::pin(async move { asked.heard(ms).await });
+            hall.asking = Some(Asking { raw, open, here, look: next_look() });
         }
+        Ok(())
     }
 
-    async fn hear_and_take_in(&mut self) -> Result<(), DriveFault> {
-        self.hear_of_calls().await?;
-        self.take_in_news().await
-    }
-
-    /// Puts those of some calls in line that were admitted.
-    fn line_up(&self, hall: &mut Hall, ids: impl Iterator<Item = CallId>) {
-        let company = |id| Some((id, Company::of_call(self.admitted(id)?.as_ref())));
-        hall.line.extend(ids.filter_map(company));
-    }
-
-    /// Brings the questions about a call to an end, while others stay at work.
-    async fn ask_beside<F>(
+    async fn heard_here(
         &mut self,
-        raw: &Arc<RawCall>,
-        running: &mut FuturesUnordered<F>,
-        ended: &mut Vec<(Ran, Executed)>,
-    ) -> Result<(), DriveFault>
-    where
-        F: Future<Output = (Ran, Executed)>,
-    {
-        loop {
-            match self.session.open.get(&raw.id).map(|open| &open.progress) {
-                Some(Progress::Answered { .. }) => self.judge(std::slice::from_ref(raw)).await?,
-                Some(Progress::Asked { .. }) => {
-                    let mut asking = pin!(self.ask(raw.id));
-                    loop {
-                        tokio::select! {
-                            biased;
-                            asked = &mut asking => break asked?,
-                            Some(one) = running.next() => ended.push(one),
-                        }
-                    }
-                }
-                Some(Progress::Received | Progress::Admitted(_) | Progress::Started(_)) | None => {
-                    return Ok(());
-                }
+        word: Option<Response>,
+        hall: &mut Hall,
+    ) -> Result<(), DriveFault> {
+        let Some(Asking { raw, open, .. }) = hall.asking.take() else { return Ok(()) };
+        if self.is_asked(raw.id) {
+            self.take_answer(&open, word).await?;
+        }
+        self.judge_answered(raw, hall).await
+    }
+
+    /// Hears whether somebody else has answered.
+    async fn look_elsewhere(&mut self, hall: &mut Hall) -> Result<(), DriveFault> {
+        self.tick();
+        self.hear().await?;
+        match hall.asking.take_if(|asking| !self.is_asked(asking.raw.id)) {
+            Some(Asking { raw, .. }) => self.judge_answered(raw, hall).await,
+            None => {
+                hall.asking.iter_mut().for_each(|asking| asking.look = next_look());
+                Ok(())
             }
         }
+    }
+
+    /// Judges a call again that a person has spoken about.
+    async fn judge_answered(
+        &mut self,
+        raw: Arc<RawCall>,
+        hall: &mut Hall,
+    ) -> Result<(), DriveFault> {
+        let open = self.session.open.get(&raw.id).map(|open| &open.progress);
+        if matches!(open, Some(Progress::Answered { .. })) {
+            self.judge(std::slice::from_ref(&raw)).await?;
+            self.line_up(raw, hall);
+        }
+        Ok(())
     }
 }
 
-/// Waits for tools from outside, where somebody does.
-async fn arrived(supplying: &mut Option<Supplying>) -> (Vec<Incoming>, (PhaseName, Supplied)) {
-    let Some(waiting) = supplying else { return std::future::pending().await };
-    let supplied = (&mut waiting.supplied).await;
-    let (incoming, phase) = (std::mem::take(&mut waiting.incoming), waiting.phase.clone());
-    *supplying = None;
-    (incoming, (phase, supplied))
+/// Waits for a person's word, where one is asked.
+async fn word(asking: &mut Option<Asking>) -> News {
+    let Some(asking) = asking else { return std::future::pending().await };
+    tokio::select! {
+        biased;
+        word = &mut asking.here => News::Answered(word),
+        () = tokio::time::sleep_until(asking.look) => News::Look,
+    }
+}
+
+fn next_look() -> Instant {
+    tokio::time::Instant::now() + Duration::from_millis(LOOK_MS)
 }

@@ -166,6 +166,8 @@ pub struct Driver {
     unreadable: BTreeMap<&'static str, Option<Digest>>,
     /// The configuration that was in force before this start, when it is another one.
     replaced: Option<Digest>,
+    /// Whether there are other tools from outside than the log says so far.
+    supplied: bool,
     /// What was written down as missing, without which the phase cannot begin.
     lack: Option<String>,
     /// What a seeded bug has not written yet.
@@ -443,7 +445,11 @@ impl Driver {
         for record in pending.records {
             self.runtime.publish(Committed::Session(self.session.id.clone(), record));
         }
+        let supplied = std::mem::take(&mut self.supplied);
         if let Some(floor) = &mut self.floor {
+            if supplied {
+                floor.supplied(&self.session, &self.crew.agent);
+            }
             for (call, answered) in self.results.drain(..) {
                 floor.answered(&self.session, &self.crew.agent, call, answered);
             }

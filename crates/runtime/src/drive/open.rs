@@ -272,6 +272,7 @@ impl Driver {
             unplaced: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             replaced: None,
+            supplied: false,
             lack: None,
         })
     }

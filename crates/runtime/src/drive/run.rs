@@ -68,13 +68,9 @@ impl Transaction {
 }
 
 impl Driver {
-    /// Runs admitted calls and settles each exactly once: those of a model in call order, those of
-    /// callers who do not wait for each other as they end.
+    /// Runs admitted calls in call order and settles each exactly once.
     pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
         self.tick();
-        if self.floor.is_some() {
-            return self.run_beside(ids).await;
-        }
         let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
         if !leading.is_empty() {

@@ -10,7 +10,7 @@ use toolgate_kernel::names::PhaseName;
 
 use super::{DriveFault, Driver};
 use crate::execute::within;
-use crate::port::{Supply, SupplyFault};
+use crate::port::{Supply, SupplyFault, Wanted};
 
 /// What came of asking for tools from outside; nothing where there is no news.
 pub(super) type Supplied = Result<Option<Supply>, SupplyFault>;
@@ -19,19 +19,25 @@ impl Driver {
     /// Asks for the tools from outside that the phase needs, and goes on with them. What came or
     /// went is in the log; what did not change is not said again.
     pub(super) async fn resupply(&mut self) -> Result<(), DriveFault> {
-        match self.session.phase.clone() {
-            None => Ok(()),
-            Some(phase) => self.supply(phase).await,
-        }
+        let Some(phase) = self.session.phase.clone() else { return Ok(()) };
+        let Some(supplied) = self.supplied_in(&phase, None) else { return Ok(()) };
+        let supplied = supplied.await;
+        self.take_supplied(phase, supplied)
     }
 
-    /// Makes ready the tools from outside that phases ask for, for callers who want to see them
-    /// before they call. What a phase lacks is told when it is entered.
+    /// Goes on with the tools from outside that phases ask for, for callers who saw them before they
+    /// call. It waits for nobody. What a phase lacks is told when it is entered.
     pub async fn make_ready(&mut self, phases: &[PhaseName]) -> Result<(), DriveFault> {
         self.enter_open()?;
         self.tick();
         for phase in phases {
-            match self.supply(phase.clone()).await {
+            let Some(supplier) = self.crew.supplier.clone() else { return Ok(()) };
+            let agent = Arc::clone(&self.crew.agent);
+            let supplied = pin!(supplier.supply(&agent, phase, Wanted::AtHand));
+            let Some(supplied) = within(agent.limits.supply_ms_max, supplied).await else {
+                continue;
+            };
+            match self.take_supplied(phase.clone(), supplied) {
                 Ok(()) => {}
                 Err(DriveFault::Supply(fault)) if self.session.phase.as_ref() == Some(phase) => {
                     self.note_lack(&fault)?;
@@ -43,30 +49,30 @@ impl Driver {
         self.flush().await
     }
 
-    async fn supply(&mut self, phase: PhaseName) -> Result<(), DriveFault> {
-        match self.supplied_in(&phase) {
-            None => Ok(()),
-            Some(supplied) => {
-                let supplied = supplied.await;
-                self.take_supplied(phase, supplied)
-            }
-        }
-    }
-
-    /// Asks for what the phase needs, for whoever waits for it beside other things.
-    pub(super) fn supplied(&self) -> Option<(PhaseName, BoxFuture<'static, Supplied>)> {
+    /// Asks for what calls need in the phase, for whoever waits for it beside other things.
+    pub(super) fn supplied_for(
+        &self,
+        calls: impl Iterator<Item = String>,
+    ) -> Option<(PhaseName, BoxFuture<'static, Supplied>)> {
+        self.crew.supplier.as_ref()?;
         let phase = self.session.phase.clone()?;
-        let supplied = self.supplied_in(&phase)?;
+        let supplied = self.supplied_in(&phase, Some(calls.collect()))?;
         Some((phase, supplied))
     }
 
-    fn supplied_in(&self, phase: &PhaseName) -> Option<BoxFuture<'static, Supplied>> {
+    /// Asks for everything in a phase, or for what some calls need.
+    fn supplied_in(
+        &self,
+        phase: &PhaseName,
+        calls: Option<Vec<String>>,
+    ) -> Option<BoxFuture<'static, Supplied>> {
         let supplier = self.crew.supplier.clone()?;
         let (agent, phase) = (Arc::clone(&self.crew.agent), phase.clone());
         let supply_ms_max = agent.limits.supply_ms_max;
         Some(Box::pin(async move {
-            let supplied = within(supply_ms_max, pin!(supplier.supply(&agent, &phase))).await;
-            supplied.unwrap_or_else(|| {
+            let wanted = calls.as_deref().map_or(Wanted::All, Wanted::Calls);
+            let supplied = pin!(supplier.supply(&agent, &phase, wanted));
+            within(supply_ms_max, supplied).await.unwrap_or_else(|| {
                 let reason =
                     format!("its tools from outside were not there within {supply_ms_max} ms");
                 Err(SupplyFault::new(&phase, reason))
@@ -92,6 +98,7 @@ impl Driver {
         self.lack = None;
         let known = &self.session.supplied;
         if known.tools != tools || known.notes != notes {
+            self.supplied = true;
             self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })?;
         }
         Ok(())

@@ -13,5 +13,5 @@ pub use files::{Files, FilesFault, Listed, Listing, NoFiles, Placed, StageTag};
 pub use person::{Pause, Person, Question, Response, Word};
 pub use provider::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
-pub use supplier::{Supplier, Supply, SupplyFault};
+pub use supplier::{Supplier, Supply, SupplyFault, Wanted};
 pub use tool::{Fault, Output, Part, Parts, Tool};

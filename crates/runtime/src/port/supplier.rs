@@ -10,13 +10,26 @@ use crate::toolbox::Toolbox;
 
 /// Brings tools from outside, such as those of MCP servers.
 pub trait Supplier: Send + Sync {
-    /// Makes ready what a phase asks for. It is asked before each step, so it answers at once, and
-    /// with nothing, as long as there is no news.
+    /// Makes ready what a phase asks for, and waits for what is wanted of it. It is asked before each
+    /// step, so it answers at once, and with nothing, as long as there is no news. What is not waited
+    /// for is brought nevertheless: it is there at a later time. Giving up the wait loses nothing.
     fn supply<'a>(
         &'a self,
         agent: &'a Agent,
         phase: &'a PhaseName,
+        wanted: Wanted<'a>,
     ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>>;
+}
+
+/// What is waited for of all that a phase asks for. Without what a phase requires nobody goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// Everything.
+    All,
+    /// What calls of these names need.
+    Calls(&'a [String]),
+    /// Nothing: what is there is enough.
+    AtHand,
 }
 
 /// What there is from now on.

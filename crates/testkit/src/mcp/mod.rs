@@ -116,6 +116,9 @@ pub enum Mode {
     LateEndpoint,
     /// It starts a program in a session of its own, whose starter ends.
     Daemon,
+    /// It does not say what it has before it is let go: before there is a file beside its ledger that
+    /// ends in `.go`.
+    SlowList,
 }
 
 /// A picture of one dot, in base64.

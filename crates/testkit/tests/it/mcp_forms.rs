@@ -13,9 +13,9 @@ struct Clerk(bool, Mutex<Vec<String>>);
 
 impl Respondent for Clerk {
     fn fill<'a>(&'a self, form: &'a Form) -> BoxFuture<'a, Option<Map<String, Value>>> {
-        assert_eq!(form.schema["properties"]["key"]["type"], "string");
-        self.1.lock().unwrap().push(form.message.clone());
-        let filled = Map::from_iter([("key".to_owned(), json!("none of yours"))]);
+        assert_eq!(form.schema["properties"]["name"]["type"], "string");
+        self.1.lock().unwrap().push(format!("{}: {}", form.server, form.message));
+        let filled = Map::from_iter([("name".to_owned(), json!("ada"))]);
         Box::pin(ready(self.0.then_some(filled)))
     }
 }
@@ -33,11 +33,11 @@ async fn a_question_of_an_older_server_is_answered_by_whom_the_program_brings() 
     for stage in [Stage::piped(&words), Stage::web(&words, "/mcp", HttpKind::Auto)] {
         let (clerk, respondent) = clerk(true);
         let stage = stage.answered_by(&respondent);
-        stage.call("echo", "x").await.unwrap();
+        stage.call("echo", "name").await.unwrap();
         assert_eq!(stage.ledger("elicitation"), ["elicitation/create GRANTED"]);
         assert_eq!(stage.ledger("sampling"), ["sampling/createMessage refused"]);
         assert_eq!(stage.ledger("roots"), ["roots/list refused"]);
-        assert_eq!(*clerk.1.lock().unwrap(), ["your API key"]);
+        assert_eq!(*clerk.1.lock().unwrap(), ["fake: your name"]);
     }
 }
 
@@ -51,7 +51,7 @@ async fn a_call_that_needs_input_goes_on_with_it_in_a_few_rounds_at_most() {
             false => Stage::piped(&words),
         };
         let answered = stage().answered_by(&yes);
-        assert_eq!(said(&answered.call("echo", "x").await.unwrap()), "\"x\"");
+        assert_eq!(said(&answered.call("echo", "name").await.unwrap()), "\"name\"");
         assert_eq!(answered.ledger("call").len(), 2);
         let fault = answered.call("echo", "endless").await.unwrap_err();
         assert_eq!(fault, CallFault::WantsInput("more and more input"));
@@ -59,7 +59,27 @@ async fn a_call_that_needs_input_goes_on_with_it_in_a_few_rounds_at_most() {
         // Whoever says no is not asked for ever either.
         let (clerk, no) = clerk(false);
         let refused = stage().answered_by(&no);
-        assert!(matches!(refused.call("echo", "x").await, Err(CallFault::WantsInput(_))));
+        assert!(matches!(refused.call("echo", "name").await, Err(CallFault::WantsInput(_))));
         assert_eq!(clerk.1.lock().unwrap().len(), 5);
+    }
+}
+
+/// MWR-008: a secret is asked of nobody, whoever would answer.
+#[tokio::test]
+async fn a_question_for_a_secret_reaches_nobody() {
+    for web in [false, true] {
+        let stage = |words: &[&str]| match web {
+            true => Stage::web(words, "/mcp", HttpKind::Auto),
+            false => Stage::piped(words),
+        };
+        let (clerk, yes) = clerk(true);
+        let older = stage(&["--mode", "asks-back"]).answered_by(&yes);
+        older.call("echo", "x").await.unwrap();
+        assert_eq!(older.ledger("elicitation"), ["elicitation/create refused"]);
+        let newest = stage(&["--mode", "input-required", "--era", "modern"]).answered_by(&yes);
+        let fault = newest.call("echo", "x").await.unwrap_err();
+        assert_eq!(fault, CallFault::WantsInput("a secret"));
+        assert_eq!(newest.ledger("call").len(), 1);
+        assert!(clerk.1.lock().unwrap().is_empty());
     }
 }

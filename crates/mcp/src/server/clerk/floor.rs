@@ -1,6 +1,6 @@
 //! Decides who is let in next: whoever is in nobody's way (ADR 0025).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -18,9 +18,30 @@ use crate::server::user::Users;
 /// The calls at work that have not been answered.
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Those that have no id yet, in order.
-    pub(super) let_in: VecDeque<Begun>,
+    /// Those that have no id yet, by ticket, which says their order.
+    pub(super) let_in: BTreeMap<u64, Begun>,
     pub(super) by_id: BTreeMap<CallId, Begun>,
+    /// The next ticket.
+    next: u64,
+}
+
+impl Calls {
+    /// Somebody is let in.
+    pub(super) fn let_in(&mut self, begun: Begun) -> Incoming {
+        let ticket = self.next;
+        self.next += 1;
+        let Order { actor, name, args, alias, phase, user: _ } = &begun.order;
+        let incoming = Incoming {
+            ticket,
+            actor: actor.clone(),
+            name: name.clone(),
+            args: args.clone(),
+            alias: alias.clone(),
+            phase: phase.clone(),
+        };
+        self.let_in.insert(ticket, begun);
+        incoming
+    }
 }
 
 pub(super) type Open = Arc<Mutex<Calls>>;
@@ -38,17 +59,6 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    pub(super) fn incoming(&self) -> Incoming {
-        let Order { actor, name, args, alias, phase, user: _ } = &self.order;
-        Incoming {
-            actor: actor.clone(),
-            name: name.clone(),
-            args: args.clone(),
-            alias: alias.clone(),
-            phase: phase.clone(),
-        }
-    }
-
     pub(super) fn answer(self, delivery: Delivery) {
         // The caller may be gone; the log has the answer.
         let _gone = self.reply.send(delivery);
@@ -85,9 +95,9 @@ pub(super) struct ClerkFloor {
 }
 
 impl Floor for ClerkFloor {
-    fn received(&mut self, call: CallId) {
+    fn received(&mut self, ticket: u64, call: CallId) {
         let mut open = lock(&self.open);
-        if let Some(begun) = open.let_in.pop_front() {
+        if let Some(begun) = open.let_in.remove(&ticket) {
             if let Some(user) = &begun.order.user {
                 self.users.seat(call, user);
             }
@@ -112,6 +122,10 @@ impl Floor for ClerkFloor {
         }
     }
 
+    fn supplied(&mut self, session: &Arc<Session>, agent: &Arc<Agent>) {
+        self.shown.show(session, agent);
+    }
+
     fn more(&mut self) -> BoxFuture<'_, Vec<Incoming>> {
         Box::pin(async {
             while self.queue.look().await {
@@ -134,19 +148,17 @@ impl ClerkFloor {
         let agent = Arc::clone(&self.shown.view.borrow().agent);
         let most = count(agent.limits.mcp_calls_at_once_max);
         let (mut incoming, mut open) = (Vec::new(), lock(&self.open));
-        let all = open.by_id.values().chain(&open.let_in);
-        let at_work = all.filter(|begun| begun.company != Company::Looks);
-        let at_work = at_work.map(|begun| begun.company.clone()).collect();
+        let all = open.by_id.values().chain(open.let_in.values());
+        // The driver sees to it that nobody gets in the way of a change that takes a while.
+        let reaches = all.filter(|begun| matches!(begun.company, Company::Reaches(_)));
+        let at_work = reaches.map(|begun| begun.company.clone()).collect();
+        // Whoever waits for tools from outside is not overtaken by a change of the same client.
+        let behind = open.let_in.values().map(|begun| begun.order.client()).collect();
         let room = most.saturating_sub(open.by_id.len() + open.let_in.len());
-        let mut look = Look { at_work, room, joins: true, ..Look::of(&agent) };
+        let mut look = Look { at_work, behind, room, joins: true, ..Look::of(&agent) };
         self.queue.take(
             |client, job| look.pick(client, job),
-            |job| {
-                if let Some(begun) = job.begin(&agent) {
-                    incoming.push(begun.incoming());
-                    open.let_in.push_back(begun);
-                }
-            },
+            |job| incoming.extend(job.begin(&agent).map(|begun| open.let_in(begun))),
         );
         incoming
     }

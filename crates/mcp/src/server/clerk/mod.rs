@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{mpsc, oneshot, watch};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session, Supplied};
 use toolgate_kernel::names::{AgentId, PhaseName};
-use toolgate_runtime::port::{Person, Supplier};
+use toolgate_runtime::port::{Person, Supplier, Wanted};
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Runtime};
 
 use self::floor::{Begun, Open, lock};
@@ -211,11 +211,14 @@ impl Clerk {
         let Some(supplier) = &self.supplier else { return view };
         let before = Arc::clone(&view.agent);
         let wait = Duration::from_millis(before.limits.supply_ms_max);
+        // All are asked at the same time; those that do not come are not waited for again.
+        let asking = phases.iter().map(|phase| supplier.supply(&before, phase, Wanted::All));
+        let _late = tokio::time::timeout(wait, join_all(asking)).await;
         let mut lacks = false;
         for phase in &phases {
             let agent = Arc::clone(&view.agent);
-            let supplied = tokio::time::timeout(wait, supplier.supply(&agent, phase)).await;
-            match supplied {
+            let supplied = supplier.supply(&agent, phase, Wanted::AtHand);
+            match tokio::time::timeout(wait, supplied).await {
                 Ok(Ok(Some(supply))) => view.agent = supply.agent,
                 // The driver finds the same, and writes it down.
                 Ok(Err(_)) => lacks |= view.phase.as_ref() == Some(phase),

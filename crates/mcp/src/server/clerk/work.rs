@@ -1,7 +1,6 @@
 //! Decides how the session is driven for its callers, and what becomes of their calls when the driver
 //! stops.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
@@ -78,19 +77,24 @@ impl Work {
         // Once after a takeover, and once more is enough.
         for _ in 0..2 {
             let before = self.driver.durable_tip();
-            let incoming = left.iter().map(Begun::incoming).collect();
-            *lock(&self.open) = Calls { let_in: left.into(), by_id: BTreeMap::new() };
+            let incoming = {
+                let mut open = lock(&self.open);
+                *open = Calls::default();
+                left.into_iter().map(|begun| open.let_in(begun)).collect()
+            };
             let (open, queue) = (Arc::clone(&self.open), Arc::clone(&self.queue.0));
             let (shown, users) = (self.shown.clone(), Arc::clone(&self.users));
             let floor = Box::new(ClerkFloor { open, queue, shown, users });
             let outcome = self.driver.calls(incoming, floor).await;
             self.users.clear();
             self.show();
-            let Calls { let_in, by_id } = std::mem::take(&mut *lock(&self.open));
-            left = by_id.into_values().chain(let_in).collect();
+            let Calls { let_in, by_id, .. } = std::mem::take(&mut *lock(&self.open));
+            let received = by_id.into_values();
+            let waiting: Vec<Begun> = let_in.into_values().collect();
             let fault = match outcome {
                 Ok(()) => return,
                 Err(DriveFault::Ended) => {
+                    let left = received.chain(waiting).collect();
                     return self.refuse(left, "The session has ended; nothing can be called.");
                 }
                 Err(fault) => fault,
@@ -100,13 +104,16 @@ impl Work {
             // Whoever took the session over wrote first, so nothing of these calls was begun.
             let fenced = matches!(fault, DriveFault::Store(StoreFault::Fenced { .. }));
             let outrun = untouched && (fenced || matches!(fault, DriveFault::Stopped));
-            if !(resumed && outrun) {
-                for begun in left {
-                    let envelope = lost(&begun.order.name, &fault);
-                    begun.answer(delivery(self.driver.agent(), envelope));
-                }
-                return;
+            if resumed && outrun {
+                left = received.chain(waiting).collect();
+                continue;
             }
+            for begun in received {
+                let envelope = lost(&begun.order.name, &fault);
+                begun.answer(delivery(self.driver.agent(), envelope));
+            }
+            let message = format!("The log could not be written ({fault}). Nothing of it ran.");
+            return self.refuse(waiting, &message);
         }
         self.refuse(left, "Somebody else drives this session. Nothing of the call ran.");
     }

@@ -172,8 +172,11 @@ impl Served for Gateway {
         let of = |all: Vec<Value>| Some(Digest::of_json(&Value::Array(all)));
         // Which resources there are depends on the phase; what is in them is not told.
         let open = reading(&view, caller).map(|phase| json!(phase.as_str()));
+        // Another phase is always told: what it was left with may not be all that a client saw.
+        let mut tools = tools::list(&view, caller);
+        tools.extend(phase(&view, caller).map(|phase| json!(phase.as_str())));
         Lists {
-            tools: of(tools::list(&view, caller)),
+            tools: of(tools),
             prompts: of(prompts::list(&view.agent, caller)),
             resources: of(open.into_iter().collect()),
         }
@@ -184,18 +187,31 @@ impl Served for Gateway {
     }
 }
 
+/// How often a list is made ready anew because the phase moved meanwhile.
+const PHASES_MAX: usize = 4;
+
 /// How often a long call shows that it is still at work.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Gateway {
     /// The session with the tools from outside, which must be there before they are listed.
     async fn ready(&self, caller: &Caller) -> View {
-        let view = self.clerk.view();
-        let phases = match phase(&view, caller) {
-            Some(phase) => vec![phase.clone()],
-            None => view.agent.phases().map(|phase| phase.name.clone()).collect(),
-        };
-        self.clerk.view_with(phases).await
+        let mut before = self.clerk.view();
+        for _ in 0..PHASES_MAX {
+            let own = phase(&before, caller).cloned();
+            let phases = match &own {
+                Some(phase) => vec![phase.clone()],
+                None => before.agent.phases().map(|phase| phase.name.clone()).collect(),
+            };
+            let view = self.clerk.view_with(phases).await;
+            let now = self.clerk.view();
+            if phase(&now, caller) == own.as_ref() {
+                return View { phase: now.phase, ..view };
+            }
+            // The phase moved meanwhile.
+            before = now;
+        }
+        before
     }
 
     async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
