@@ -380,7 +380,10 @@ impl Seat {
         let usage = self.dialect.usage(&body);
         let reply = self.options.transforms.read(self.dialect, &mut body, turning.plan);
         let paid = |failure| Failure { usage: Some(usage), ..failure };
-        let reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
+        let mut reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
+        if let Some(native) = &mut reply.native {
+            native.maker = Some(self.endpoint.maker);
+        }
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";

@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{object, plain};
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, results, understood};
+use crate::dialect::shared::{Beside, kept, results, understood};
 use crate::dialect::{Frame, Options, picture};
 
 /// The API wants a bound of every reply. This one is taken when nobody set one.
@@ -155,7 +155,7 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let asked = user(before, &Beside::of_turn(turn), plan, options);
-    let reply = message("assistant", reply(turn));
+    let reply = message("assistant", reply(turn, options));
     asked.into_iter().chain(reply).collect()
 }
 
@@ -219,9 +219,8 @@ fn wire_id(call: &RawCall) -> String {
 }
 
 /// The reply of a turn, in its own form where that was kept and still holds.
-fn reply(turn: &Turn) -> Vec<Value> {
-    let kept = turn.native.as_deref().filter(|native| native.dialect == NAME);
-    let kept = kept.and_then(|native| native.content.as_array());
+fn reply(turn: &Turn, options: &Options) -> Vec<Value> {
+    let kept = kept(turn, NAME, options).and_then(Value::as_array);
     let mut blocks = Vec::new();
     if let Some(kept) = kept {
         if kept.iter().filter(|block| is_call(block)).count() == turn.calls.len() {

@@ -82,7 +82,7 @@ fn every_form_is_read_as_its_sheet_says() {
             assert_eq!(repairs.is_empty(), calls.is_empty(), "{about}: {repairs:?}");
 
             let mut reply = Reply::new(&case.text, Vec::new(), Finish::Stop, Usage::default());
-            reply.native = Some(Native { dialect: "gemini".into(), content: json!([]) });
+            reply.native = Some(Native::new("gemini", json!([])));
             transforms.reply(&mut reply, granted());
             assert_eq!((&reply.text, &reply.calls), (rest, &calls), "{about}");
             assert_eq!(reply.native.is_none(), !calls.is_empty(), "{about}");
