@@ -55,9 +55,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
 
 /// Thoughts count towards the bound, so room for the answer is added to theirs.
 fn output_tokens(options: &Options) -> u64 {
-    let thoughts =
-        options.sampling.get("thinking").and_then(|thinking| thinking.get("budget_tokens"));
-    let thoughts = thoughts.and_then(Value::as_u64).unwrap_or(0);
+    let thoughts = thinking(options, "budget_tokens").and_then(Value::as_u64).unwrap_or(0);
     options.output_tokens_max.unwrap_or_else(|| OUTPUT_TOKENS.saturating_add(thoughts))
 }
 
@@ -127,8 +125,14 @@ fn tool_choice(plan: &Plan, options: &Options, callable: Callable) -> Value {
 }
 
 fn thinks(options: &Options) -> bool {
-    let kind = options.sampling.get("thinking").and_then(|thinking| thinking.get("type"));
-    kind.and_then(Value::as_str).is_some_and(|kind| kind != "disabled")
+    let kind = thinking(options, "type").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind != "disabled")
+}
+
+/// What is said of its thoughts, the nearest word first.
+fn thinking<'a>(options: &'a Options, key: &str) -> Option<&'a Value> {
+    let said = |from: &'a Map<String, Value>| from.get("thinking")?.get(key);
+    said(&options.request_overrides).or_else(|| said(&options.sampling))
 }
 
 /// A form the API can enforce. What it cannot is asked for in words only.

@@ -195,6 +195,24 @@ fn the_frame_says_everything_else() {
     );
 }
 
+/// Thoughts count toward the bound that the API wants, wherever they are asked for.
+#[test]
+fn a_bound_that_nobody_set_has_room_for_thoughts() {
+    let budget = |tokens: u64| {
+        let thinking = json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
+        thinking.as_object().unwrap().clone()
+    };
+    let sampled = Options { sampling: budget(2_000), ..Options::default() };
+    let overruled = Options { request_overrides: budget(9_000), ..sampled.clone() };
+    let bounded = Options { output_tokens_max: Some(3_000), ..sampled.clone() };
+    for (options, wanted) in
+        [(Options::default(), 8_192), (sampled, 10_192), (overruled, 17_192), (bounded, 3_000)]
+    {
+        let body = encoded(Anthropic, &plan(), &options).body;
+        assert_eq!(body["max_tokens"], wanted, "{:?}", body.get("thinking"));
+    }
+}
+
 #[test]
 fn which_tool_is_asked_for() {
     let read = || ToolName::parse("read_file").unwrap();
