@@ -20,6 +20,7 @@ pub mod schema;
 mod shared;
 
 use serde_json::{Map, Value};
+use toolgate_kernel::directive::Means;
 use toolgate_kernel::event::Usage;
 use toolgate_kernel::fold::Turn;
 use toolgate_kernel::plan::Plan;
@@ -155,6 +156,18 @@ impl Dialect {
         match self {
             Self::Anthropic => Some(anthropic::OUTPUT_TOKENS),
             Self::Chat | Self::Responses | Self::Gemini => None,
+        }
+    }
+
+    /// Which forms of the words can be put into a request. What cannot be is asked for in words.
+    pub(crate) fn holds(self, schema: &Value) -> Means {
+        match self {
+            Self::Chat | Self::Responses | Self::Gemini => {
+                Means { json_schema: true, json_object: true }
+            }
+            Self::Anthropic => {
+                Means { json_schema: anthropic::enforced(schema).is_some(), json_object: false }
+            }
         }
     }
 

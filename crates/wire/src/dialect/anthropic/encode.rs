@@ -140,10 +140,15 @@ fn format(shape: &OutputShape) -> Option<Value> {
     match shape.mode {
         ShapeMode::JsonObject => None,
         ShapeMode::JsonSchema => {
-            let schema = strict(&shape.schema, Surface::AnthropicStrict)?;
+            let schema = enforced(&shape.schema)?;
             Some(json!({ "type": "json_schema", "schema": schema }))
         }
     }
+}
+
+/// A schema as the API enforces it; nothing when it cannot keep to all of it.
+pub(in crate::dialect) fn enforced(schema: &Value) -> Option<Value> {
+    strict(schema, Surface::AnthropicStrict)
 }
 
 pub(in crate::dialect) fn opening(plan: &Plan, options: &Options) -> Vec<Value> {
