@@ -117,7 +117,15 @@ impl Dialect {
     pub fn frame(self, plan: &Plan, options: &Options) -> Frame {
         let mut frame = speak!(self, frame(plan, options));
         options.overrule(&mut frame.body);
+        if self.thoughtless(plan, options) {
+            frame.body.shift_remove("thinking");
+        }
         frame
+    }
+
+    /// Whether this request may not ask for thoughts, because of how its transcript ends.
+    pub(crate) fn thoughtless(self, plan: &Plan, options: &Options) -> bool {
+        self == Self::Anthropic && anthropic::thoughtless(plan, options)
     }
 
     /// The first messages: the system prompt, where it is a message, and the input.

@@ -129,6 +129,27 @@ fn thinks(options: &Options) -> bool {
     kind.is_some_and(|kind| kind != "disabled")
 }
 
+/// Whether the calls under way began without a thought of this model: another one made them. The
+/// API refuses to think on then, unless the model decides by itself when it thinks.
+pub(in crate::dialect) fn thoughtless(plan: &Plan, options: &Options) -> bool {
+    if thinking(options, "type").and_then(Value::as_str) != Some("enabled") {
+        return false;
+    }
+    let mut first = None;
+    for turn in plan.turns.iter().rev().take_while(|turn| !turn.calls.is_empty()) {
+        first = Some(turn);
+        // What the user says begins anew.
+        if !turn.notes.is_empty() {
+            break;
+        }
+    }
+    first.is_some_and(|turn| {
+        let kept = kept(turn, NAME, options).and_then(Value::as_array);
+        let kind = kept.and_then(|kept| kept.first()?.get("type")?.as_str());
+        !matches!(kind, Some("thinking" | "redacted_thinking"))
+    })
+}
+
 /// What is said of its thoughts, the nearest word first.
 fn thinking<'a>(options: &'a Options, key: &str) -> Option<&'a Value> {
     let said = |from: &'a Map<String, Value>| from.get("thinking")?.get(key);
