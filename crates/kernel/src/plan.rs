@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use imbl::Vector;
+use imbl::{OrdMap, Vector};
 use serde_json::{Map, Value, json};
 
 use crate::digest::Digest;
-use crate::event::{Image, Note};
+use crate::event::{Finish, Image, Note};
 use crate::fold::{Session, Turn};
 use crate::names::ToolName;
 use crate::render::ResultFormat;
@@ -61,7 +61,7 @@ impl Plan {
         &self,
         instructions: &str,
         shape: Option<OutputShape>,
-        repair: Option<Note>,
+        repairs: &[Repair],
     ) -> Self {
         let mut plan = self.clone();
         let mut parts = Parts::default();
@@ -71,13 +71,35 @@ impl Plan {
             parts.text(shape.mode.as_str());
             parts.add(&Digest::of_json(&shape.schema).0);
         }
-        repair.iter().for_each(|note| parts.text(&note.text));
+        for Repair { answer, note } in repairs {
+            parts.text(answer);
+            parts.text(&note.text);
+            plan.answered(answer);
+            plan.notes.push(note.clone());
+        }
         plan.fingerprint = Digest::link(self.fingerprint, &parts.0);
         plan.system = format!("{}\n\n{instructions}", self.system).into();
         plan.tools = Vec::new();
         plan.shape = shape.map(Arc::new);
-        plan.notes.extend(repair);
         plan
+    }
+
+    /// The same with what it says as said, and an answer to it. Nobody refers to a blank one.
+    fn answered(&mut self, answer: &Arc<str>) {
+        if answer.trim().is_empty() {
+            return;
+        }
+        let notes = self.notes.drain(..).map(|note| Arc::from(note.text));
+        self.turns.push_back(Arc::new(Turn {
+            number: self.turn,
+            notes: self.feedback.drain(..).chain(notes).collect(),
+            images: self.feedback_images.drain(..).collect(),
+            text: Arc::clone(answer),
+            calls: Arc::new([]),
+            told: OrdMap::new(),
+            finish: Finish::Stop,
+            native: None,
+        }));
     }
 
     /// A request of its own, outside every session.
@@ -103,6 +125,15 @@ impl Plan {
             fingerprint: Digest::of(input.as_bytes()),
         }
     }
+}
+
+/// An answer that could not be used, and what the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// Its words, as the model reads them again.
+    pub answer: Arc<str>,
+    /// What is wrong with them.
+    pub note: Note,
 }
 
 /// Which tool a request asks for.
@@ -265,7 +296,7 @@ mod tests {
 
     fn shaped(mode: Option<ShapeMode>, instructions: &str) -> Digest {
         let shape = mode.map(|mode| OutputShape { name: "n".to_owned(), mode, schema: json!({}) });
-        Plan::alone("s", "i", vec![]).in_form(instructions, shape, None).fingerprint
+        Plan::alone("s", "i", vec![]).in_form(instructions, shape, &[]).fingerprint
     }
 
     /// Two requests that are sent otherwise have two fingerprints.

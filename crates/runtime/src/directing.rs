@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
     Directed, Directive, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome,
     PATCH_TOOL, Warning, parse, patch_ops,
 };
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Note, NoteKind, Usage};
-use toolgate_kernel::plan::Plan;
+use toolgate_kernel::plan::{Plan, Repair};
 
 use crate::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
+
+/// Bytes of an answer that its model reads again.
+const ANSWER_BYTES_MAX: usize = 16_000;
 
 /// A model whose replies carry directives.
 pub struct Directing {
@@ -76,11 +79,13 @@ impl Directing {
         before: Option<Reply>,
         tap: Tap<'_>,
     ) -> Result<Reply, ProviderFault> {
-        let mut ladder = Ladder::new(Arc::clone(&self.directives), self.formed.means());
+        let means = self.formed.means(&self.directives.schema());
+        let mut ladder = Ladder::new(Arc::clone(&self.directives), means);
         let mut way = Way::default();
         if let Some(reply) = before {
             way.took(Ok(reply));
         }
+        let mut repairs = Vec::new();
         let mut next = ladder.start();
         loop {
             let ask = match next {
@@ -95,8 +100,12 @@ impl Directing {
                 }
                 Next::Failed(failed) => return Ok(words(way.reply()?, failed, tap)),
             };
-            let repair = ask.repair.map(|text| Note { about: NoteKind::Finish, text });
-            let asked = plan.in_form(&ask.instructions, ask.shape, repair);
+            // Each answer stays beside what was wrong with it, so that the model knows its own words.
+            repairs.extend(ask.repair.map(|text| Repair {
+                answer: way.words().into(),
+                note: Note { about: NoteKind::Finish, text },
+            }));
+            let asked = plan.in_form(&ask.instructions, ask.shape, &repairs);
             ladder.sent(asked.fingerprint);
             let began = self.clock.now();
             let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
@@ -146,9 +155,8 @@ impl Directing {
             envelope.warnings.push(Warning { code, message, index });
         }
         let patches = envelope.directives.iter().filter(|one| reachable && is_patch(one));
-        let ops = patches.filter_map(|directive| {
-            patch_ops(&serde_json::Value::Object(directive.payload.clone())).ok()
-        });
+        let ops = patches
+            .filter_map(|directive| patch_ops(&Value::Object(directive.payload.clone())).ok());
         let call = |(at, ops)| ReplyCall {
             alias: Some(format!("directive_{}", at + 1)),
             name: PATCH_TOOL.to_owned(),
@@ -208,6 +216,13 @@ impl Way {
         }
     }
 
+    /// The words of the last reply, cut where they are very long.
+    fn words(&self) -> &str {
+        let Some(Ok(reply)) = &self.last else { return "" };
+        let end = reply.text.floor_char_boundary(ANSWER_BYTES_MAX);
+        reply.text.get(..end).unwrap_or_default()
+    }
+
     /// The last reply, with what all of them cost; without any reply the last fault stands.
     fn reply(self) -> Result<Reply, ProviderFault> {
         let Self { usage, attempts, repairs, last } = self;
@@ -262,8 +277,8 @@ impl Provider for Directing {
         self.inner.transforms()
     }
 
-    fn means(&self) -> Means {
-        self.formed.means()
+    fn means(&self, schema: &Value) -> Means {
+        self.formed.means(schema)
     }
 
     fn reply<'a>(

@@ -53,6 +53,8 @@ struct Framed {
     shape: Option<Arc<OutputShape>>,
     /// A transcript with calls in it needs definitions, even when none may be called.
     called: bool,
+    /// After calls of another model, a model may not be asked to think.
+    thoughtless: bool,
     path: Arc<str>,
     body: Map<String, Value>,
     /// The body up to its first message: `{"model":"m",…,"messages":[`.
@@ -68,9 +70,11 @@ impl Page {
         plan: &Plan,
         options: &Options,
     ) -> Result<Prepared, &'static Rule> {
-        let framed = match self.framed.take().filter(|framed| framed.fits(plan)) {
+        let thoughtless = dialect.thoughtless(plan, options);
+        let fits = |framed: &Framed| framed.thoughtless == thoughtless && framed.fits(plan);
+        let framed = match self.framed.take().filter(fits) {
             Some(framed) => framed,
-            None => Framed::new(dialect.frame(plan, options), plan),
+            None => Framed::new(dialect.frame(plan, options), plan, thoughtless),
         };
         let mut written = match self.written.take().filter(|written| written.grows_to(plan)) {
             Some(written) => written,
@@ -139,7 +143,7 @@ impl Written {
 }
 
 impl Framed {
-    fn new(frame: Frame, plan: &Plan) -> Self {
+    fn new(frame: Frame, plan: &Plan, thoughtless: bool) -> Self {
         let Frame { path, key, body } = frame;
         // Neither a map of JSON values nor a text can fail to be written.
         let mut head = serde_json::to_vec(&body).unwrap_or_default();
@@ -157,6 +161,7 @@ impl Framed {
             choice: plan.choice.clone(),
             shape: plan.shape.clone(),
             called: called(plan),
+            thoughtless,
             path: path.into(),
             body,
             head,

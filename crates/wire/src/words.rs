@@ -150,6 +150,9 @@ fn kind(status: u16, told: FaultKind) -> FaultKind {
     if always || closer { told } else { by_status }
 }
 
+/// Milliseconds that a server can ask to wait: a year. Beyond that it says nothing more.
+const ASKED_MS_MAX: u64 = 365 * 24 * 3_600_000;
+
 /// Milliseconds a server asks to wait; nothing when it asks for none or in no words we know.
 pub(crate) fn wait_ms(
     status: u16,
@@ -160,6 +163,7 @@ pub(crate) fn wait_ms(
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let in_ms = header("retry-after-ms").and_then(whole);
     in_ms
+        .map(|ms| ms.min(ASKED_MS_MAX))
         .or_else(|| header(RETRY_AFTER.as_str()).and_then(|text| retry_after(text, now)))
         .or_else(|| retry_delay(body))
         // Some send it with every answer; it says something only where the rate was the trouble.
@@ -169,16 +173,26 @@ pub(crate) fn wait_ms(
         })
 }
 
-/// Digits and nothing else; `-5` and `1e9` are no numbers of seconds.
+/// Digits and nothing else; `-5` and `1e9` are no numbers of seconds. More digits than a number
+/// has are the largest one.
 fn whole(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
+    digits.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// Seconds, perhaps with decimals, as milliseconds.
+fn seconds(text: &str) -> Option<u64> {
+    let (before, after) = text.split_once('.').unwrap_or((text, "0"));
+    let thousandths: String = after.trim_end().chars().chain("00".chars()).take(3).collect();
+    whole(after)?;
+    let ms = whole(before)?.saturating_mul(1_000).saturating_add(whole(&thousandths)?);
+    Some(ms.min(ASKED_MS_MAX))
 }
 
 fn retry_after(text: &str, now: Timestamp) -> Option<u64> {
-    if let Some(seconds) = whole(text) {
-        return seconds.checked_mul(1_000);
+    if let Some(ms) = seconds(text) {
+        return Some(ms);
     }
     let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?;
     Some(Timestamp(date.timestamp().as_millisecond()).ms_since(now))
@@ -201,9 +215,7 @@ fn retry_delay(body: &[u8]) -> Option<u64> {
     let body = body.as_array().and_then(|items| items.first()).unwrap_or(&body);
     let details = body.get("error")?.get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay"))?;
-    let seconds: f64 = delay.as_str()?.strip_suffix('s')?.parse().ok()?;
-    let wait = std::time::Duration::try_from_secs_f64(seconds).ok()?;
-    u64::try_from(wait.as_millis()).ok()
+    seconds(delay.as_str()?.strip_suffix('s')?)
 }
 
 #[cfg(test)]
@@ -328,8 +340,14 @@ mod tests {
             ("retry-after", "-5", None),
             ("retry-after", "abc", None),
             ("retry-after", "1e9", None),
-            ("retry-after", "99999999999999999999", None),
+            ("retry-after", "1.5", Some(1_500)),
+            ("retry-after", " 0.0421 ", Some(42)),
+            ("retry-after", "1.5.2", None),
+            ("retry-after", "1.", None),
+            ("retry-after", "1.5e3", None),
+            ("retry-after", "99999999999999999999999", Some(ASKED_MS_MAX)),
             ("retry-after-ms", "250", Some(250)),
+            ("retry-after-ms", "99999999999999999999999", Some(ASKED_MS_MAX)),
             ("x-ratelimit-reset", "12", Some(12_000)),
             ("x-ratelimit-reset", "1767225605", Some(5_000)),
             ("x-ratelimit-reset", "1767225605000", Some(5_000)),

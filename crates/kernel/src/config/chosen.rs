@@ -1,5 +1,6 @@
 //! Decides which model a run uses, from what is written in several places.
 
+use super::model::LimitKey;
 use super::provider::{PROVIDERS, ProviderName, Speech};
 use super::{AgentText, ModelText, SettingsText, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
@@ -85,6 +86,23 @@ pub enum ChoiceRefusal {
         /// The setting that would be ignored.
         key: &'static str,
     },
+    /// A model that stands in has a limit of its own, which would not hold.
+    #[error(
+        "the model {fallback:?} cannot stand in for {name:?}: its {key} is {given}, and {holds} would \
+         hold. Write it once for all models, under `tool_calling`"
+    )]
+    FallbackLimit {
+        /// The model.
+        name: String,
+        /// The one that stands in.
+        fallback: String,
+        /// The limit.
+        key: &'static str,
+        /// What is written for the one that stands in.
+        given: u64,
+        /// What holds for the run.
+        holds: u64,
+    },
     /// A provider without a model.
     #[error("{0:?} names a provider and no model; write {0}MODEL")]
     Nameless(String),
@@ -166,10 +184,28 @@ impl AgentText {
                 let (name, fallback) = (model.name.clone(), other.name.clone());
                 return Err(ChoiceRefusal::Fallback { name, fallback });
             }
+            if let Some((key, given, holds)) = self.other_limit(model, &other) {
+                let (name, fallback) = (model.name.clone(), other.name.clone());
+                return Err(ChoiceRefusal::FallbackLimit { name, fallback, key, given, holds });
+            }
             next.clone_from(&other.text.fallback);
             chain.push(*other);
         }
         Ok(chain)
+    }
+
+    /// A limit that one model says otherwise than it holds for a run with another.
+    fn other_limit(
+        &self,
+        model: &ChosenModel,
+        other: &ChosenModel,
+    ) -> Option<(&'static str, u64, u64)> {
+        let mut held = self.limits.clone();
+        model.calling.build_limits(&mut held, &mut |_| {});
+        other.calling.limits().into_iter().find_map(|LimitKey { key, given, of, .. }| {
+            let holds = *of(&mut held);
+            given.filter(|given| *given != holds).map(|given| (key, given, holds))
+        })
     }
 
     fn whole(&self, name: String, text: ModelText) -> Chosen {

@@ -381,7 +381,11 @@ impl ToolCallingText {
     }
 
     /// The limits with what is said of them here.
-    fn build_limits(&self, limits: &mut Limits, refuse: &mut impl FnMut(CallingRefusal)) {
+    pub(super) fn build_limits(
+        &self,
+        limits: &mut Limits,
+        refuse: &mut impl FnMut(CallingRefusal),
+    ) {
         let own = Limits::default();
         for LimitKey { key, given, of, .. } in self.limits() {
             let Some(given) = given else { continue };

@@ -48,6 +48,10 @@ pub struct PatchProblem {
 
 /// Where changes may be made.
 const PREFIXES: &[&str] = &["/draft/", "/ui_state/"];
+/// The form of a payload, as a model is told.
+pub(super) const PATCH_FORM: &str = "{\"ops\": [{\"op\": \"set\", \"path\": \"/draft/title\", \
+     \"value\": \"any JSON\"}]}, where op is set, delete (without value), append (to a list) or \
+     insert (into a list, with \"index\" from 0), and path begins with /draft/ or /ui_state/.";
 /// Changes of one payload.
 const OPS_MAX: usize = 1_000;
 

@@ -1,5 +1,6 @@
 //! Decides what a model is told about directives, and what it is told when its reply was no good.
 
+use super::patch::PATCH_FORM;
 use super::{Directives, Mode};
 
 impl Directives {
@@ -23,6 +24,9 @@ impl Directives {
             text.push_str(&format!("\n- {}", known.name));
             if !known.about.is_empty() {
                 text.push_str(&format!(": {}", known.about));
+            }
+            if known.patch {
+                text.push_str(&format!(" Payload: {PATCH_FORM}"));
             }
             if let Some(schema) = &known.schema {
                 text.push_str(&format!(" Payload: {schema}"));

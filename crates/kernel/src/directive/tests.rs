@@ -137,6 +137,22 @@ fn the_schema_takes_what_is_declared_and_can_be_enforced() {
 }
 
 #[test]
+fn a_type_of_changes_is_told_with_its_form() {
+    let told = directives().instructions(Mode::PromptOnly);
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("\"ops\"")).collect();
+    assert_eq!(lines.len(), 1, "{told}");
+    assert!(lines[0].starts_with("- patch_draft Payload: {\"ops\": [{\"op\": \"set\", \"path\""));
+    for word in ["delete", "append", "insert", "index", "/draft/", "/ui_state/"] {
+        assert!(lines[0].contains(word), "{word}: {told}");
+    }
+    // The form that is told is one that is taken.
+    let end = lines[0].find(", where").unwrap();
+    let form: Value =
+        serde_json::from_str(&lines[0]["- patch_draft Payload: ".len()..end]).unwrap();
+    assert_eq!(patch_ops(&form).unwrap()[0].path, "/draft/title");
+}
+
+#[test]
 fn types_that_do_not_go_together_are_refused() {
     let kind = |name: &str| DirectiveType::new(name, None).unwrap();
     let twice = Directives::new(vec![kind("a.b"), kind("A-B")], Vec::new(), 1);

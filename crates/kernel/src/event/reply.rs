@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::FaultKind;
-use crate::digest::Digest;
+use crate::digest::{Digest, Tag};
 
 /// Why a model stopped writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -70,8 +70,19 @@ impl Usage {
 pub struct Native {
     /// The dialect; no other one can use it.
     pub dialect: String,
+    /// Which model at which address made it. What is sealed in it opens nowhere else, so it goes
+    /// back to no other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maker: Option<Tag>,
     /// What is sent back.
     pub content: Value,
+}
+
+impl Native {
+    /// A reply of nobody in particular.
+    pub fn new(dialect: &str, content: Value) -> Self {
+        Self { dialect: dialect.to_owned(), maker: None, content }
+    }
 }
 
 /// A picture shown to the model. Its bytes are kept by their hash.

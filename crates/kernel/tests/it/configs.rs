@@ -185,6 +185,34 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
         "cannot stand in",
     ),
     (
+        "settings: {model: a}\nmodels:\n  a: {model: x, fallback: b}\n  b: {model: y, \
+         tool_calling: {max_tool_args_bytes: 5}}",
+        Mistake::Model,
+        "b",
+        "its max_tool_args_bytes is 5, and 200000 would hold",
+    ),
+    (
+        "settings: {model: a}\nmodels:\n  a: {model: x, fallback: b, tool_calling: \
+         {max_tool_calls_per_turn: 2}}\n  b: {model: y, tool_calling: {max_tool_calls_per_turn: 1}}",
+        Mistake::Model,
+        "b",
+        "its max_tool_calls_per_turn is 1, and 2 would hold",
+    ),
+    (
+        "models: {m: {provider: anthropic, model: x, max_output_tokens: 1000, options: {thinking: \
+         {type: enabled, budget_tokens: 2000}}}}",
+        Mistake::OutOfRange,
+        "2000",
+        "`max_output_tokens`",
+    ),
+    (
+        "tool_calling: {request_overrides: {thinking: {type: enabled, budget_tokens: 3000}}}\n\
+         models: {m: {provider: anthropic, model: x, options: {max_tokens: 3000}}}",
+        Mistake::OutOfRange,
+        "3000",
+        "room for 3000",
+    ),
+    (
         "settings: {model: a}\ntool_calling: {tool_use_mode: enforced}\nmodels:\n  a: {model: x, \
          fallback: b, tool_calling_reliable: true}\n  b: {model: y}",
         Mistake::Model,

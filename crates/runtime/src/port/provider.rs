@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{Directed, Means};
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Native, Usage};
@@ -162,8 +163,8 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Which forms of a reply its provider can see to.
-    fn means(&self) -> Means {
+    /// How its provider can see to a form: by this schema, or as some JSON object.
+    fn means(&self, _schema: &Value) -> Means {
         Means::default()
     }
 

@@ -3,20 +3,26 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolgate_kernel::config::DirectivesText;
-use toolgate_kernel::directive::{Means, Mode};
+use toolgate_kernel::directive::{Directives, Means, Mode};
 use toolgate_kernel::event::{FaultKind, Finish, Usage};
+use toolgate_kernel::fold::Turn;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::SpecDraft;
 use toolgate_runtime::Directing;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Tap};
+use toolgate_testkit::fake::{Fake, Play};
+use toolgate_wire::dialect::Dialect;
+
+use crate::provider::{block_on, exchange, spec};
 
 /// A model that answers what it is told to, and remembers how it was asked.
 struct Told {
     replies: Mutex<Vec<Result<Reply, ProviderFault>>>,
     asked: Mutex<Vec<(bool, usize)>>,
+    plans: Mutex<Vec<Plan>>,
 }
 
 impl Provider for Told {
@@ -24,7 +30,7 @@ impl Provider for Told {
         "told"
     }
 
-    fn means(&self) -> Means {
+    fn means(&self, _: &Value) -> Means {
         Means { json_schema: true, json_object: true }
     }
 
@@ -35,6 +41,7 @@ impl Provider for Told {
         _: Tap<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
         self.asked.lock().unwrap().push((plan.shape.is_some(), plan.tools.len()));
+        self.plans.lock().unwrap().push(plan.clone());
         Box::pin(std::future::ready(self.replies.lock().unwrap().remove(0)))
     }
 }
@@ -61,6 +68,12 @@ const GOOD: &str = r#"{"assistant_text": "Here.", "directives": [
     {"type": "UI-Toast", "payload": {"text": "hi"}}, {"type": "nobody", "payload": {}},
     {"type": "change", "payload": {"ops": [{"path": "/draft/a", "value": 1}]}}]}"#;
 
+fn directives() -> Directives {
+    let types = json!({"types": {"ui.toast": {}, "change": {"patch": true}}});
+    let text: DirectivesText = serde_json::from_value(types).unwrap();
+    text.build().unwrap()
+}
+
 type Came = (Result<Reply, ProviderFault>, Vec<(bool, usize)>);
 
 async fn ask(tools: bool, replies: Vec<Result<Reply, ProviderFault>>) -> Came {
@@ -69,16 +82,87 @@ async fn ask(tools: bool, replies: Vec<Result<Reply, ProviderFault>>) -> Came {
 
 /// Asks with one tool, or with none where it has no name.
 async fn ask_with(tool: &str, replies: Vec<Result<Reply, ProviderFault>>) -> Came {
-    let told = Arc::new(Told { replies: Mutex::new(replies), asked: Mutex::default() });
-    let types = json!({"types": {"ui.toast": {}, "change": {"patch": true}}});
-    let text: DirectivesText = serde_json::from_value(types).unwrap();
-    let (inner, formed): (Arc<dyn Provider>, Arc<dyn Provider>) = (told.clone(), told.clone());
-    let directing = Directing::new(inner, formed, text.build().unwrap(), Arc::new(Noon));
+    let told = told(replies);
     let tool = SpecDraft::new(tool, "Does.").build().map(Arc::new);
     let plan = Plan::alone("s", "i", tool.into_iter().collect());
-    let reply = directing.reply(&plan, &mut Desk::default(), &|_| {}).await;
+    let reply = direct(told.clone(), &plan).await;
     let asked = told.asked.lock().unwrap().clone();
     (reply, asked)
+}
+
+fn told(replies: Vec<Result<Reply, ProviderFault>>) -> Arc<Told> {
+    let (asked, plans) = (Mutex::default(), Mutex::default());
+    Arc::new(Told { replies: Mutex::new(replies), asked, plans })
+}
+
+async fn direct(model: Arc<dyn Provider>, plan: &Plan) -> Result<Reply, ProviderFault> {
+    let directing = Directing::new(model.clone(), model, directives(), Arc::new(Noon));
+    directing.reply(plan, &mut Desk::default(), &|_| {}).await
+}
+
+/// A repair speaks of an answer, so the answer is there; and no two requests are the same, even
+/// where the model repeats itself.
+#[tokio::test]
+async fn what_could_not_be_used_stands_before_what_is_wrong_with_it() {
+    let replies = || vec![said("no"), said("no"), called(), said(" "), said("no"), said(GOOD)];
+    let told = told(replies());
+    let mut plan = Plan::alone("s", "i", Vec::new());
+    plan.feedback = vec!["Show it.".into()];
+    direct(told.clone(), &plan).await.unwrap();
+    let plans = told.plans.lock().unwrap();
+    let words = |plan: &Plan| {
+        let turn = |turn: &Turn| format!("{} > {}", turn.notes.iter().count(), turn.text);
+        let turns: Vec<String> = plan.turns.iter().map(|one| turn(one)).collect();
+        format!("{} | {} {}", turns.join(", "), plan.feedback.len(), plan.notes.len())
+    };
+    let seen: Vec<String> = plans.iter().map(words).collect();
+    let wanted = [
+        " | 1 0",
+        "1 > no | 0 1",
+        "1 > no, 1 > no | 0 1",
+        // Neither a call without a result nor a blank answer is shown again.
+        "1 > no, 1 > no | 0 2",
+        "1 > no, 1 > no | 0 3",
+        "1 > no, 1 > no, 3 > no | 0 1",
+    ];
+    assert_eq!(seen, wanted);
+    let prints: std::collections::BTreeSet<_> = plans.iter().map(|plan| plan.fingerprint).collect();
+    assert_eq!(prints.len(), plans.len());
+}
+
+/// A dialect that cannot hold the words to this form does not claim to: it is asked in words.
+#[test]
+fn a_mode_of_which_nothing_would_be_sent_is_left_out() {
+    block_on(async {
+        for (dialect, mode) in [
+            (Dialect::Anthropic, Mode::PromptOnly),
+            (Dialect::Gemini, Mode::JsonSchema),
+            (Dialect::Responses, Mode::JsonSchema),
+            (Dialect::Chat, Mode::JsonSchema),
+        ] {
+            let replies = json!({"replies": [{"text": GOOD}]});
+            let script = serde_json::from_value(replies).unwrap();
+            let fake = Fake::start(Play { script, ..Play::default() }).await.unwrap();
+            let mut spec = spec(dialect, &fake, false);
+            spec.options.capabilities.json_schema = true;
+            let model = Arc::new(exchange().model(&spec).unwrap());
+            let reply = direct(model, &Plan::alone("s", "i", Vec::new())).await.unwrap();
+            let directed = reply.directed.unwrap();
+            assert_eq!(directed.mode, Some(mode), "{dialect:?}");
+            let left_out = directed.tried.iter().filter_map(|tried| tried.code.as_deref());
+            assert!(left_out.clone().all(|code| code == "CAPABILITY_UNSUPPORTED"));
+            let sent = fake.seen()[0].body.to_string();
+            let named = sent.contains("json_schema") || sent.contains("responseJsonSchema");
+            assert_eq!(
+                (named, left_out.count()),
+                match mode {
+                    Mode::PromptOnly => (false, 2),
+                    Mode::JsonSchema | Mode::JsonObject => (true, 0),
+                },
+                "{dialect:?}: {sent}"
+            );
+        }
+    });
 }
 
 #[tokio::test]

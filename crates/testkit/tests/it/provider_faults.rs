@@ -1,13 +1,15 @@
 //! The provider rows of the fault matrix, in every dialect, plain and streamed, over real sockets.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use toolgate_kernel::event::{FaultKind, Finish};
-use toolgate_runtime::port::{Provider, ProviderFault};
+use toolgate_kernel::fold::Turn;
+use toolgate_runtime::port::{Desk, Provider, ProviderFault};
 use toolgate_testkit::fake::{Fake, Fault, Play};
 use toolgate_wire::dialect::Dialect;
 
-use crate::provider::{Came, KEY, ask, block_on, exchange, play, spec};
+use crate::provider::{Came, KEY, ask, asked, block_on, exchange, plan, play, spec};
 
 /// What must come of a fault.
 #[derive(Debug, Clone, Copy)]
@@ -302,6 +304,45 @@ fn another_model_stands_in_only_when_it_is_named() {
                 }
                 Err(fault) => assert!(!stands_in, "{name}: {fault:?}"),
             }
+        }
+    });
+}
+
+/// A thought is sealed for the model that had it, at the address where it did: nobody else is sent
+/// it, and it itself gets it back.
+#[test]
+fn a_sealed_thought_goes_back_to_who_had_it_and_to_nobody_else() {
+    block_on(async {
+        let thinks = Fault::named("call_in_thoughts").unwrap();
+        let first = Fake::start(play(vec![thinks])).await.unwrap();
+        let second = Fake::start(play(vec![])).await.unwrap();
+        let exchange = exchange();
+        let model = |fake: &Fake, name: &str| {
+            let mut spec = spec(Dialect::Anthropic, fake, true);
+            spec.options.model = name.to_owned();
+            exchange.model(&spec).unwrap()
+        };
+        let reply = ask(&model(&first, "model"), &first).await.reply.unwrap();
+        let mut plan = plan();
+        plan.turns.push_back(Arc::new(Turn {
+            number: 1,
+            notes: Default::default(),
+            images: Default::default(),
+            text: reply.text.into(),
+            calls: Arc::new([]),
+            told: Default::default(),
+            finish: reply.finish,
+            native: reply.native.map(Arc::new),
+        }));
+        plan.feedback = vec!["Go on.".into()];
+        for (fake, name, sealed) in
+            [(&first, "model", true), (&second, "model", false), (&first, "other", false)]
+        {
+            let came = asked(&model(fake, name), &plan, &mut Desk::default()).await;
+            came.reply.unwrap();
+            let sent = fake.seen().last().unwrap().body.to_string();
+            assert_eq!(sent.contains("c2ln"), sealed, "{name}: {sent}");
+            assert!(sent.contains("Let me look at both."), "{name}: {sent}");
         }
     });
 }

@@ -20,6 +20,7 @@ pub mod schema;
 mod shared;
 
 use serde_json::{Map, Value};
+use toolgate_kernel::directive::Means;
 use toolgate_kernel::event::Usage;
 use toolgate_kernel::fold::Turn;
 use toolgate_kernel::plan::Plan;
@@ -116,7 +117,15 @@ impl Dialect {
     pub fn frame(self, plan: &Plan, options: &Options) -> Frame {
         let mut frame = speak!(self, frame(plan, options));
         options.overrule(&mut frame.body);
+        if self.thoughtless(plan, options) {
+            frame.body.shift_remove("thinking");
+        }
         frame
+    }
+
+    /// Whether this request may not ask for thoughts, because of how its transcript ends.
+    pub(crate) fn thoughtless(self, plan: &Plan, options: &Options) -> bool {
+        self == Self::Anthropic && anthropic::thoughtless(plan, options)
     }
 
     /// The first messages: the system prompt, where it is a message, and the input.
@@ -155,6 +164,18 @@ impl Dialect {
         match self {
             Self::Anthropic => Some(anthropic::OUTPUT_TOKENS),
             Self::Chat | Self::Responses | Self::Gemini => None,
+        }
+    }
+
+    /// Which forms of the words can be put into a request. What cannot be is asked for in words.
+    pub(crate) fn holds(self, schema: &Value) -> Means {
+        match self {
+            Self::Chat | Self::Responses | Self::Gemini => {
+                Means { json_schema: true, json_object: true }
+            }
+            Self::Anthropic => {
+                Means { json_schema: anthropic::enforced(schema).is_some(), json_object: false }
+            }
         }
     }
 

@@ -31,6 +31,15 @@ pub(super) fn is_wire_id(id: &str, chars_max: usize) -> bool {
     (1..=chars_max).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
+/// A reply in its own form, where the one who is asked now made it. Thoughts are sealed for one
+/// model of one account; anybody else refuses them.
+pub(super) fn kept<'a>(turn: &'a Turn, dialect: &str, options: &Options) -> Option<&'a Value> {
+    let native = turn.native.as_deref();
+    let own =
+        native.filter(|kept| kept.dialect == dialect && kept.maker == options.transforms.maker());
+    own.map(|native| &native.content)
+}
+
 /// An object with its keys in this order.
 pub(super) fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
@@ -199,6 +208,7 @@ pub(super) fn count(value: &Value, path: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolgate_kernel::digest::{Digest, Tag};
     use toolgate_kernel::envelope::{Envelope, Trouble};
     use toolgate_kernel::event::{Finish, Usage};
     use toolgate_runtime::port::Reply;
@@ -231,12 +241,10 @@ mod tests {
         assert_eq!(understood(&call, &turn), fenced);
     }
 
-    #[test]
-    fn a_kept_reply_does_not_bring_back_arguments_that_were_too_large() {
-        let long = "é".repeat(150_000);
-        let args = json!({ "path": long });
+    /// A call that comes with something signed, in each dialect.
+    fn signed(args: &Value) -> [(Dialect, Value); 4] {
         let input = args.to_string();
-        for (dialect, body) in [
+        [
             (
                 Dialect::Anthropic,
                 json!({ "stop_reason": "tool_use", "content": [
@@ -262,7 +270,40 @@ mod tests {
                     "reasoning_content": "signed", "tool_calls": [{ "id": "a", "type": "function",
                         "function": { "name": "read_file", "arguments": input } }] } }] }),
             ),
-        ] {
+        ]
+    }
+
+    /// Another model, or the same one of another account, cannot open what is sealed.
+    #[test]
+    fn a_kept_reply_goes_back_to_its_maker_alone() {
+        let maker = |name: &str| Some(Tag::from(Digest::of(name.as_bytes())));
+        for (dialect, body) in signed(&json!({ "path": "a.md" })) {
+            let mut reply = dialect.decode(&body).unwrap();
+            reply.native.as_mut().unwrap().maker = maker("one");
+            let mut plan = sample::plan();
+            sample::answered(&mut plan, reply, &[]);
+            let sent = |maker| {
+                let mut options = sample::options("gemini-3-pro");
+                if let Some(maker) = maker {
+                    options.transforms = options.transforms.made_by(maker);
+                }
+                Value::Object(sample::encoded(dialect, &plan, &options).body).to_string()
+            };
+            assert!(sent(maker("one")).contains("signed"), "{dialect:?}");
+            for other in [maker("two"), None] {
+                let text = sent(other);
+                assert!(!text.contains("signed"), "{dialect:?}: {text}");
+                assert!(text.contains("a.md"), "{dialect:?}: the call stays: {text}");
+                let skips = text.contains(crate::transform::SKIP_SIGNATURE);
+                assert_eq!(skips, dialect == Dialect::Gemini, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_kept_reply_does_not_bring_back_arguments_that_were_too_large() {
+        let long = "é".repeat(150_000);
+        for (dialect, body) in signed(&json!({ "path": long })) {
             let reply = dialect.decode(&body).unwrap();
             assert!(reply.native.is_some(), "{dialect:?} keeps what it says beside its words");
             let mut plan = sample::plan();

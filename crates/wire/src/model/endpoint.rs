@@ -11,6 +11,7 @@ use crate::curtain::Curtain;
 use crate::dialect::Dialect;
 use crate::veil::Veil;
 use toolgate_http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
+use toolgate_kernel::digest::{Digest, Tag};
 use toolgate_kernel::hidden::Hidden;
 
 /// A model that cannot be set up.
@@ -50,6 +51,8 @@ pub(super) struct Endpoint {
     pub(super) server: Arc<Server>,
     /// What stands before the path of the dialect.
     prefix: String,
+    /// Which model at which address it is. The key is no part of it: it may be renewed.
+    pub(super) maker: Tag,
     pub(super) headers: HeaderMap,
     pub(super) veil: Veil,
     pub(super) curtain: Curtain,
@@ -94,7 +97,9 @@ impl Endpoint {
         }
         // A path that cannot be one is told now, and not at the first request.
         let _: Uri = format!("{prefix}/x").parse().map_err(|_| AddressRefusal::Unreadable)?;
-        Ok(Self { server: transport.server(origin), prefix, headers, veil, curtain })
+        let maker = format!("{}\n{host}{prefix}", spec.options.model);
+        let maker = Digest::of(maker.as_bytes()).into();
+        Ok(Self { server: transport.server(origin), prefix, maker, headers, veil, curtain })
     }
 
     /// The whole path of a request.

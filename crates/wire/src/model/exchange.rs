@@ -48,11 +48,12 @@ impl Exchange {
             return Err(ModelRefusal::Zero("attempts_max"));
         }
         let mut options = spec.options.clone();
-        options.transforms = options.transforms.at(&spec.base_url);
+        let endpoint = Endpoint::new(spec, &self.transport)?;
+        options.transforms = options.transforms.at(&spec.base_url).made_by(endpoint.maker);
         Ok(Seat {
             name: spec.name.clone(),
             dialect: spec.dialect,
-            endpoint: Endpoint::new(spec, &self.transport)?,
+            endpoint,
             options,
             patience: spec.patience.clone(),
             retries: spec.retries.clone(),

@@ -149,9 +149,13 @@ impl Provider for Model {
         Some(all.fold(GRACE_MS, u64::saturating_add))
     }
 
-    fn means(&self) -> Means {
-        let can = self.seats.first().map(|seat| seat.options.capabilities).unwrap_or_default();
-        Means { json_schema: can.json_schema, json_object: can.json_object }
+    fn means(&self, schema: &Value) -> Means {
+        let Some(seat) = self.seats.first() else { return Means::default() };
+        let (can, holds) = (seat.options.capabilities, seat.dialect.holds(schema));
+        Means {
+            json_schema: can.json_schema && holds.json_schema,
+            json_object: can.json_object && holds.json_object,
+        }
     }
 
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {
@@ -381,7 +385,10 @@ impl Seat {
         let usage = self.dialect.usage(&body);
         let reply = self.options.transforms.read(self.dialect, &mut body, turning.plan);
         let paid = |failure| Failure { usage: Some(usage), ..failure };
-        let reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
+        let mut reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
+        if let Some(native) = &mut reply.native {
+            native.maker = Some(self.endpoint.maker);
+        }
         let unusable = match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
                 let reason = "the reply ran out of room inside its calls";

@@ -1,10 +1,10 @@
-//! Decides which tool a name means among those that are granted; never by likeness. And whether what
-//! looks like a call was only repeated.
+//! Decides which tool a name means among those that are granted; never by likeness. And what was said
+//! to the model that is asked.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolgate_kernel::fold::Turn;
 use toolgate_kernel::names::ToolName;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::tool::ToolSpec;
@@ -61,22 +61,15 @@ impl<'a> From<&'a Plan> for Granted<'a> {
 }
 
 impl Granted<'_> {
-    /// Whether a person or a tool said these very words. A model that repeats them calls nothing:
-    /// whoever writes into a result must not be able to call tools by it.
-    pub(super) fn was_said<'t>(&self, words: impl Iterator<Item = &'t str>) -> bool {
-        let Some(plan) = self.asked else { return false };
-        let words: Vec<String> = words.map(bare).collect();
-        let says = |text: &str| {
-            let text = bare(text);
-            words.iter().any(|words| text.contains(words))
-        };
-        let heard = |turn: &Turn| {
-            turn.notes.iter().any(|note| says(note))
-                || turn.told.values().any(|told| says(&told.envelope.to_json()))
-        };
-        says(&plan.input)
-            || plan.feedback.iter().any(|text| says(text))
-            || plan.turns.iter().any(|turn| heard(turn))
+    /// Everything that a person or a tool said to the model, results as JSON.
+    pub(super) fn said(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.asked.into_iter().flat_map(|plan| {
+            let words = std::iter::once(&plan.input).chain(&plan.feedback);
+            let notes = plan.turns.iter().flat_map(|turn| turn.notes.iter());
+            let told = plan.turns.iter().flat_map(|turn| turn.told.values());
+            let told = told.map(|told| Cow::Owned(told.envelope.to_json()));
+            words.chain(notes).map(|text| Cow::Borrowed(text.as_ref())).chain(told)
+        })
     }
 
     /// Whether no tool is granted.
@@ -119,12 +112,8 @@ impl Tool<'_> {
     }
 }
 
-/// A text without what JSON adds when it is quoted, and without blanks.
-fn bare(text: &str) -> String {
-    text.replace("\\n", "").chars().filter(|c| *c != '\\' && !c.is_whitespace()).collect()
-}
-
-fn folded(name: &str) -> String {
+/// A name in the one spelling in which names are compared.
+pub(super) fn folded(name: &str) -> String {
     let fold = |c: char| if matches!(c, '-' | '.') { '_' } else { c.to_ascii_lowercase() };
     name.trim().chars().map(fold).collect()
 }

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use toolgate_kernel::config::{ToolCallingText, Transform, TransformKind, TransformRefusal};
+use toolgate_kernel::digest::Tag;
 use toolgate_kernel::event::Finish;
 use toolgate_runtime::port::{Reply, ReplyCall};
 
@@ -44,6 +45,8 @@ pub struct Transforms {
     result: Vec<Transform>,
     /// Whose server it is. Nobody names this; it is known by the address.
     home: Home,
+    /// Which model at which address it is: replies that others made in their own form are retold.
+    maker: Option<Tag>,
 }
 
 impl Transforms {
@@ -103,6 +106,16 @@ impl Transforms {
     /// The same for a server at an address.
     pub(crate) fn at(self, base_url: &str) -> Self {
         Self { home: Home::of(base_url), ..self }
+    }
+
+    /// The same for one model at one address.
+    pub(crate) fn made_by(self, maker: Tag) -> Self {
+        Self { maker: Some(maker), ..self }
+    }
+
+    /// Which model at which address it is, where that is known.
+    pub(crate) fn maker(&self) -> Option<Tag> {
+        self.maker
     }
 
     /// Whose server it is.

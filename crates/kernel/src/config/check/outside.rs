@@ -1,12 +1,14 @@
 //! Decides whether what is outside can be reached as written: servers, models, secrets.
 
+use serde_json::{Map, Value};
+
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::address::{AddressProblem, problems};
 use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{CallingRefusal, ChoiceRefusal, Chosen, ToolCallingText, ToolUseMode};
+use crate::config::{CallingRefusal, ChoiceRefusal, Chosen, Speech, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
 
 /// Milliseconds of one request that can be given to a model.
@@ -15,6 +17,10 @@ const REPLY_MS_CEILING: u64 = 3_600_000;
 const TOKENS_CEILING: u64 = 10_000_000;
 /// Tries without tools that can be asked for.
 const RETRIES_CEILING: u64 = 10;
+
+/// Options that bound a reply, under the names that providers give them.
+const OUTPUT_KEYS: &[&str] =
+    &["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"];
 
 /// What to do about a model that is not marked reliable.
 const MEASURE: &str = "measure it with `toolgate doctor --probe 10`, then write \
@@ -122,7 +128,51 @@ impl Desk<'_> {
             if let Some(calling) = &model.tool_calling {
                 self.retries(calling, &under("tool_calling"), found);
             }
+            self.thoughts(name, found);
         }
+    }
+
+    /// Anthropic counts thoughts toward a reply, and refuses a request without room for both.
+    fn thoughts(&self, name: &str, found: &mut Vec<Finding>) {
+        let Ok(Chosen::Model(model)) = self.text().chosen_by_name(name) else { return };
+        if model.provider.known().speech != Speech::Anthropic {
+            return;
+        }
+        let (options, overrides) = (&model.text.options, &model.calling.request_overrides);
+        let said = |key: &str| {
+            let in_map = |map: &Map<String, Value>| map.get("thinking")?.get(key).cloned();
+            in_map(overrides).or_else(|| in_map(options))
+        };
+        let number = |map: &Map<String, Value>, key: &str| map.get(key).and_then(Value::as_u64);
+        let written = OUTPUT_KEYS.iter().filter_map(|key| number(options, key)).max();
+        let room = number(overrides, "max_tokens").or(model.text.max_output_tokens).or(written);
+        let budget = said("budget_tokens").and_then(|budget| budget.as_u64());
+        let (Some(room), Some(budget)) = (room, budget) else { return };
+        // With thoughts between calls, which a header asks for, they have room of their own.
+        let beta = |(name, _): (&String, &Secret)| name.eq_ignore_ascii_case("anthropic-beta");
+        let thinks = said("type").is_none_or(|kind| kind != "disabled");
+        if budget < room || !thinks || model.text.headers.iter().any(beta) {
+            return;
+        }
+        let own = |place: &[&'static str]| -> Vec<Step<'_>> {
+            let path = [&["models", name][..], place, &["thinking", "budget_tokens"]].concat();
+            path.into_iter().map(Step::Key).collect()
+        };
+        let written = ["tool_calling", "request_overrides", "thinking", "budget_tokens"];
+        let paths = [
+            own(&["tool_calling", "request_overrides"]),
+            written.map(Step::Key).to_vec(),
+            own(&["options"]),
+        ];
+        let path = paths.iter().find(|path| self.key(path).is_some());
+        let span = path.and_then(|path| self.place(path));
+        let message = format!(
+            "budget_tokens is {budget}, and a reply has room for {room}: thoughts count toward it"
+        );
+        let finding = Finding::error(Mistake::OutOfRange, message).at(span);
+        found.push(
+            finding.help("make `max_output_tokens` larger than both the thoughts and the answer"),
+        );
     }
 
     fn address(
@@ -216,7 +266,10 @@ impl Desk<'_> {
                         found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
                     }
                 }
-                Err(refusal @ ChoiceRefusal::Fallback { .. }) => {
+                Err(
+                    refusal
+                    @ (ChoiceRefusal::Fallback { .. } | ChoiceRefusal::FallbackLimit { .. }),
+                ) => {
                     let finding = Finding::error(Mistake::Model, refusal.to_string());
                     found.push(finding.at(place(&["models", &model.name, "fallback"])));
                 }

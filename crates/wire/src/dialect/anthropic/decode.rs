@@ -95,7 +95,7 @@ fn native(content: &[Value]) -> Native {
             kept.push(block.clone());
         }
     }
-    Native { dialect: NAME.to_owned(), content: Value::Array(kept) }
+    Native::new(NAME, Value::Array(kept))
 }
 
 /// The API counts what came from the cache, and what went into it, apart from the rest.

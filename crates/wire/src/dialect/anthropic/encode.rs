@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{object, plain};
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, results, understood};
+use crate::dialect::shared::{Beside, kept, results, understood};
 use crate::dialect::{Frame, Options, picture};
 
 /// The API wants a bound of every reply. This one is taken when nobody set one.
@@ -55,9 +55,7 @@ pub(in crate::dialect) fn frame(plan: &Plan, options: &Options) -> Frame {
 
 /// Thoughts count towards the bound, so room for the answer is added to theirs.
 fn output_tokens(options: &Options) -> u64 {
-    let thoughts =
-        options.sampling.get("thinking").and_then(|thinking| thinking.get("budget_tokens"));
-    let thoughts = thoughts.and_then(Value::as_u64).unwrap_or(0);
+    let thoughts = thinking(options, "budget_tokens").and_then(Value::as_u64).unwrap_or(0);
     options.output_tokens_max.unwrap_or_else(|| OUTPUT_TOKENS.saturating_add(thoughts))
 }
 
@@ -127,8 +125,35 @@ fn tool_choice(plan: &Plan, options: &Options, callable: Callable) -> Value {
 }
 
 fn thinks(options: &Options) -> bool {
-    let kind = options.sampling.get("thinking").and_then(|thinking| thinking.get("type"));
-    kind.and_then(Value::as_str).is_some_and(|kind| kind != "disabled")
+    let kind = thinking(options, "type").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind != "disabled")
+}
+
+/// Whether the calls under way began without a thought of this model: another one made them. The
+/// API refuses to think on then, unless the model decides by itself when it thinks.
+pub(in crate::dialect) fn thoughtless(plan: &Plan, options: &Options) -> bool {
+    if thinking(options, "type").and_then(Value::as_str) != Some("enabled") {
+        return false;
+    }
+    let mut first = None;
+    for turn in plan.turns.iter().rev().take_while(|turn| !turn.calls.is_empty()) {
+        first = Some(turn);
+        // What the user says begins anew.
+        if !turn.notes.is_empty() {
+            break;
+        }
+    }
+    first.is_some_and(|turn| {
+        let kept = kept(turn, NAME, options).and_then(Value::as_array);
+        let kind = kept.and_then(|kept| kept.first()?.get("type")?.as_str());
+        !matches!(kind, Some("thinking" | "redacted_thinking"))
+    })
+}
+
+/// What is said of its thoughts, the nearest word first.
+fn thinking<'a>(options: &'a Options, key: &str) -> Option<&'a Value> {
+    let said = |from: &'a Map<String, Value>| from.get("thinking")?.get(key);
+    said(&options.request_overrides).or_else(|| said(&options.sampling))
 }
 
 /// A form the API can enforce. What it cannot is asked for in words only.
@@ -136,10 +161,15 @@ fn format(shape: &OutputShape) -> Option<Value> {
     match shape.mode {
         ShapeMode::JsonObject => None,
         ShapeMode::JsonSchema => {
-            let schema = strict(&shape.schema, Surface::AnthropicStrict)?;
+            let schema = enforced(&shape.schema)?;
             Some(json!({ "type": "json_schema", "schema": schema }))
         }
     }
+}
+
+/// A schema as the API enforces it; nothing when it cannot keep to all of it.
+pub(in crate::dialect) fn enforced(schema: &Value) -> Option<Value> {
+    strict(schema, Surface::AnthropicStrict)
 }
 
 pub(in crate::dialect) fn opening(plan: &Plan, options: &Options) -> Vec<Value> {
@@ -155,7 +185,7 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let asked = user(before, &Beside::of_turn(turn), plan, options);
-    let reply = message("assistant", reply(turn));
+    let reply = message("assistant", reply(turn, options));
     asked.into_iter().chain(reply).collect()
 }
 
@@ -219,9 +249,8 @@ fn wire_id(call: &RawCall) -> String {
 }
 
 /// The reply of a turn, in its own form where that was kept and still holds.
-fn reply(turn: &Turn) -> Vec<Value> {
-    let kept = turn.native.as_deref().filter(|native| native.dialect == NAME);
-    let kept = kept.and_then(|native| native.content.as_array());
+fn reply(turn: &Turn, options: &Options) -> Vec<Value> {
+    let kept = kept(turn, NAME, options).and_then(Value::as_array);
     let mut blocks = Vec::new();
     if let Some(kept) = kept {
         if kept.iter().filter(|block| is_call(block)).count() == turn.calls.len() {

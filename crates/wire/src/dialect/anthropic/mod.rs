@@ -7,7 +7,7 @@ mod gather;
 mod tests;
 
 pub(super) use decode::{decode, usage};
-pub(super) use encode::{OUTPUT_TOKENS, closing, frame, opening, turn};
+pub(super) use encode::{OUTPUT_TOKENS, closing, enforced, frame, opening, thoughtless, turn};
 pub(super) use gather::gather;
 
 /// The dialect's name, as kept replies have it.

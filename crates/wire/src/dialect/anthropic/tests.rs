@@ -1,10 +1,13 @@
 //! What the Messages API is told, and what its answers mean.
 
 use serde_json::{Value, json};
-use toolgate_kernel::event::{FaultKind, Finish};
+use toolgate_kernel::digest::{Digest, Tag};
+use toolgate_kernel::event::{FaultKind, Finish, Usage};
 use toolgate_kernel::names::ToolName;
 use toolgate_kernel::plan::{Choice, OutputShape, ShapeMode};
+use toolgate_runtime::port::Reply;
 
+use crate::assemble::Page;
 use crate::dialect::Dialect::Anthropic;
 use crate::dialect::Options;
 use crate::dialect::sample::{
@@ -193,6 +196,65 @@ fn the_frame_says_everything_else() {
             ] }],
         })
     );
+}
+
+/// Thoughts count toward the bound that the API wants, wherever they are asked for.
+#[test]
+fn a_bound_that_nobody_set_has_room_for_thoughts() {
+    let budget = |tokens: u64| {
+        let thinking = json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } });
+        thinking.as_object().unwrap().clone()
+    };
+    let sampled = Options { sampling: budget(2_000), ..Options::default() };
+    let overruled = Options { request_overrides: budget(9_000), ..sampled.clone() };
+    let bounded = Options { output_tokens_max: Some(3_000), ..sampled.clone() };
+    for (options, wanted) in
+        [(Options::default(), 8_192), (sampled, 10_192), (overruled, 17_192), (bounded, 3_000)]
+    {
+        let body = encoded(Anthropic, &plan(), &options).body;
+        assert_eq!(body["max_tokens"], wanted, "{:?}", body.get("thinking"));
+    }
+}
+
+/// Calls of another model begin with no thought that could be sent, and the API refuses to think on
+/// from there. When they are over, it thinks again.
+#[test]
+fn after_calls_of_another_model_it_is_not_asked_to_think() {
+    let answer = json!({ "stop_reason": "tool_use", "content": [
+        { "type": "thinking", "thinking": "Hm.", "signature": "signed" },
+        { "type": "tool_use", "id": "a", "name": "read_file", "input": { "path": "a" } }] });
+    let called = || Anthropic.decode(&answer).unwrap();
+    let unthought = || Reply { native: None, ..called() };
+    let words = || Reply::new("Done.", Vec::new(), Finish::Stop, Usage::default());
+    let maker = |name: &str| Tag::from(Digest::of(name.as_bytes()));
+    let mut foreign = called();
+    foreign.native.as_mut().unwrap().maker = Some(maker("another"));
+    for (kind, replies, thinks) in [
+        ("enabled", vec![], true),
+        ("enabled", vec![(called(), "")], true),
+        ("enabled", vec![(called(), ""), (unthought(), "")], true),
+        ("enabled", vec![(foreign.clone(), "")], false),
+        ("enabled", vec![(unthought(), ""), (called(), "")], false),
+        ("enabled", vec![(unthought(), ""), (called(), "Go on.")], true),
+        ("enabled", vec![(unthought(), ""), (words(), "")], true),
+        ("adaptive", vec![(foreign.clone(), "")], true),
+    ] {
+        let asked = json!({ "thinking": { "type": kind, "budget_tokens": 2_000 } });
+        let mut options = options("m");
+        options.request_overrides = asked.as_object().unwrap().clone();
+        let (mut plan, mut page) = (plan(), Page::default());
+        page.request(Anthropic, &plan, &options).unwrap();
+        let told = format!("{kind} {}", replies.len());
+        for (reply, note) in replies {
+            let notes = [note];
+            answered(&mut plan, reply, if note.is_empty() { &[] } else { &notes });
+        }
+        plan.feedback = vec!["And now?".into()];
+        let request = encoded(Anthropic, &plan, &options);
+        assert_eq!(request.body.contains_key("thinking"), thinks, "{told}: {:?}", request.body);
+        let prepared = page.request(Anthropic, &plan, &options).unwrap();
+        assert_eq!(prepared.body, serde_json::to_vec(&request.body).unwrap(), "{told}");
+    }
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn native(message: &Value, calls: &[&Value]) -> Option<Native> {
             keep("tool_calls", &Value::Array(extras));
         }
     }
-    (!kept.is_empty()).then(|| Native { dialect: NAME.to_owned(), content: Value::Object(kept) })
+    (!kept.is_empty()).then(|| Native::new(NAME, Value::Object(kept)))
 }
 
 /// Whether a content is a list with something in it that is no words.

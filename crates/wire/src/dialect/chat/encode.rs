@@ -13,7 +13,7 @@ use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
 use crate::dialect::shared::{
-    Beside, is_wire_id, object, object_text, reasons, results, understood,
+    Beside, is_wire_id, kept, object, object_text, reasons, results, understood,
 };
 use crate::dialect::{Frame, Options, picture};
 use crate::transform::{After, Home};
@@ -210,8 +210,7 @@ fn user(beside: &Beside<'_>, plan: &Plan, options: &Options) -> Value {
 
 /// A reply as it is sent back.
 fn assistant(turn: &Turn, options: &Options) -> Value {
-    let native = turn.native.as_ref().filter(|native| native.dialect == NAME);
-    let kept = native.and_then(|native| native.content.as_object());
+    let kept = kept(turn, NAME, options).and_then(Value::as_object);
     let mut message = Map::new();
     message.insert("role".to_owned(), "assistant".into());
     message.insert("content".to_owned(), turn.text.as_ref().into());

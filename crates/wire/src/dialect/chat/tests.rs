@@ -144,7 +144,7 @@ fn kept_thoughts_are_words_enough() {
     let mut plan = sample::plan();
     plan.system = "".into();
     let content = json!({ "content": [{ "type": "thinking", "thinking": [] }] });
-    let native = Some(Native { dialect: "chat".to_owned(), content });
+    let native = Some(Native::new("chat", content));
     sample::answered(&mut plan, Reply { native, ..reply("", &[]) }, &[]);
     assert_eq!(told(&asked(&plan, &strict())), ["user Begin.", "assistant […]", "user Go on."]);
 }
@@ -156,7 +156,7 @@ fn mistral_is_sent_no_key_that_it_does_not_know() {
         "content": [{ "type": "thinking", "thinking": [] }], "reasoning_content": "why",
         "reasoning_details": [{}], "tool_calls": [{ "extra_content": { "google": "s" } }],
     });
-    let native = Some(Native { dialect: "chat".to_owned(), content });
+    let native = Some(Native::new("chat", content));
     let mut plan = sample::plan();
     sample::answered(&mut plan, Reply { native, ..reply("", &["AbCdEfGh1"]) }, &[]);
     let sent = |base_url: &str| {

@@ -118,7 +118,7 @@ fn says_more(parts: &[Value]) -> bool {
 /// The reply as it is sent back: every part in its place, with its signature.
 fn native(parts: &[Value]) -> Native {
     let kept = parts.iter().filter(|part| !says_nothing(part)).cloned().collect();
-    Native { dialect: NAME.to_owned(), content: Value::Array(kept) }
+    Native::new(NAME, Value::Array(kept))
 }
 
 /// Words that are blank and not signed: the API refuses them.

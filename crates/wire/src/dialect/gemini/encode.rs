@@ -11,7 +11,7 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::{lettered, object};
 use crate::dialect::schema::{Surface, sent};
-use crate::dialect::shared::{Beside, MADE_UP, results, understood};
+use crate::dialect::shared::{Beside, MADE_UP, kept, results, understood};
 use crate::dialect::{Frame, Options, picture};
 use crate::transform::SKIP_SIGNATURE;
 
@@ -251,8 +251,7 @@ fn content(role: &str, parts: Vec<Value>) -> Option<Value> {
 
 /// The reply of a turn, in its own form where that was kept and still holds.
 fn reply(turn: &Turn, options: &Options) -> Vec<Value> {
-    let kept = turn.native.as_deref().filter(|native| native.dialect == NAME);
-    let kept = kept.and_then(|native| native.content.as_array());
+    let kept = kept(turn, NAME, options).and_then(Value::as_array);
     let calls = |parts: &[Value]| parts.iter().filter(|part| is_call(part)).count();
     if let Some(kept) = kept.filter(|kept| calls(kept) == turn.calls.len()) {
         return again(kept, turn);

@@ -26,8 +26,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         words = refusal;
         finish = Finish::Refused;
     }
-    let mut native =
-        says_more.then(|| Native { dialect: NAME.to_owned(), content: Value::Array(kept) });
+    let mut native = says_more.then(|| Native::new(NAME, Value::Array(kept)));
     if finish == Finish::Refused {
         // Nothing of a reply that was declined is done.
         calls.clear();

@@ -11,7 +11,9 @@ use toolgate_kernel::tool::ToolSpec;
 use super::NAME;
 use crate::dialect::names::plain;
 use crate::dialect::schema::{Surface, sent, strict};
-use crate::dialect::shared::{Beside, object, object_text, reasons, results, understood, wire_id};
+use crate::dialect::shared::{
+    Beside, kept, object, object_text, reasons, results, understood, wire_id,
+};
 use crate::dialect::{Frame, Options, picture};
 
 /// Longest id that is taken.
@@ -145,8 +147,7 @@ pub(in crate::dialect) fn turn(
     options: &Options,
 ) -> Vec<Value> {
     let mut items = said(before, &Beside::of_turn(turn), plan, options);
-    let native = turn.native.as_ref().filter(|native| native.dialect == NAME);
-    match native.and_then(|native| native.content.as_array()) {
+    match kept(turn, NAME, options).and_then(Value::as_array) {
         Some(kept) => replay(kept, turn, &mut items),
         None => retell(turn, &mut items),
     }

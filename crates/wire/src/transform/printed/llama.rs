@@ -20,8 +20,7 @@ pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
     found.if_any()
 }
 
-/// JSON without any marker. It has to begin the text, be nothing but a call, and name a tool
-/// that is granted.
+/// JSON without any marker. The whole text has to be nothing but calls, of tools that are granted.
 fn bare(scan: &mut Scan<'_>, granted: &Granted<'_>, found: &mut Found) {
     let start = scan.at;
     let mut at = start + skip_blank(scan.from(start));
@@ -34,6 +33,10 @@ fn bare(scan: &mut Scan<'_>, granted: &Granted<'_>, found: &mut Found) {
         at += length;
         at += separator(scan.from(at));
         found.take(calls, start, at);
+    }
+    // Beside words it may be an example of a call.
+    if !found.is_full() && !scan.from(at).trim().is_empty() {
+        *found = Found::default();
     }
 }
 

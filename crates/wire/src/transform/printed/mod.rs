@@ -9,6 +9,7 @@ mod hermes;
 mod llama;
 mod mistral;
 mod payload;
+mod said;
 mod scan;
 mod tags;
 
@@ -77,7 +78,7 @@ impl Form {
             return None;
         }
         let found = (self.find)(text, granted)?;
-        if granted.was_said(found.cuts.iter().filter_map(|(start, end)| text.get(*start..*end))) {
+        if said::was_said(&found, text, granted) {
             return None;
         }
         let (text, repairs) = (found.remains(text), found.repairs(self.name));

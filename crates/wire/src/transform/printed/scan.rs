@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::transform::thought::THOUGHTS;
 
 /// Blocks whose content is nobody's call: thoughts, and results that a model repeats.
-const BLOCKS: &[(&str, &str)] = &[
+pub(super) const BLOCKS: &[(&str, &str)] = &[
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("[THINK]", "[/THINK]"),
