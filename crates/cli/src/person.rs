@@ -229,9 +229,10 @@ pub(crate) async fn word() -> Option<String> {
 
 /// What the person at the terminal types next, and nobody else sees.
 pub(crate) async fn secret(asked: &str) -> Option<Zeroizing<String>> {
-    hint(asked);
     let typed = {
+        // Before the question: some type as soon as they see it.
         let _quiet = Quiet::begin();
+        hint(asked);
         line().await
     };
     hint("");

@@ -61,12 +61,11 @@ const DETAIL_CHARS_MAX: usize = 2_000;
 impl Remote {
     /// What the caller is told. Addresses and the like are for the log alone.
     fn fault(&self, tx: &mut Transaction, fault: &CallFault) -> Fault {
-        let down = match fault {
-            CallFault::Changed => return Fault::of(is_held(&self.spec.name)),
-            CallFault::NotSent(ServerFault::Unsure { .. }) => None,
-            CallFault::NotSent(why) => Some(why),
-            _ => None,
-        };
+        if *fault == CallFault::Changed {
+            return Fault::of(is_held(&self.spec.name));
+        }
+        let down = if let CallFault::NotSent(why) = fault { Some(why) } else { None };
+        let down = down.filter(|why| !matches!(why, ServerFault::Unsure { .. }));
         let (whole, told) = match down {
             Some(why) => (why.to_string(), why.in_our_words()),
             None => (fault.to_string(), fault.in_our_words()),

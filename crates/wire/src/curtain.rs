@@ -238,7 +238,7 @@ mod tests {
             let tap = |streamed: Streamed<'_>| match streamed {
                 Streamed::Text(text) => shown.lock().unwrap().0.push_str(text),
                 Streamed::Thought(text) => shown.lock().unwrap().1.push_str(text),
-                Streamed::Again => {}
+                Streamed::Again | Streamed::Waits { .. } => {}
             };
             let covered = Covered::new(&curtain, &tap);
             let letters: Vec<char> = text.chars().collect();

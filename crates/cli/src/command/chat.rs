@@ -349,7 +349,7 @@ impl Talk<'_> {
         let Some(mut driver) = self.driver.take() else { return Ok(Exit::Done) };
         let settings = driver.agent().settings.clone();
         let live = Live::talk(self.detail, settings, &driver.session());
-        let screen = Arc::new(Screen::new(&self.opened, &driver, live, self.shows));
+        let screen = Arc::new(Screen::new(self.opened, &driver, live, self.shows));
         let before = Arc::clone(&screen);
         self.ready.becomes(move || before.clear());
         let mut stop = Stop::listen()?;

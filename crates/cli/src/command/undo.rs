@@ -86,7 +86,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
         let undo = driver.undo_preview(how.range()).await?;
         print(&undo, &agent);
-if !undo.locked.is_empty() {
+        if !undo.locked.is_empty() {
             return Err(DriveFault::from(UndoRefusal::Locked(undo.locked)).into());
         }
         if !how.note.trim().is_empty() {

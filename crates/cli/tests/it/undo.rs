@@ -154,7 +154,7 @@ fn what_is_locked_is_named_and_not_undone() {
     assert_eq!(seen.code, 2, "{}", seen.screen);
     assert!(!seen.screen.contains("Type undo"), "{}", seen.screen);
     assert!(seen.screen.contains("Locked, so nothing can be undone"), "{}", seen.screen);
-    assert!(seen.screen.contains("toolgate facts unlock"), "{}", seen.screen);
+    assert!(seen.screen.contains("unlock first"), "{}", seen.screen);
     let title = || desk.ok(&["call", "state_get", r#"{"select":["/draft/title"]}"#, "--json"]);
     assert!(title().contains("Second"), "{}", title());
     let unlock = [("Type unlock", "unlock")];

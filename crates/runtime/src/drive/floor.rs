@@ -110,7 +110,7 @@ struct Arrived {
 
 /// What is waited for while calls are at work.
 enum News {
-    Ended((Ran, Executed)),
+    Ended(Box<(Ran, Executed)>),
     Arrived(Arrived),
     More(Vec<Incoming>),
     /// What the person said, or nothing.
@@ -197,11 +197,11 @@ impl Driver {
             }
             let news = match trouble {
                 None => Some(self.news(&mut hall, &mut running).await),
-                Some(_) => running.next().await.map(News::Ended),
+                Some(_) => running.next().await.map(|one| News::Ended(Box::new(one))),
             };
             let done = match news {
                 Some(News::Ended(one)) => {
-                    self.settle_those(one, &mut running, &mut hall).await?;
+                    self.settle_those(*one, &mut running, &mut hall).await?;
                     continue;
                 }
                 Some(News::More(incoming)) => self.welcome(incoming, &mut hall).await,
@@ -226,7 +226,7 @@ impl Driver {
         let Hall { supplying, asking, .. } = hall;
         tokio::select! {
             biased;
-            Some(one) = running.next() => News::Ended(one),
+            Some(one) = running.next() => News::Ended(Box::new(one)),
             Some(arrived) = supplying.next() => News::Arrived(arrived),
             news = word(asking) => news,
             incoming = more => News::More(incoming),

@@ -175,7 +175,7 @@ mod tests {
         let tap = |streamed: Streamed<'_>| match streamed {
             Streamed::Thought(text) => shown.lock().unwrap().0.push_str(text),
             Streamed::Text(text) => shown.lock().unwrap().1.push_str(text),
-            Streamed::Again => {}
+            Streamed::Again | Streamed::Waits { .. } => {}
         };
         let thinking = Thinking::new(&tap);
         let letters: Vec<char> = text.chars().collect();
