@@ -49,6 +49,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "a person types as long as they like; one line at a time is waited for, and Ctrl-D ends it",
     ),
     (
+        "crates/cli/src/screen.rs",
+        "events that were missed are read from the log, so many as there are; it is waited for at once",
+    ),
+    (
         "crates/cli/src/person.rs",
         "reading a terminal blocks; one thread for the process, and the waiting has a deadline",
     ),
