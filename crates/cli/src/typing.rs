@@ -19,8 +19,11 @@ const HISTORY_LINES: usize = 1_000;
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 100_000;
 
-const TOO_LONG: &str =
-    "a message has at most 100,000 bytes, and this one has more; send it in parts";
+fn too_long() -> String {
+    format!(
+        "a message has at most {MESSAGE_BYTES_MAX} bytes, and this one has more; send it in parts"
+    )
+}
 
 /// What came of asking for words.
 pub(crate) enum Typed {
@@ -91,7 +94,7 @@ impl Typing {
             }
         };
         if let Typed::Said(text) = &typed {
-            ensure!(text.len() <= MESSAGE_BYTES_MAX, TOO_LONG);
+            ensure!(text.len() <= MESSAGE_BYTES_MAX, too_long());
         }
         Ok(typed)
     }
@@ -115,7 +118,7 @@ fn piped(source: &mut impl BufRead) -> Result<Typed> {
         let room = u64::try_from(MESSAGE_BYTES_MAX + 1 - bytes.len())?;
         let read = std::io::Read::take(&mut *source, room).read_until(b'\n', &mut bytes);
         let over = read.context("the input could not be read")? == 0;
-        ensure!(bytes.len() <= MESSAGE_BYTES_MAX, TOO_LONG);
+        ensure!(bytes.len() <= MESSAGE_BYTES_MAX, too_long());
         let text = std::str::from_utf8(&bytes)
             .context("a line of the input is not UTF-8; nothing of it was sent")?;
         if bytes.is_empty() {
@@ -218,7 +221,7 @@ mod tests {
             (b"a \\\nb\n", vec!["a \nb".to_owned()]),
             (b"good\nbad \xff\xfe\nmore\n", vec!["good".to_owned(), utf]),
             (b"\"\"\"\nleft open", vec!["\"\"\"\nleft open".to_owned()]),
-            (long.as_bytes(), vec![format!("error: {TOO_LONG}")]),
+            (long.as_bytes(), vec![format!("error: {}", too_long())]),
         ] {
             assert_eq!(all(bytes), said);
         }

@@ -126,6 +126,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
     let (_, text) = place.crew_as(&options.settings, to_be_measured)?;
+    // Without a model, an address is looked at by itself and not for one that is declared.
     if text.settings.model.is_some() {
         text.chosen()?;
     }
