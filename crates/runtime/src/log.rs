@@ -26,12 +26,16 @@ impl Tip {
         record: &Record<E>,
         scratch: &mut Vec<u8>,
     ) -> Result<Row, AuthorRefusal> {
-        scratch.clear();
-        record.encode_into(scratch)?;
-        let bytes = scratch.as_slice().to_vec();
         debug_assert_eq!(record.seq, self.seq + 1);
-        *self = Self { seq: record.seq, hash: Digest::link(self.hash, &bytes) };
-        Ok(Row { seq: self.seq, bytes, hash: self.hash })
+        // A link is what came before and the bytes. Side by side they are hashed in one go.
+        scratch.clear();
+        scratch.extend_from_slice(&self.hash.0);
+        record.encode_into(scratch)?;
+        let bytes = scratch.split_at(self.hash.0.len()).1.to_vec();
+        let hash = Digest::of(scratch);
+        debug_assert_eq!(hash, Digest::link(self.hash, &bytes));
+        *self = Self { seq: record.seq, hash };
+        Ok(Row { seq: self.seq, bytes, hash })
     }
 
     /// Follows the chain over one stored row; `None` when it does not fit.
@@ -167,7 +171,8 @@ pub(crate) async fn news<E: Authored + DeserializeOwned>(
     after: Tip,
 ) -> Result<Vec<(Record<E>, Digest)>, ReadFault> {
     let mut news = Vec::new();
-    if !store.read(stream, after.seq + 1, 1).await?.is_empty() {
+    if !store.ends_at(stream, after.seq) && !store.read(stream, after.seq + 1, 1).await?.is_empty()
+    {
         let each = |record, row: &Row| news.push((record, row.hash));
         read_signed(store, key, stream, after, each).await?;
     }

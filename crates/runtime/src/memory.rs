@@ -127,6 +127,10 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(rows)))
     }
 
+    fn ends_at(&self, stream: &StreamId, seq: u64) -> bool {
+        self.lock().streams.get(stream).map_or(0, Stream::end) == seq
+    }
+
     fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
         let head = self.lock().streams.get(stream).and_then(|stream| stream.head.clone());
         Box::pin(ready(Ok(head)))

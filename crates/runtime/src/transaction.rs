@@ -57,11 +57,10 @@ impl Resources {
 
 /// A running call. Handlers see the world through it and change nothing directly.
 pub struct Transaction {
-    pub(crate) call: Box<Call>,
-    pub(crate) touched: Vec<Touched>,
+    /// What is left in the end. It has its place from the beginning and is not moved any more.
+    ran: Box<Ran>,
     session: Arc<Session>,
     project: Arc<Project>,
-    staged: Staged,
     reach: Reach,
     /// The states with this call's own changes, made when the first change is staged.
     session_state: Option<State>,
@@ -75,7 +74,7 @@ pub(crate) struct Ran {
     pub(crate) touched: Vec<Touched>,
     /// The footprint with the versions that hold once the call is committed.
     pub(crate) after: Vec<Touched>,
-    /// The phase the call began in, where it wants to leave it.
+    /// The phase the call began in, where it wants to leave it: nothing else depends on it.
     pub(crate) phase: Option<PhaseName>,
     pub(crate) staged: Staged,
 }
@@ -165,40 +164,32 @@ impl Transaction {
         project: Arc<Project>,
         reach: Reach,
     ) -> Self {
-        let staged = Staged::default();
-        Self {
-            call,
-            touched,
-            session,
-            project,
-            staged,
-            reach,
-            session_state: None,
-            project_state: None,
-        }
+        let (after, phase, staged) = (Vec::new(), None, Staged::default());
+        let ran = Box::new(Ran { call, touched, after, phase, staged });
+        Self { ran, session, project, reach, session_state: None, project_state: None }
     }
 
     /// The call.
     pub fn call(&self) -> &Call {
-        &self.call
+        &self.ran.call
     }
 
     /// The key the world is asked to honour: the same for every try of this call.
     pub fn idempotency_key(&self) -> String {
-        idempotency_key(&self.session, self.call.id())
+        idempotency_key(&self.session, self.ran.call.id())
     }
 
     /// The arguments as the tool's own type.
     pub fn params<P: DeserializeOwned>(&self) -> Result<P, Fault> {
         // The tree takes whatever is rare, and says what is wrong.
-        P::deserialize(self.call.args().root())
-            .or_else(|_| P::deserialize(self.call.args_tree()))
+        P::deserialize(self.ran.call.args().root())
+            .or_else(|_| P::deserialize(self.ran.call.args_tree()))
             .map_err(|error| Fault::invalid(format!("Tool validation failed: {error}")))
     }
 
     /// The arguments as JSON.
     pub fn args(&self) -> &Map<String, Value> {
-        self.call.args_tree()
+        self.ran.call.args_tree()
     }
 
     /// The session as it was when the call began.
@@ -214,12 +205,13 @@ impl Transaction {
     /// Calls of this tool in the same model reply that came before this one and passed the gate.
     /// Calls of a caller without a model are in no reply, so there are none.
     pub fn earlier(&self) -> impl Iterator<Item = &RawCall> {
-        let open = self.session.open.get(&self.call.id());
+        let open = self.session.open.get(&self.ran.call.id());
         let number = open.and_then(|open| open.turn);
         let turn = self.session.turns.iter().rev().find(|turn| Some(turn.number) == number);
-        let passed = turn.into_iter().flat_map(|turn| turn.passed_before(self.call.id()));
-        let own =
-            |raw: &&Arc<RawCall>| self.agent().toolset.find(&raw.name) == Some(self.call.place());
+        let passed = turn.into_iter().flat_map(|turn| turn.passed_before(self.ran.call.id()));
+        let own = |raw: &&Arc<RawCall>| {
+            self.agent().toolset.find(&raw.name) == Some(self.ran.call.place())
+        };
         passed.filter(own).map(AsRef::as_ref)
     }
 
@@ -273,36 +265,36 @@ impl Transaction {
 
     /// Says that the call is alive. It does not move the deadline.
     pub fn beat(&self) {
-        (self.reach.shared.heartbeat)(self.call.id());
+        (self.reach.shared.heartbeat)(self.ran.call.id());
     }
 
     /// Publishes something beside the answer; it is kept in the log when the call succeeds.
     pub fn notice(&mut self, topic: &str, text: impl Into<String>) -> Result<(), Fault> {
         let max = usize::try_from(self.reach.shared.agent.limits.notices_max).unwrap_or(usize::MAX);
-        if self.staged.notices.len() >= max {
+        if self.ran.staged.notices.len() >= max {
             return Err(Fault::failed(format!("At most {max} notices per call.")));
         }
         let text = text.into();
         self.check_size("a notice", topic.len() + text.len())?;
-        self.staged.notices.push(Notice { topic: topic.to_owned(), text });
+        self.ran.staged.notices.push(Notice { topic: topic.to_owned(), text });
         Ok(())
     }
 
     /// Writes something down for people, also when the call fails. No model is shown it.
     pub fn audit(&mut self, topic: &str, text: impl Into<String>) -> Result<(), Fault> {
         let max = usize::try_from(self.reach.shared.agent.limits.notices_max).unwrap_or(usize::MAX);
-        if self.staged.aside.notices.len() >= max {
+        if self.ran.staged.aside.notices.len() >= max {
             return Err(Fault::failed(format!("At most {max} notices per call.")));
         }
         let text = text.into();
         self.check_size("a notice", topic.len() + text.len())?;
-        self.staged.aside.notices.push(Notice { topic: topic.to_owned(), text });
+        self.ran.staged.aside.notices.push(Notice { topic: topic.to_owned(), text });
         Ok(())
     }
 
     /// Counts tokens of a model that the call asked, also when the call fails.
     pub fn spend(&mut self, usage: &Usage) {
-        let aside = &mut self.staged.aside;
+        let aside = &mut self.ran.staged.aside;
         aside.spent = Some(aside.spent.unwrap_or_default().plus(usage));
     }
 
@@ -372,13 +364,13 @@ impl Transaction {
             return Err(refused(format!("Phase {} does not lead to {to}.", from.name), ways()));
         };
         way.open(&self.world()).map_err(|otherwise| refused(otherwise, ways()))?;
-        self.staged.phase = Some((to.clone(), reason.to_owned()));
+        self.ran.staged.phase = Some((to.clone(), reason.to_owned()));
         Ok(())
     }
 
     /// The content of a file, with this call's own changes.
     pub fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, Fault> {
-        if let Some(staged) = self.staged.files.get(path) {
+        if let Some(staged) = self.ran.staged.files.get(path) {
             return Ok(staged.content.as_deref().cloned());
         }
         self.reach.shared.files.read(path).map_err(|fault| Fault::failed(fault.to_string()))
@@ -386,7 +378,7 @@ impl Transaction {
 
     /// The version of a file's content, with this call's own changes.
     pub fn file_version(&self, path: &str) -> Result<Option<Digest>, Fault> {
-        if let Some(staged) = self.staged.files.get(path) {
+        if let Some(staged) = self.ran.staged.files.get(path) {
             return Ok(staged.version);
         }
         self.reach.shared.files.version(path).map_err(|fault| Fault::failed(fault.to_string()))
@@ -407,17 +399,17 @@ impl Transaction {
         self.check_size(path, bytes)?;
         let content = content.map(Arc::new);
         let version = content.as_ref().map(|content| self.reach.shared.fingerprint(content));
-        self.staged.files.insert(path.to_owned(), StagedFile { content, version });
+        self.ran.staged.files.insert(path.to_owned(), StagedFile { content, version });
         Ok(())
     }
 
     /// Lets go of the world the call saw and keeps what it leaves.
-    pub(crate) fn ran(self) -> Ran {
-        let after = self.touched_after();
-        // Only a way to another phase depends on it.
-        let phase = self.session.phase.clone().filter(|_| self.staged.phase.is_some());
-        let Self { call, touched, staged, .. } = self;
-        Ran { call, touched, after, phase, staged }
+    pub(crate) fn ran(mut self) -> Box<Ran> {
+        self.ran.after = self.touched_after();
+        if self.ran.staged.phase.is_some() {
+            self.ran.phase = self.session.phase.clone();
+        }
+        self.ran
     }
 
     /// The footprint with the versions that hold once this call is committed.
@@ -431,14 +423,14 @@ impl Transaction {
                 (Access::Write, Ok(Home::Session)) => changed(&self.session_state),
                 (Access::Write, Ok(Home::Project)) => changed(&self.project_state),
                 (Access::Write, Ok(Home::Files)) => {
-                    let staged = self.staged.files.get(touched.key.name());
+                    let staged = self.ran.staged.files.get(touched.key.name());
                     staged.map_or(touched.version, |staged| staged.version)
                 }
                 (Access::Write, Err(_)) | (Access::Read, _) => touched.version,
             };
             Touched { version, ..touched.clone() }
         };
-        self.touched.iter().map(after).collect()
+        self.ran.touched.iter().map(after).collect()
     }
 
     fn stage(&mut self, change: Change) -> Result<(), Fault> {
@@ -452,19 +444,19 @@ impl Transaction {
         }
         let max = usize::try_from(self.reach.shared.agent.limits.changes_max).unwrap_or(usize::MAX);
         // The entry that counts its parts comes on top; a call has one for a key it declared.
-        let wholes = if spec.whole.as_ref() == Some(key) { self.call.keys().len() } else { 0 };
+        let wholes = if spec.whole.as_ref() == Some(key) { self.ran.call.keys().len() } else { 0 };
         let max = max.saturating_add(wholes);
-        if self.staged.session.len() + self.staged.project.len() >= max {
+        if self.ran.staged.session.len() + self.ran.staged.project.len() >= max {
             return Err(Fault::failed(format!("At most {max} changes per call.")));
         }
         let (state, list) = match home {
             Home::Session => {
                 let state = self.session_state.get_or_insert_with(|| self.session.state.clone());
-                (state, &mut self.staged.session)
+                (state, &mut self.ran.staged.session)
             }
             Home::Project => {
                 let state = self.project_state.get_or_insert_with(|| self.project.state.clone());
-                (state, &mut self.staged.project)
+                (state, &mut self.ran.staged.project)
             }
             Home::Files => return Err(undeclared("file: use write_file")),
         };
@@ -488,7 +480,7 @@ impl Transaction {
 
     /// A call that reads must not change, whatever its handler tries.
     fn writable(&self) -> Result<(), Fault> {
-        if self.call.spec().effect == Effect::Read {
+        if self.ran.call.spec().effect == Effect::Read {
             return Err(Fault::failed("This tool is declared to read; it cannot change anything."));
         }
         Ok(())
@@ -501,7 +493,7 @@ impl Transaction {
         let writes = |(access, touched): &(Access, Key)| {
             *access == Access::Write && (touched == key || Some(touched) == whole)
         };
-        if self.call.keys().iter().any(writes) {
+        if self.ran.call.keys().iter().any(writes) {
             return Ok(());
         }
         Err(undeclared(&format!("write to {key}")))
@@ -510,7 +502,7 @@ impl Transaction {
     /// A file that shows the state of another section is reached by no other name either.
     fn keep_out(&self, path: &str) -> Result<(), Fault> {
         let Shared { agent, files, .. } = self.reach.shared.as_ref();
-        for kept in agent.toolset.kept_from(self.call.place()) {
+        for kept in agent.toolset.kept_from(self.ran.call.place()) {
             let same = files.same_file(path, kept.path);
             if same.map_err(|fault| Fault::failed(fault.to_string()))? {
                 let message =

@@ -89,7 +89,7 @@ struct Hall {
     /// Callers who wait for tools from outside.
     supplying: FuturesUnordered<BoxFuture<'static, Arrived>>,
     /// Those that came to their end and are not settled yet.
-    ended: Vec<(Ran, Executed)>,
+    ended: Vec<(Box<Ran>, Executed)>,
 }
 
 /// A question that is before a person.
@@ -110,7 +110,7 @@ struct Arrived {
 
 /// What is waited for while calls are at work.
 enum News {
-    Ended(Box<(Ran, Executed)>),
+    Ended(Box<Ran>, Executed),
     Arrived(Arrived),
     More(Vec<Incoming>),
     /// What the person said, or nothing.
@@ -197,11 +197,11 @@ impl Driver {
             }
             let news = match trouble {
                 None => Some(self.news(&mut hall, &mut running).await),
-                Some(_) => running.next().await.map(|one| News::Ended(Box::new(one))),
+                Some(_) => running.next().await.map(|(ran, executed)| News::Ended(ran, executed)),
             };
             let done = match news {
-                Some(News::Ended(one)) => {
-                    self.settle_those(*one, &mut running, &mut hall).await?;
+                Some(News::Ended(ran, executed)) => {
+                    self.settle_those((ran, executed), &mut running, &mut hall).await?;
                     continue;
                 }
                 Some(News::More(incoming)) => self.welcome(incoming, &mut hall).await,
@@ -217,7 +217,7 @@ impl Driver {
     /// Waits until something happens.
     async fn news<F>(&mut self, hall: &mut Hall, running: &mut FuturesUnordered<F>) -> News
     where
-        F: Future<Output = (Ran, Executed)>,
+        F: Future<Output = (Box<Ran>, Executed)>,
     {
         let more = match &mut self.floor {
             None => Either::Left(std::future::pending()),
@@ -226,7 +226,7 @@ impl Driver {
         let Hall { supplying, asking, .. } = hall;
         tokio::select! {
             biased;
-            Some(one) = running.next() => News::Ended(Box::new(one)),
+            Some((ran, executed)) = running.next() => News::Ended(ran, executed),
             Some(arrived) = supplying.next() => News::Arrived(arrived),
             news = word(asking) => news,
             incoming = more => News::More(incoming),
@@ -236,12 +236,12 @@ impl Driver {
     /// Settles a call that came to its end, together with those that did at the same time.
     async fn settle_those<F>(
         &mut self,
-        one: (Ran, Executed),
+        one: (Box<Ran>, Executed),
         running: &mut FuturesUnordered<F>,
         hall: &mut Hall,
     ) -> Result<(), DriveFault>
     where
-        F: Future<Output = (Ran, Executed)>,
+        F: Future<Output = (Box<Ran>, Executed)>,
     {
         self.tick();
         hall.ended.push(one);
@@ -261,7 +261,6 @@ impl Driver {
         incoming: Vec<Incoming>,
         hall: &mut Hall,
     ) -> Result<(), DriveFault> {
-        self.tick();
         self.hear_of_calls().await?;
         self.take_in_news().await?;
         self.supply_and_admit(incoming, hall).await

@@ -242,7 +242,6 @@ impl Driver {
         self.enter_open()?;
         // Whoever came before may have been cut off.
         self.floor = None;
-        self.tick();
         self.hear_of_calls().await?;
         self.look_around().await
     }
@@ -252,6 +251,7 @@ impl Driver {
         if self.session.waiting.is_empty() && self.session.allowances.is_empty() {
             return Ok(());
         }
+        self.tick();
         self.hear().await
     }
 

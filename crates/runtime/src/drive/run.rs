@@ -24,7 +24,7 @@ use crate::versions::{Lookup, unlooked};
 
 /// A call that was begun, with its handler where it has one.
 pub(super) struct Begun {
-    tx: Box<Transaction>,
+    tx: Transaction,
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -35,7 +35,7 @@ impl Transaction {
     pub async fn begin(
         driver: &mut Driver,
         admitted: Admitted,
-    ) -> Result<Result<Box<Self>, Refusal>, DriveFault> {
+    ) -> Result<Result<Self, Refusal>, DriveFault> {
         // Only what this driver's log says was admitted may begin, whoever holds the admission.
         let logged = driver.admitted(admitted.call().id());
         if logged.is_none_or(|logged| logged.args_hash != admitted.call().args_hash()) {
@@ -62,8 +62,7 @@ impl Transaction {
             crash_point!("after_intent");
         }
         let reach = driver.reach(call.id());
-        let tx = Self::new(call, touched, Arc::clone(&driver.session), project, reach);
-        Ok(Ok(Box::new(tx)))
+        Ok(Ok(Self::new(call, touched, Arc::clone(&driver.session), project, reach)))
     }
 }
 
@@ -208,7 +207,11 @@ impl Driver {
     }
 }
 
-pub(super) async fn perform(begun: Begun, call_ms_max: u64, cancel: &Cancel) -> (Ran, Executed) {
+pub(super) async fn perform(
+    begun: Begun,
+    call_ms_max: u64,
+    cancel: &Cancel,
+) -> (Box<Ran>, Executed) {
     let Begun { mut tx, tool } = begun;
     let executed = match tool {
         Some(tool) => execute(tool.as_ref(), &mut tx, call_ms_max, cancel).await,

@@ -1,5 +1,6 @@
 //! Decides how a call ends: committed with its changes, or rolled back with nothing left behind.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -38,7 +39,8 @@ pub(super) struct Ended {
     message_only: bool,
     warnings: Vec<String>,
     errors: Vec<Trouble>,
-    kept: Option<(Kept, Vec<u8>)>,
+    /// The whole answer, where it is too long to be shown. Most are not.
+    kept: Option<Box<(Kept, Vec<u8>)>>,
     parts: Option<Arc<Parts>>,
 }
 
@@ -89,7 +91,7 @@ impl Driver {
     /// Settles a call that ran. A failed one leaves nothing behind but its record.
     pub(super) async fn settle(
         &mut self,
-        mut ran: Ran,
+        mut ran: Box<Ran>,
         executed: Executed,
     ) -> Result<(), DriveFault> {
         let reached_world = ran.call.spec().effect.needs_intent();
@@ -112,19 +114,19 @@ impl Driver {
             ran.staged.forget();
         }
         ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
-        self.commit(ran, ended).await
+        self.commit(&mut ran, &mut ended).await
     }
 
     /// Settles a call that did not run.
     pub(super) fn settle_ended(&mut self, id: CallId, ended: Ended) -> Result<(), DriveFault> {
         let Some(admitted) = self.admitted(id) else { return Ok(()) };
         let started = self.session.open.get(&id).map(|open| &open.progress);
-        let ended = match started {
+        let mut ended = match started {
             // An earlier try may have reached the world, whatever keeps a new one from it.
             Some(Progress::Started(_)) if ended.outcome == Outcome::Failed => Ended::lost(ended),
             _ => ended,
         };
-        let settled = self.settled(id, admitted.tool.clone(), admitted.args_hash, ended);
+        let settled = self.settled(id, admitted.tool.clone(), admitted.args_hash, &mut ended);
         self.note(&Actor::System, Event::CallSettled(settled))
     }
 
@@ -184,7 +186,8 @@ impl Driver {
         );
         let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
         let kept = (bytes <= limits.result_kept_bytes_max).then(|| {
-            (Kept { hash, bytes: u64::try_from(text.len()).unwrap_or(0) }, text.into_bytes())
+            let bytes = u64::try_from(text.len()).unwrap_or(0);
+            Box::new((Kept { hash, bytes }, text.into_bytes()))
         });
         Ended { outcome, kept, ..Ended::failed(vec![trouble]) }
     }
@@ -218,16 +221,16 @@ impl Driver {
         call: CallId,
         tool: ToolName,
         args_hash: Digest,
-        ended: Ended,
+        ended: &mut Ended,
     ) -> CallSettled {
-        let data = self.error_data(call, &tool, &ended).unwrap_or(ended.data);
+        let data = self.error_data(call, &tool, ended);
         let mut envelope = Envelope {
             ok: ended.errors.is_empty(),
             tool: tool.as_str().to_owned(),
-            message: ended.message,
-            data,
-            warnings: ended.warnings,
-            errors: ended.errors,
+            message: take(&mut ended.message),
+            data: data.unwrap_or_else(|| ended.data.take()),
+            warnings: take(&mut ended.warnings),
+            errors: take(&mut ended.errors),
             receipt: None,
         };
         envelope.receipt = Some(self.runtime.key.receipt(&Settled {
@@ -237,7 +240,8 @@ impl Driver {
             args_hash: &args_hash,
             envelope: &envelope,
         }));
-        let kept = ended.kept.map(|(kept, bytes)| {
+        let kept = ended.kept.take().map(|kept| {
+            let (kept, bytes) = *kept;
             self.pending.blobs.push((kept.hash, bytes));
             kept
         });
@@ -280,10 +284,10 @@ impl Driver {
     }
 
     /// Commits in one append: settlement, session changes, project changes, phase, files.
-    async fn commit(&mut self, mut ran: Ran, mut ended: Ended) -> Result<(), DriveFault> {
-        if !self.shares(&ran, &ended) {
-            self.stage(&mut ran, &mut ended);
-            return self.write(&ran, ended).await;
+    async fn commit(&mut self, ran: &mut Ran, ended: &mut Ended) -> Result<(), DriveFault> {
+        if !self.shares(ran, ended) {
+            self.stage(ran, ended);
+            return self.write(ran, ended).await;
         }
         let runtime = Arc::clone(&self.runtime);
         // Project appends of this process take turns, so that a version that was compared is
@@ -296,8 +300,8 @@ impl Driver {
             if again > 0 {
                 runtime.catch_up().await?;
             }
-            self.stage(&mut ran, &mut ended);
-            match self.write(&ran, ended.clone()).await {
+            self.stage(ran, ended);
+            match self.write(ran, &mut ended.clone()).await {
                 Err(DriveFault::Store(StoreFault::Moved { stream: StreamId::Project, .. })) => {
                     self.rewind(&before);
                 }
@@ -308,11 +312,11 @@ impl Driver {
             }
         }
         let message = "Others kept changing the project. Try again later.";
-        self.discard_files(&ran);
-        give_up(&mut ran, &mut ended, Trouble::new(Code::COMMIT_CONFLICT, message));
+        self.discard_files(ran);
+        give_up(ran, ended, Trouble::new(Code::COMMIT_CONFLICT, message));
         // Without its footprint there is nothing left for the project to remember.
         ran.after.clear();
-        let done = self.write(&ran, ended).await;
+        let done = self.write(ran, ended).await;
         drop(turn);
         done
     }
@@ -343,8 +347,8 @@ impl Driver {
         }
     }
 
-    /// Writes one settlement and appends what must not wait.
-    async fn write(&mut self, ran: &Ran, ended: Ended) -> Result<(), DriveFault> {
+    /// Writes one settlement, which takes over how the call ended, and appends what must not wait.
+    async fn write(&mut self, ran: &Ran, ended: &mut Ended) -> Result<(), DriveFault> {
         let call = &ran.call;
         let (id, tool) = (call.id(), call.spec().name.clone());
         let parts = ended.parts.clone();

@@ -99,6 +99,11 @@ pub trait Store: Send + Sync {
         rows_max: usize,
     ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>>;
 
+    /// Whether a stream is known to have nothing after a place, without waiting to find out.
+    fn ends_at(&self, _stream: &StreamId, _seq: u64) -> bool {
+        false
+    }
+
     /// The signed head of a stream, when anything was appended to it.
     fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>>;
 
