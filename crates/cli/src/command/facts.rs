@@ -8,8 +8,8 @@ use similar::{ChangeTag, TextDiff};
 use toolgate_kernel::event::{ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::Project;
 use toolgate_packs::workspace::{
-    Act, ActRefusal, Behind, Decision, Document, Entry, History, Locks, Made, Path, ProposalId,
-    Proposed, Root, Skipped, decide, proposals,
+    Act, ActRefusal, Behind, Document, Entry, History, Locks, Made, Path, ProposalId, Proposed,
+    Root, Skipped, Upshot, decide, proposals,
 };
 use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
@@ -204,17 +204,17 @@ fn refused(error: anyhow::Error, json: bool, exit: Exit) -> Exit {
 }
 
 /// Shows a person, at the terminal, exactly what would change.
-fn preview(decision: &Decision, act: &Act) {
-    for proposed in &decision.changed {
+fn preview(upshot: &Upshot, act: &Act) {
+    for proposed in &upshot.changed {
         lines(proposed).iter().for_each(|line| hint(line));
-        if decision.act == "reject" {
+        if upshot.act == "reject" {
             hint("  This is taken away, and the fact stays as it is.");
         }
     }
-    decision.skipped.iter().for_each(|skipped| hint(&skipped_line(skipped)));
-    if let Some(path) = &decision.path {
+    upshot.skipped.iter().for_each(|skipped| hint(&skipped_line(skipped)));
+    if let Some(path) = &upshot.path {
         let path = exact(path);
-        hint(&match decision.act {
+        hint(&match upshot.act {
             "lock" => format!("{path}, and what is below it, is held as it is."),
             _ => format!("{path} is held no longer."),
         });
@@ -273,22 +273,22 @@ fn skipped_line(skipped: &Skipped) -> String {
 }
 
 /// Tells what was done.
-fn report(decision: &Decision, json: bool) {
+fn report(upshot: &Upshot, json: bool) {
     if json {
-        return console::json(decision);
+        return console::json(upshot);
     }
-    let done = match decision.act {
+    let done = match upshot.act {
         "reject" => "rejected",
         _ => "committed",
     };
-    for proposed in &decision.changed {
+    for proposed in &upshot.changed {
         say(&format!("{}  {} {done}.", proposed.proposal, exact(&proposed.made.path)));
     }
-    decision.skipped.iter().for_each(|skipped| say(&skipped_line(skipped)));
-    if let Some(path) = &decision.path {
-        say(&format!("{} {}ed.", exact(path), decision.act));
-    } else if decision.act == "commit" {
-        say(&format!("The facts have etag {}.", decision.facts_etag));
+    upshot.skipped.iter().for_each(|skipped| say(&skipped_line(skipped)));
+    if let Some(path) = &upshot.path {
+        say(&format!("{} {}ed.", exact(path), upshot.act));
+    } else if upshot.act == "commit" {
+        say(&format!("The facts have etag {}.", upshot.facts_etag));
     }
 }
 
