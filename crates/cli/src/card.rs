@@ -10,6 +10,7 @@ use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName}
 use toolgate_kernel::time::Timestamp;
 
 use crate::console::{fit, say, whole, width};
+use crate::live::about;
 use crate::visible::{exact, named};
 
 /// A call that waits for a person's word.
@@ -49,20 +50,26 @@ impl Card {
         named(&self.actor)
     }
 
+    /// What it is called in a command, so that no other one is meant.
+    pub(crate) fn name(&self) -> String {
+        match self.alone {
+            true => self.call.to_string(),
+            false => format!("{}/{}", self.session, self.call),
+        }
+    }
+
     /// What to type about it.
     pub(crate) fn command(&self, verb: &str) -> String {
-        match self.alone {
-            true => format!("toolgate approvals {verb} {}", self.call),
-            false => format!("toolgate approvals {verb} {}/{}", self.session, self.call),
-        }
+        format!("toolgate approvals {verb} {}", self.name())
     }
 
     /// Its line in the list.
     pub(crate) fn row(&self) -> Row {
         let approved = if self.approved { "approved, not made yet: " } else { "" };
+        let tool = self.tool.to_string();
         Row {
             what: self.call.to_string(),
-            tool: self.tool.to_string(),
+            tool: about(&self.args).map_or(tool.clone(), |about| format!("{tool} {about}")),
             why: format!("{approved}{}", exact(&self.reason)),
             session: self.session.clone(),
         }

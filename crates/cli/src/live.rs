@@ -297,7 +297,15 @@ impl Live {
                             "" => String::new(),
                             note => format!(": {note}"),
                         };
-                        format!("{word} to {}{sentence}", decision.call)
+                        let changed = match &decision.args {
+                            Some(args) => {
+                                state.changed(decision.call, args);
+                                ", with other arguments"
+                            }
+                            None => "",
+                        };
+                        let always = if decision.always { ", for the whole session" } else { "" };
+                        format!("{word} to {}{changed}{always}{sentence}", decision.call)
                     }
                     Said::Withdraw { tool, policy } => format!("{policy} asks about {tool} again"),
                     Said::GoOn {} => return,
@@ -307,6 +315,7 @@ impl Live {
                     state.said(&text);
                 }
             }
+            Event::Answered { call, args: Some(args), .. } => state.changed(*call, args),
             // Of a run its title is shown above; a conversation begins with it.
             Event::Opened { title, chat: true, .. } if !self.talk => {
                 state.said(title);
@@ -380,7 +389,8 @@ impl Live {
 
 /// One line per call: done, failed or refused, what it was about, and why.
 fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
-    let about = raw.map(about).unwrap_or_default();
+    let about = raw.and_then(|raw| about(&serde_json::from_str(&raw.args).ok()?));
+    let about = about.map(|about| format!(" {about}")).unwrap_or_default();
     let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
     let tool = visible(&envelope.tool);
@@ -388,19 +398,24 @@ fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
 }
 
 /// The first short words of a call's arguments.
-fn about(raw: &RawCall) -> String {
-    let Ok(Value::Object(args)) = serde_json::from_str(&raw.args) else { return String::new() };
-    let short = args.values().filter_map(|value| match value {
+pub(crate) fn about(args: &Value) -> Option<String> {
+    args.as_object()?.values().find_map(|value| match value {
         Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
         Value::Number(number) => Some(number.to_string()),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
             None
         }
-    });
-    short.take(1).map(|text| format!(" {text}")).collect()
+    })
 }
 
 impl State {
+    /// A person wrote other arguments for a call; they are what it is about.
+    fn changed(&mut self, call: CallId, args: &Value) {
+        if let Some(raw) = self.written.get_mut(&call) {
+            raw.args = args.to_string();
+        }
+    }
+
     /// Takes the status line away before something else is printed.
     fn wipe(&mut self) {
         if std::mem::take(&mut self.status) {

@@ -143,7 +143,7 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
     let project = reading::project(log.store.as_ref()).await?;
     let mut open = Vec::new();
     for id in &project.sessions {
-        let session = reading::session(log.store.as_ref(), id).await?;
+        let session = reading::caught_up(log.store.as_ref(), id).await?;
         if session.ended.is_none() || !session.waiting.is_empty() {
             open.push(session);
         }
@@ -193,10 +193,9 @@ fn find(place: &Place, which: &Which) -> Result<Card> {
     };
     let now = SystemClock.now();
     let all = all_cards(&block_on(sessions(place))?, now);
-    let fits = |card: &Card| {
-        card.call.to_string() == call && session.is_none_or(|id| card.session.as_str() == id)
-    };
-    let waiting: Vec<String> = all.iter().map(|card| card.call.to_string()).collect();
+    let there = |card: &&Card| session.is_none_or(|id| card.session.as_str() == id);
+    let waiting: Vec<String> = all.iter().filter(there).map(Card::name).collect();
+    let fits = |card: &Card| card.call.to_string() == call && there(&card);
     let mut found = all.into_iter().filter(fits);
     let card = found.next().with_context(|| match waiting.as_slice() {
         [] => format!("{call} does not wait for your word; nothing does"),
@@ -320,7 +319,7 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         let person = credential::decider(&place.folder).await?;
         // What was shown must still be what waits.
         let log = place.log()?;
-        let session = reading::session(log.store.as_ref(), &card.session).await?;
+        let session = reading::caught_up(log.store.as_ref(), &card.session).await?;
         let same = |other: &Card| other.call == card.call && other.shown == card.shown;
         if !cards(&session, SystemClock.now()).iter().any(same) {
             bail!(

@@ -176,9 +176,9 @@ fn the_list_is_aligned_and_says_what_to_type() {
     assert_eq!(
         lines,
         [
-            "c1  write_notes  A note is serious.",
+            "c1  write_notes a  A note is serious.",
             "    in session call",
-            "c1  list_notes   A note is serious.",
+            "c1  list_notes     A note is serious.",
             "    in session other",
         ]
     );
@@ -202,7 +202,31 @@ fn always_is_a_grant_that_can_be_withdrawn() {
     desk.ok(&["call", "write_notes", r#"{"key":"d","data":2}"#]);
     let seen = at_terminal(&desk, &["approvals", "withdraw", "write_notes"], &word("withdraw"));
     assert_eq!(seen.code, 0, "{}", seen.screen);
+    // It is gone at once, though nobody drove the session on since.
+    assert!(!desk.ok(&["approvals", "list"]).contains("always"));
     put_off(&desk, "c");
+}
+
+#[test]
+fn what_was_denied_waits_no_more_though_nobody_drove_the_session_on() {
+    let desk = desk();
+    put_off(&desk, "a");
+    put_off(&desk, "b");
+    let seen = at_terminal(&desk, &["approvals", "deny", "c1"], &[("Type deny", "deny"), FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(waiting(&desk).len(), 1);
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[]);
+    assert!(
+        seen.screen.contains("c1 does not wait for your word; these do: c2"),
+        "{}",
+        seen.screen
+    );
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2", "--session", "other"], &[]);
+    assert!(
+        seen.screen.contains("c2 does not wait for your word; nothing does"),
+        "{}",
+        seen.screen
+    );
 }
 
 #[test]
