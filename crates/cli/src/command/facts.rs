@@ -232,13 +232,14 @@ fn lines(proposed: &Proposed) -> Vec<String> {
     lines
         .extend(difference(old.as_ref(), new.as_ref()).into_iter().map(|line| format!("  {line}")));
     lines.push(format!("  because: {}", exact(&made.reason)));
-    lines.push(format!("  proposed by {}", who(made)));
+    lines.extend(proposed_by(made));
     lines
 }
 
-fn who(made: &Made) -> String {
+fn proposed_by(made: &Made) -> [String; 2] {
     let Made { by, session, call, at, .. } = made;
-    exact(&format!("{by}, call {call} of session {session}, {at}"))
+    let who = exact(&format!("{by}, call {call} of session {session}"));
+    [format!("  proposed by {who}"), format!("  at {at}")]
 }
 
 /// What stands there and what would, line by line.
@@ -426,7 +427,7 @@ fn show_entry(entry: &Entry) {
     }
     for Behind { proposal, made } in proposals {
         say(&format!("  {proposal}: {}", exact(&made.reason)));
-        say(&format!("  proposed by {}", who(made)));
+        proposed_by(made).iter().for_each(|line| say(line));
     }
 }
 

@@ -99,8 +99,8 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         let person = credential::decider(&place.folder).await?;
         driver.undo(person.author(), &undo, how.note.trim()).await?;
         match undo.calls.len() {
-            1 => say(&format!("{} is undone.", undo.told())),
-            _ => say(&format!("{} are undone.", undo.told())),
+            1 => console::whole(&format!("{} is undone.", undo.told()), 0),
+            _ => console::whole(&format!("{} are undone.", undo.told()), 0),
         }
         Ok(Exit::Done)
     }))
@@ -155,10 +155,13 @@ impl<'a> Shown<'a> {
 }
 
 fn print(undo: &Undo, agent: &Agent) {
-    say(&format!("Of {} would be undone: {}", undo.session, undo.told()));
-    // Of a file that shows state the file is named, not its fingerprint.
+    console::whole(&format!("Of {} would be undone: {}", undo.session, undo.told()), 2);
+    // Of a file that shows state the file is named, not its fingerprint. What only counts is counted
+    // on, and nothing of it goes back.
     let shows = |key: &Key| agent.toolset.projections().any(|shown| shown.key == *key);
-    let keys: Vec<&Back> = undo.keys.iter().filter(|back| !shows(&back.key)).collect();
+    let counts = |key: &Key| agent.toolset.families().any(|one| one.whole.as_ref() == Some(key));
+    let told = |back: &&Back| !shows(&back.key) && !counts(&back.key);
+    let keys: Vec<&Back> = undo.keys.iter().filter(told).collect();
     for back in keys.iter().take(KEYS_SHOWN_MAX) {
         let key = visible(&back.key.to_string());
         say(&fit(&format!("  {key}: {} → {}", short(&back.now), short(&back.then))));
