@@ -7,7 +7,9 @@ use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
 use futures_util::future::BoxFuture;
 use rustix::stdio::stdin;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -57,6 +59,7 @@ impl AtTerminal {
 
     async fn answer(&self, question: &Question) -> Option<Response> {
         self.ready.clear();
+        forget_typed();
         let about = format!("{} ({})", question.policy, exact(&question.reason));
         hint(&format!("\n{about} wants your word."));
         let Some(choice) = choose(question).await else {
@@ -143,6 +146,7 @@ pub(crate) async fn confirm(word: &str, what: &str) -> Result<bool, Nobody> {
     if !attended() {
         return Err(Nobody);
     }
+    forget_typed();
     hint(&format!("\nType {word} to {what}, or leave to change nothing:"));
     for left in (0..TRIES).rev() {
         let Some(said) = line().await else { return Ok(false) };
@@ -211,6 +215,7 @@ impl Person for AtTerminal {
     fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
         Box::pin(async move {
             self.ready.clear();
+            forget_typed();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
                 hint(&format!("The model says: {}", visible(&pause.summary)));
@@ -225,6 +230,12 @@ impl Person for AtTerminal {
 /// What the person at the terminal types next; nothing when nobody is there.
 pub(crate) async fn word() -> Option<String> {
     if attended() { line().await } else { None }
+}
+
+/// Forgets what was typed before a question is shown: a model could have asked for a yes that is
+/// then taken for the answer to something nobody saw.
+fn forget_typed() {
+    tcflush(stdin(), QueueSelector::IFlush).ok();
 }
 
 /// What the person at the terminal types next, and nobody else sees.

@@ -115,6 +115,20 @@ fn arguments_that_the_tool_would_not_take_are_told_before_the_word() {
     assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
 }
 
+/// What is typed before a question is shown answers nothing: nobody saw what it would be a yes to.
+#[test]
+fn a_word_that_was_typed_too_early_is_no_answer() {
+    let desk = desk();
+    assert_eq!(at_terminal(&desk, &["init", "--enrol"], &[FIRST]).code, 0);
+    let call = |key| format!("{{tool: write_notes, args: {{key: {key}, data: 1}}}}");
+    let calls = format!("[{}, {}]", call("a"), call("b"));
+    desk.write("s.yaml", &format!("replies: [{{calls: {calls}}}, {{text: Done.}}]\n"));
+    let answers = [("\"key\": \"a\"", "yes\nyes"), ("\"key\": \"b\"", "no")];
+    let seen = at_terminal(&desk, &["run", "x", "--model", "script:s.yaml"], &answers);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"a": "number"}), "{}", seen.screen);
+}
+
 #[test]
 fn a_slip_of_the_hand_is_no_answer() {
     let desk = desk();
