@@ -9,7 +9,7 @@ use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 
-use crate::console::{fit, say, whole, width};
+use crate::console::{fit, say, whole_lines, width};
 use crate::live::about;
 use crate::visible::{exact, named};
 
@@ -75,26 +75,31 @@ impl Card {
         }
     }
 
-    pub(crate) fn print(&self) {
-        say(&format!("{} in session {}", self.call, self.session));
+    /// Exactly what would run, for whom and why.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let phase = self.phase.as_ref().map_or_else(String::new, |p| format!(", in phase {p}"));
-        say(&format!("  asked by   {}{phase}", self.who()));
-        whole(&format!("  because    {} ({})", exact(&self.reason), self.policy), 13);
+        let mut lines = vec![
+            format!("{} in session {}", self.call, self.session),
+            format!("  asked by   {}{phase}", self.who()),
+        ];
+        lines.extend(whole_lines(
+            &format!("  because    {} ({})", exact(&self.reason), self.policy),
+            13,
+        ));
         if let (Some(then), Some(now)) = (&self.phase, &self.phase_now)
             && then != now
         {
             let told =
                 format!("  but now    the session is in phase {now}, and a yes is for {then}");
-            whole(&told, 13);
+            lines.extend(whole_lines(&told, 13));
         }
-        if let Some(until) = self.expires_at {
-            say(&format!("  until      {until}"));
-        }
-        say(&format!("  bound to   {}", self.shown.short()));
-        say("  would run, and nothing else:");
-        say(&format!("    {}", self.tool));
+        lines.extend(self.expires_at.map(|until| format!("  until      {until}")));
+        lines.push(format!("  bound to   {}", self.shown.short()));
+        lines.push("  would run, and nothing else:".to_owned());
+        lines.push(format!("    {}", self.tool));
         let args = serde_json::to_string_pretty(&self.args).unwrap_or_default();
-        args.lines().for_each(|line| say(&format!("    {}", exact(line))));
+        lines.extend(args.lines().map(|line| format!("    {}", exact(line))));
+        lines
     }
 }
 

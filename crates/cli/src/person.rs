@@ -20,7 +20,7 @@ use toolgate_kernel::tool::ToolSpec;
 use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
 use zeroize::Zeroizing;
 
-use crate::console::{hint, tell, visible, visible_lines};
+use crate::console::{hint, on_screen, tell, visible, visible_lines};
 use crate::credential;
 use crate::visible::exact;
 
@@ -102,7 +102,7 @@ async fn choose(question: &Question) -> Option<Choice> {
     let (mut changed, mut shown) = (None, question.args.clone());
     let always = if question.lasting { "always (in this session), " } else { "" };
     let mut tries = TRIES;
-    show(question.tool.as_str(), &shown);
+    paged(&would_run(question.tool.as_str(), &shown)).await?;
     loop {
         hint(&format!("Type yes, {always}edit, or no (and why, for the model):"));
         let said = line().await?;
@@ -117,7 +117,7 @@ async fn choose(question: &Question) -> Option<Choice> {
                     shown.clone_from(&args);
                     changed = Some(args);
                 }
-                show(question.tool.as_str(), &shown);
+                paged(&would_run(question.tool.as_str(), &shown)).await?;
                 continue;
             }
             // A slip of the hand is no answer.
@@ -160,12 +160,34 @@ pub(crate) async fn confirm(word: &str, what: &str) -> Result<bool, Nobody> {
     Ok(false)
 }
 
-/// Shows exactly what would run, invisible characters too.
-pub(crate) fn show(tool: &str, args: &Map<String, Value>) {
-    hint("This would run, and nothing else:");
-    hint(&format!("  {tool}"));
+/// Exactly what would run, invisible characters too.
+pub(crate) fn would_run(tool: &str, args: &Map<String, Value>) -> Vec<String> {
+    let head = ["This would run, and nothing else:".to_owned(), format!("  {tool}")];
     let args = serde_json::to_string_pretty(args).unwrap_or_default();
-    args.lines().for_each(|line| hint(&format!("  {}", exact(line))));
+    head.into_iter().chain(args.lines().map(|line| format!("  {}", exact(line)))).collect()
+}
+
+/// Shows what a person is about to decide on, a screen at a time: nothing of it can pass by unseen.
+/// Nothing when the person leaves before its end.
+pub(crate) async fn paged(lines: &[String]) -> Option<()> {
+    let (broken, rows) = on_screen(lines);
+    if broken.len() < rows || !attended() {
+        lines.iter().for_each(|line| hint(line));
+        return Some(());
+    }
+    let (page, mut left) = (rows - 1, broken.len());
+    for rows in broken.chunks(page) {
+        rows.iter().for_each(|row| hint(row));
+        left -= rows.len();
+        if left > 0 {
+            forget_typed();
+            hint(&format!("{left} more lines. Press Enter to see them, or type leave:"));
+            if line().await?.trim() == "leave" {
+                return None;
+            }
+        }
+    }
+    Some(())
 }
 
 /// Arguments that a person types; nothing when they are none that the tool would take.

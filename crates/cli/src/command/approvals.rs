@@ -213,7 +213,7 @@ fn show(place: &Place, which: &Which, json: bool) -> Result<Exit> {
     if json {
         console::json(&card);
     } else {
-        card.print();
+        card.lines().iter().for_each(|line| say(line));
         hint("");
         for (what, verb) in
             [("Let it run", "approve"), ("Refuse it", "deny"), ("Change it", "edit")]
@@ -279,11 +279,18 @@ fn undecided(error: anyhow::Error) -> anyhow::Error {
     anyhow!("{error:#}\nNothing was decided.")
 }
 
+fn nothing_decided() -> Exit {
+    say("Nothing was decided.");
+    Exit::Failed
+}
+
 /// Takes a person's word on a call, and makes the call where nobody else does.
 fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<Exit> {
     let card = find(place, which)?;
     person::attended().then_some(()).ok_or(Nobody)?;
-    card.print();
+    if !block_on(async { Ok(person::paged(&card.lines()).await.is_some()) })? {
+        return Ok(nothing_decided());
+    }
     let (word, what, done) = verb.words();
     let (mut args, mut always) = (None, false);
     match verb {
@@ -298,7 +305,10 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         Verb::Edit(given) => {
             let changed = edited(place, &card, *given)?;
             ensure!(changed != card.args(), "these are the arguments it has; use `approve`");
-            person::show(card.tool.as_str(), &changed);
+            let shown = person::would_run(card.tool.as_str(), &changed);
+            if !block_on(async { Ok(person::paged(&shown).await.is_some()) })? {
+                return Ok(nothing_decided());
+            }
             args = Some(Value::Object(changed));
         }
     }
@@ -311,8 +321,7 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
     }
     block_on(async {
         if !person::confirm(word, what).await? {
-            say("Nothing was decided.");
-            return Ok(Exit::Failed);
+            return Ok(nothing_decided());
         }
         let (call, shown, note) = (card.call, card.shown, note.to_owned());
         let decision = Decision { call, shown, answer, note, args, always };

@@ -14,7 +14,7 @@ use toolgate_packs::workspace::{
 use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
 
-use crate::console::{self, hint, say};
+use crate::console::{self, say};
 use crate::credential;
 use crate::exit::Exit;
 use crate::person;
@@ -170,12 +170,12 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             Ok(shown) => shown,
             Err(refusal) => return Ok(refused(refusal.into(), json, Exit::Failed)),
         };
-        preview(&shown, act);
+        let seen = person::paged(&preview(&shown, act)).await;
         let Some(event) = shown.event() else {
             report(&shown, json);
             return Ok(Exit::Failed);
         };
-        if !person::confirm(shown.act, "do this").await? {
+        if seen.is_none() || !person::confirm(shown.act, "do this").await? {
             let left = anyhow!("you did not type {}; nothing was changed", shown.act);
             return Ok(refused(left, json, Exit::Failed));
         }
@@ -203,26 +203,30 @@ fn refused(error: anyhow::Error, json: bool, exit: Exit) -> Exit {
     exit
 }
 
-/// Shows a person, at the terminal, exactly what would change.
-fn preview(upshot: &Upshot, act: &Act) {
+/// Exactly what would change, for the person at the terminal.
+fn preview(upshot: &Upshot, act: &Act) -> Vec<String> {
+    let mut shown = Vec::new();
     for proposed in &upshot.changed {
-        lines(proposed).iter().for_each(|line| hint(line));
+        shown.extend(lines(proposed));
         if upshot.act == "reject" {
-            hint("  This is taken away, and the fact stays as it is.");
+            shown.push("  This is taken away, and the fact stays as it is.".to_owned());
         }
     }
-    upshot.skipped.iter().for_each(|skipped| hint(&skipped_line(skipped)));
+    shown.extend(upshot.skipped.iter().map(skipped_line));
     if let Some(path) = &upshot.path {
         let path = exact(path);
-        hint(&match upshot.act {
+        shown.push(match upshot.act {
             "lock" => format!("{path}, and what is below it, is held as it is."),
             _ => format!("{path} is held no longer."),
         });
     }
-    let (Act::Reject(_, why) | Act::Lock(_, why) | Act::Unlock(_, why)) = act else { return };
-    if !why.is_empty() {
-        hint(&format!("  your reason: {}", exact(why)));
+    match act {
+        Act::Reject(_, why) | Act::Lock(_, why) | Act::Unlock(_, why) if !why.is_empty() => {
+            shown.push(format!("  your reason: {}", exact(why)));
+        }
+        Act::Commit(_) | Act::Reject(..) | Act::Lock(..) | Act::Unlock(..) => {}
     }
+    shown
 }
 
 /// A proposal beside the fact, hidden characters made visible.

@@ -129,6 +129,27 @@ fn a_word_that_was_typed_too_early_is_no_answer() {
     assert_eq!(notes(&desk), serde_json::json!({"a": "number"}), "{}", seen.screen);
 }
 
+/// What does not fit on the screen is shown page by page, so that nothing is approved unseen.
+#[test]
+fn what_is_long_is_seen_whole_before_it_is_approved() {
+    let desk = desk();
+    put_off(&desk, &format!("{}end", "a".repeat(190)));
+    let args = format!(r#"{{"key":"b","data":"{}Q"}}"#, "x".repeat(1_500));
+    assert_eq!(desk.run(&["call", "write_notes", &args]).code, 1);
+    let short = [("Type approve", "approve"), FIRST];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &short);
+    assert!(!seen.screen.contains("more lines"), "{}", seen.screen);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let early = [("more lines. Press Enter", "approve"), ("Type approve", "leave")];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &early);
+    assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
+    assert!(seen.screen.contains('Q'), "{}", seen.screen);
+    let left = [("more lines. Press Enter", "leave")];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &left);
+    assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
+    assert!(!seen.screen.contains('Q'), "{}", seen.screen);
+}
+
 #[test]
 fn a_slip_of_the_hand_is_no_answer() {
     let desk = desk();
