@@ -171,11 +171,12 @@ pub(crate) fn would_run(tool: &str, args: &Map<String, Value>) -> Vec<String> {
 /// Nothing when the person leaves before its end.
 pub(crate) async fn paged(lines: &[String]) -> Option<()> {
     let (broken, rows) = on_screen(lines);
-    if broken.len() < rows || !attended() {
+    if broken.len() + 2 <= rows || !attended() {
         lines.iter().for_each(|line| hint(line));
         return Some(());
     }
-    let (page, mut left) = (rows - 1, broken.len());
+    // The question below takes a line, and what is typed another one.
+    let (page, mut left) = (rows.saturating_sub(2), broken.len());
     for rows in broken.chunks(page) {
         rows.iter().for_each(|row| hint(row));
         left -= rows.len();
