@@ -9,8 +9,7 @@ use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 
-use crate::console::{fit, say, whole_lines, width};
-use crate::live::about;
+use crate::console::{fit, say, visible, whole_lines, width};
 use crate::visible::{exact, named};
 
 /// A call that waits for a person's word.
@@ -101,6 +100,17 @@ impl Card {
         lines.extend(args.lines().map(|line| format!("    {}", exact(line))));
         lines
     }
+}
+
+/// The first short words of a call's arguments.
+pub(crate) fn about(args: &Value) -> Option<String> {
+    args.as_object()?.values().find_map(|value| match value {
+        Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    })
 }
 
 /// Everything that waits in some sessions.

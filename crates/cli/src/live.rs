@@ -15,6 +15,7 @@ use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
 
+use crate::card::about;
 use crate::console::{
     bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width, words,
 };
@@ -395,17 +396,6 @@ fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
     let tool = visible(&envelope.tool);
     format!("  {} {tool}{about} — {code}{}", mark(sign), visible(message))
-}
-
-/// The first short words of a call's arguments.
-pub(crate) fn about(args: &Value) -> Option<String> {
-    args.as_object()?.values().find_map(|value| match value {
-        Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
-        Value::Number(number) => Some(number.to_string()),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            None
-        }
-    })
 }
 
 impl State {
