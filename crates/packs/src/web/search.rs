@@ -65,13 +65,7 @@ async fn ask(tx: &Transaction, url: &str, query: &str) -> Result<Value, Fault> {
         .map_err(|_| Fault::failed("web.searxng_url is not an address that can be used"))?;
     let path = format!("{path}/search?q={}&format=json", encoded(query));
     let visit = Visit::begin(&transport(tx)?);
-    let mut head = visit.server(&origin, &path).await.map_err(|fault| match fault {
-        HttpFault::Redirected { status, .. } => Fault::failed(format!(
-            "HTTP {status}: the search service points to another address, which is not followed; a \
-             person sets web.searxng_url to where it really is"
-        )),
-        fault => failed(&fault),
-    })?;
+    let mut head = visit.server(&origin, &path).await.map_err(|fault| not_answered(&fault))?;
     if !(200..300).contains(&head.status) {
         let mut message = format!("HTTP {}", head.status_line());
         if head.status == 403 {
@@ -82,6 +76,14 @@ async fn ask(tx: &Transaction, url: &str, query: &str) -> Result<Value, Fault> {
     let (body, whole) = head.up_to(ANSWER_BYTES_MAX).await.map_err(|fault| failed(&fault))?;
     let read: Option<Value> = serde_json::from_slice(&body).ok();
     read.filter(|_| whole).ok_or_else(|| Fault::failed(UNUSABLE))
+}
+
+fn not_answered(fault: &HttpFault) -> Fault {
+    let HttpFault::Redirected { status, .. } = fault else { return failed(fault) };
+    Fault::failed(format!(
+        "HTTP {status}: the search service points to another address, which is not followed; a \
+         person sets web.searxng_url to where it really is"
+    ))
 }
 
 /// One result, and how many characters of it nobody would see.
