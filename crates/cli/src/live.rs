@@ -273,8 +273,10 @@ impl Live {
             Event::CallRefused(CallRefused { call, envelope, .. }) => {
                 self.call(state, '⊘', *call, envelope);
             }
-            Event::CallAsked { tool, reason, .. } => {
-                state.line(&fit(&format!("  … {tool} waits for a person: {}", visible(reason))));
+            Event::CallAsked { call, tool, reason, .. } => {
+                let about = written_about(state.written.get(call));
+                let reason = visible(reason);
+                state.line(&fit(&format!("  … {tool}{about} waits for a person: {reason}")));
             }
             Event::FileConflicted { note, .. } => {
                 state.line(&fit(&format!("  ! {}", visible(note))));
@@ -388,10 +390,15 @@ impl Live {
     }
 }
 
+/// What a call is about, as it was written.
+fn written_about(raw: Option<&RawCall>) -> String {
+    let about = raw.and_then(|raw| about(&serde_json::from_str(&raw.args).ok()?));
+    about.map(|about| format!(" {about}")).unwrap_or_default()
+}
+
 /// One line per call: done, failed or refused, what it was about, and why.
 fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
-    let about = raw.and_then(|raw| about(&serde_json::from_str(&raw.args).ok()?));
-    let about = about.map(|about| format!(" {about}")).unwrap_or_default();
+    let about = written_about(raw);
     let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
     let tool = visible(&envelope.tool);
