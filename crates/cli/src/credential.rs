@@ -105,7 +105,10 @@ pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
 
 /// The person who decides something here: unlocked, or nothing is decided.
 pub(crate) async fn decider(project: &Path) -> Result<Decider> {
-    let unlocked = unlock(project).await?.ok_or(Nobody)?;
+    let Some(unlocked) = unlock(project).await? else {
+        attended().then_some(()).ok_or(Nobody)?;
+        return Err(NotUnlocked(place(project)?).into());
+    };
     Ok(Decider { who: Actor::Human(Arc::clone(&unlocked.name)), unlocked })
 }
 

@@ -297,6 +297,10 @@ fn who_does_not_know_the_passphrase_decides_nothing() {
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &wrong);
     assert_eq!(seen.code, 1, "{}", seen.screen);
     assert_eq!(waiting(&desk).len(), 1);
+    // Ctrl-D gives none, and somebody is there.
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &[approve, (asked, "\u{4}")]);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert!(seen.screen.contains("so nothing was done"), "{}", seen.screen);
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &[approve, (asked, "storm")]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"a": "number", "b": "number"}));
