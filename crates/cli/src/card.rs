@@ -9,7 +9,7 @@ use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 
-use crate::console::{fit, say, whole, width};
+use crate::console::{fit, say, visible, whole_lines, width};
 use crate::visible::{exact, named};
 
 /// A call that waits for a person's word.
@@ -49,46 +49,68 @@ impl Card {
         named(&self.actor)
     }
 
+    /// What it is called in a command, so that no other one is meant.
+    pub(crate) fn name(&self) -> String {
+        match self.alone {
+            true => self.call.to_string(),
+            false => format!("{}/{}", self.session, self.call),
+        }
+    }
+
     /// What to type about it.
     pub(crate) fn command(&self, verb: &str) -> String {
-        match self.alone {
-            true => format!("toolgate approvals {verb} {}", self.call),
-            false => format!("toolgate approvals {verb} {}/{}", self.session, self.call),
-        }
+        format!("toolgate approvals {verb} {}", self.name())
     }
 
     /// Its line in the list.
     pub(crate) fn row(&self) -> Row {
         let approved = if self.approved { "approved, not made yet: " } else { "" };
+        let tool = self.tool.to_string();
         Row {
             what: self.call.to_string(),
-            tool: self.tool.to_string(),
+            tool: about(&self.args).map_or(tool.clone(), |about| format!("{tool} {about}")),
             why: format!("{approved}{}", exact(&self.reason)),
             session: self.session.clone(),
         }
     }
 
-    pub(crate) fn print(&self) {
-        say(&format!("{} in session {}", self.call, self.session));
+    /// Exactly what would run, for whom and why.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let phase = self.phase.as_ref().map_or_else(String::new, |p| format!(", in phase {p}"));
-        say(&format!("  asked by   {}{phase}", self.who()));
-        whole(&format!("  because    {} ({})", exact(&self.reason), self.policy), 13);
+        let mut lines = vec![
+            format!("{} in session {}", self.call, self.session),
+            format!("  asked by   {}{phase}", self.who()),
+        ];
+        lines.extend(whole_lines(
+            &format!("  because    {} ({})", exact(&self.reason), self.policy),
+            13,
+        ));
         if let (Some(then), Some(now)) = (&self.phase, &self.phase_now)
             && then != now
         {
             let told =
                 format!("  but now    the session is in phase {now}, and a yes is for {then}");
-            whole(&told, 13);
+            lines.extend(whole_lines(&told, 13));
         }
-        if let Some(until) = self.expires_at {
-            say(&format!("  until      {until}"));
-        }
-        say(&format!("  bound to   {}", self.shown.short()));
-        say("  would run, and nothing else:");
-        say(&format!("    {}", self.tool));
+        lines.extend(self.expires_at.map(|until| format!("  until      {until}")));
+        lines.push(format!("  bound to   {}", self.shown.short()));
+        lines.push("  would run, and nothing else:".to_owned());
+        lines.push(format!("    {}", self.tool));
         let args = serde_json::to_string_pretty(&self.args).unwrap_or_default();
-        args.lines().for_each(|line| say(&format!("    {}", exact(line))));
+        lines.extend(args.lines().map(|line| format!("    {}", exact(line))));
+        lines
     }
+}
+
+/// The first short words of a call's arguments.
+pub(crate) fn about(args: &Value) -> Option<String> {
+    args.as_object()?.values().find_map(|value| match value {
+        Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    })
 }
 
 /// Everything that waits in some sessions.

@@ -13,6 +13,9 @@ use crate::visible::visible_after;
 /// Columns that a line takes when nobody can say how wide the terminal is.
 const COLUMNS: usize = 80;
 
+/// Lines of the smallest terminal that is reckoned with.
+const ROWS: usize = 24;
+
 /// Whether something could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
@@ -70,10 +73,18 @@ fn wrapped(line: &str, indent: usize, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Prints a line of which nothing is left out: it goes on in the next one where a terminal ends, and
-/// is one line for whoever else reads it.
+/// Prints a line of which nothing is left out.
 pub(crate) fn whole(line: &str, indent: usize) {
-    if console::Term::stdout().is_term() { hanging(line, indent) } else { say(line) }
+    whole_lines(line, indent).iter().for_each(|line| say(line));
+}
+
+/// A line of which nothing is left out: it goes on in the next one where a terminal ends, and is one
+/// line for whoever else reads it.
+pub(crate) fn whole_lines(line: &str, indent: usize) -> Vec<String> {
+    match console::Term::stdout().is_term() {
+        true => wrapped(line, indent, columns()),
+        false => vec![line.to_owned()],
+    }
 }
 
 /// The words of a line with the spaces after them; one that is too long for a line comes in parts.
@@ -165,6 +176,27 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
 pub(crate) fn columns() -> usize {
     let found = console::Term::stdout().size_checked();
     found.map_or(COLUMNS, |(_, columns)| usize::from(columns).clamp(40, 100))
+}
+
+/// Lines as a terminal breaks them, nothing left out, and how many of them it shows at once.
+pub(crate) fn on_screen(lines: &[String]) -> (Vec<String>, usize) {
+    let found = console::Term::stderr().size_checked().filter(|(rows, _)| *rows > 0);
+    let (rows, columns) = found.map_or((ROWS, COLUMNS), |(r, c)| (r.into(), c.into()));
+    let mut broken = Vec::new();
+    for line in lines {
+        let (mut row, mut taken) = (String::new(), 0);
+        for c in line.chars() {
+            let more = width(c.encode_utf8(&mut [0; 4]));
+            if taken + more > columns {
+                broken.push(std::mem::take(&mut row));
+                taken = 0;
+            }
+            row.push(c);
+            taken += more;
+        }
+        broken.push(row);
+    }
+    (broken, rows.max(ROWS))
 }
 
 /// Cuts a line so that it fits, by what a terminal shows of it.

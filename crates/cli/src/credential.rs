@@ -105,7 +105,10 @@ pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
 
 /// The person who decides something here: unlocked, or nothing is decided.
 pub(crate) async fn decider(project: &Path) -> Result<Decider> {
-    let unlocked = unlock(project).await?.ok_or(Nobody)?;
+    let Some(unlocked) = unlock(project).await? else {
+        attended().then_some(()).ok_or(Nobody)?;
+        return Err(NotUnlocked(place(project)?).into());
+    };
     Ok(Decider { who: Actor::Human(Arc::clone(&unlocked.name)), unlocked })
 }
 
@@ -163,7 +166,19 @@ async fn open_kept(kept: &Kept, path: &Path) -> Result<Option<Unlocked>> {
         let again = if left > 0 { " Try again." } else { "" };
         hint(&format!("That is not the passphrase.{again}"));
     }
-    bail!("the passphrase of {} was not given, so nothing was done", path.display())
+    Err(NotUnlocked(path.to_owned()).into())
+}
+
+/// A key whose passphrase was not given.
+#[derive(Debug)]
+pub(crate) struct NotUnlocked(PathBuf);
+
+impl std::error::Error for NotUnlocked {}
+
+impl std::fmt::Display for NotUnlocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the passphrase of {} was not given, so nothing was done", self.0.display())
+    }
 }
 
 fn unlocked(kept: &Kept, secret: &[u8], path: &Path) -> Result<Unlocked> {

@@ -7,6 +7,7 @@ use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{DriveFault, OpenFault};
 use toolgate_store::HoldFault;
 
+use crate::credential::NotUnlocked;
 use crate::person::Nobody;
 
 /// How a command ended.
@@ -71,6 +72,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     }
     if cause.is::<Nobody>() {
         return Some(Exit::Waiting);
+    }
+    if cause.is::<NotUnlocked>() {
+        return Some(Exit::Failed);
     }
     cause.is::<toolgate_store::OpenFault>().then_some(Exit::Log)
 }

@@ -15,6 +15,7 @@ use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
 
+use crate::card::about;
 use crate::console::{
     bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width, words,
 };
@@ -272,8 +273,10 @@ impl Live {
             Event::CallRefused(CallRefused { call, envelope, .. }) => {
                 self.call(state, '⊘', *call, envelope);
             }
-            Event::CallAsked { tool, reason, .. } => {
-                state.line(&fit(&format!("  … {tool} waits for a person: {}", visible(reason))));
+            Event::CallAsked { call, tool, reason, .. } => {
+                let about = written_about(state.written.get(call));
+                let reason = visible(reason);
+                state.line(&fit(&format!("  … {tool}{about} waits for a person: {reason}")));
             }
             Event::FileConflicted { note, .. } => {
                 state.line(&fit(&format!("  ! {}", visible(note))));
@@ -297,7 +300,15 @@ impl Live {
                             "" => String::new(),
                             note => format!(": {note}"),
                         };
-                        format!("{word} to {}{sentence}", decision.call)
+                        let changed = match &decision.args {
+                            Some(args) => {
+                                state.changed(decision.call, args);
+                                ", with other arguments"
+                            }
+                            None => "",
+                        };
+                        let always = if decision.always { ", for the whole session" } else { "" };
+                        format!("{word} to {}{changed}{always}{sentence}", decision.call)
                     }
                     Said::Withdraw { tool, policy } => format!("{policy} asks about {tool} again"),
                     Said::GoOn {} => return,
@@ -307,6 +318,7 @@ impl Live {
                     state.said(&text);
                 }
             }
+            Event::Answered { call, args: Some(args), .. } => state.changed(*call, args),
             // Of a run its title is shown above; a conversation begins with it.
             Event::Opened { title, chat: true, .. } if !self.talk => {
                 state.said(title);
@@ -378,29 +390,29 @@ impl Live {
     }
 }
 
+/// What a call is about, as it was written.
+fn written_about(raw: Option<&RawCall>) -> String {
+    let about = raw.and_then(|raw| about(&serde_json::from_str(&raw.args).ok()?));
+    about.map(|about| format!(" {about}")).unwrap_or_default()
+}
+
 /// One line per call: done, failed or refused, what it was about, and why.
 fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
-    let about = raw.map(about).unwrap_or_default();
+    let about = written_about(raw);
     let code = envelope.code().map(|code| format!("{code}: ")).unwrap_or_default();
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
     let tool = visible(&envelope.tool);
     format!("  {} {tool}{about} — {code}{}", mark(sign), visible(message))
 }
 
-/// The first short words of a call's arguments.
-fn about(raw: &RawCall) -> String {
-    let Ok(Value::Object(args)) = serde_json::from_str(&raw.args) else { return String::new() };
-    let short = args.values().filter_map(|value| match value {
-        Value::String(text) if (1..=28).contains(&text.chars().count()) => Some(visible(text)),
-        Value::Number(number) => Some(number.to_string()),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            None
-        }
-    });
-    short.take(1).map(|text| format!(" {text}")).collect()
-}
-
 impl State {
+    /// A person wrote other arguments for a call; they are what it is about.
+    fn changed(&mut self, call: CallId, args: &Value) {
+        if let Some(raw) = self.written.get_mut(&call) {
+            raw.args = args.to_string();
+        }
+    }
+
     /// Takes the status line away before something else is printed.
     fn wipe(&mut self) {
         if std::mem::take(&mut self.status) {

@@ -1,5 +1,6 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
+mod apart;
 mod card;
 mod chart;
 mod command;
@@ -79,7 +80,7 @@ enum Command {
     Mcp(command::mcp::Options),
     /// Makes, lists and revokes tokens for MCP clients.
     Token(command::token::Options),
-    /// Lists, shows, resumes, replays and exports sessions.
+    /// Lists, shows, resumes, undoes, forks, replays, traces and exports sessions.
     Sessions(command::sessions::Options),
     /// Writes today's names of tools in place of former ones.
     Migrate(command::migrate::Options),
@@ -115,6 +116,9 @@ impl Command {
 }
 
 fn main() -> std::process::ExitCode {
+    if let Some(failed) = apart::become_program() {
+        return failed;
+    }
     let options = Options::parse();
     let as_json = options.command.as_json();
     let place = project::Place { folder: options.project, config: options.config };

@@ -7,7 +7,9 @@ use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
 use futures_util::future::BoxFuture;
 use rustix::stdio::stdin;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -18,7 +20,7 @@ use toolgate_kernel::tool::ToolSpec;
 use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
 use zeroize::Zeroizing;
 
-use crate::console::{hint, tell, visible, visible_lines};
+use crate::console::{hint, on_screen, tell, visible, visible_lines};
 use crate::credential;
 use crate::visible::exact;
 
@@ -57,6 +59,7 @@ impl AtTerminal {
 
     async fn answer(&self, question: &Question) -> Option<Response> {
         self.ready.clear();
+        forget_typed();
         let about = format!("{} ({})", question.policy, exact(&question.reason));
         hint(&format!("\n{about} wants your word."));
         let Some(choice) = choose(question).await else {
@@ -99,7 +102,7 @@ async fn choose(question: &Question) -> Option<Choice> {
     let (mut changed, mut shown) = (None, question.args.clone());
     let always = if question.lasting { "always (in this session), " } else { "" };
     let mut tries = TRIES;
-    show(question.tool.as_str(), &shown);
+    paged(&would_run(question.tool.as_str(), &shown)).await?;
     loop {
         hint(&format!("Type yes, {always}edit, or no (and why, for the model):"));
         let said = line().await?;
@@ -114,7 +117,7 @@ async fn choose(question: &Question) -> Option<Choice> {
                     shown.clone_from(&args);
                     changed = Some(args);
                 }
-                show(question.tool.as_str(), &shown);
+                paged(&would_run(question.tool.as_str(), &shown)).await?;
                 continue;
             }
             // A slip of the hand is no answer.
@@ -143,6 +146,7 @@ pub(crate) async fn confirm(word: &str, what: &str) -> Result<bool, Nobody> {
     if !attended() {
         return Err(Nobody);
     }
+    forget_typed();
     hint(&format!("\nType {word} to {what}, or leave to change nothing:"));
     for left in (0..TRIES).rev() {
         let Some(said) = line().await else { return Ok(false) };
@@ -156,12 +160,35 @@ pub(crate) async fn confirm(word: &str, what: &str) -> Result<bool, Nobody> {
     Ok(false)
 }
 
-/// Shows exactly what would run, invisible characters too.
-pub(crate) fn show(tool: &str, args: &Map<String, Value>) {
-    hint("This would run, and nothing else:");
-    hint(&format!("  {tool}"));
+/// Exactly what would run, invisible characters too.
+pub(crate) fn would_run(tool: &str, args: &Map<String, Value>) -> Vec<String> {
+    let head = ["This would run, and nothing else:".to_owned(), format!("  {tool}")];
     let args = serde_json::to_string_pretty(args).unwrap_or_default();
-    args.lines().for_each(|line| hint(&format!("  {}", exact(line))));
+    head.into_iter().chain(args.lines().map(|line| format!("  {}", exact(line)))).collect()
+}
+
+/// Shows what a person is about to decide on, a screen at a time: nothing of it can pass by unseen.
+/// Nothing when the person leaves before its end.
+pub(crate) async fn paged(lines: &[String]) -> Option<()> {
+    let (broken, rows) = on_screen(lines);
+    if broken.len() + 2 <= rows || !attended() {
+        lines.iter().for_each(|line| hint(line));
+        return Some(());
+    }
+    // The question below takes a line, and what is typed another one.
+    let (page, mut left) = (rows.saturating_sub(2), broken.len());
+    for rows in broken.chunks(page) {
+        rows.iter().for_each(|row| hint(row));
+        left -= rows.len();
+        if left > 0 {
+            forget_typed();
+            hint(&format!("{left} more lines. Press Enter to see them, or type leave:"));
+            if line().await?.trim() == "leave" {
+                return None;
+            }
+        }
+    }
+    Some(())
 }
 
 /// Arguments that a person types; nothing when they are none that the tool would take.
@@ -211,6 +238,7 @@ impl Person for AtTerminal {
     fn go_on<'a>(&'a self, pause: &'a Pause) -> BoxFuture<'a, Option<Word>> {
         Box::pin(async move {
             self.ready.clear();
+            forget_typed();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
                 hint(&format!("The model says: {}", visible(&pause.summary)));
@@ -225,6 +253,12 @@ impl Person for AtTerminal {
 /// What the person at the terminal types next; nothing when nobody is there.
 pub(crate) async fn word() -> Option<String> {
     if attended() { line().await } else { None }
+}
+
+/// Forgets what was typed before a question is shown: a model could have asked for a yes that is
+/// then taken for the answer to something nobody saw.
+fn forget_typed() {
+    tcflush(stdin(), QueueSelector::IFlush).ok();
 }
 
 /// What the person at the terminal types next, and nobody else sees.

@@ -1,7 +1,7 @@
 //! Decides how a log is read to look at it: folded from its beginning, whoever wrote it.
 
 use anyhow::{Result, bail, ensure};
-use toolgate_kernel::event::{Event, ProjectEvent, Record, StreamId};
+use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::log::{Tip, read_from};
@@ -54,6 +54,20 @@ pub(crate) async fn history(store: &dyn Store, id: &SessionId) -> Result<Vec<Rec
 /// A session alone.
 pub(crate) async fn session(store: &dyn Store, id: &SessionId) -> Result<Session> {
     Ok(fold(store, id, drop).await?.0)
+}
+
+/// A session as it will be when somebody drives it on: with what lies in its inbox.
+pub(crate) async fn caught_up(store: &dyn Store, id: &SessionId) -> Result<Session> {
+    let mut session = session(store, id).await?;
+    let (stream, mut news) = (StreamId::Inbox(id.clone()), Vec::new());
+    let heard = Tip { seq: session.inbox, hash: session.inbox_hash };
+    read_from(store, &stream, heard, |record, row| news.push((record, row.hash))).await?;
+    for (record, hash) in news {
+        let Record { seq: inbox, at, actor, event: InboxEvent::Spoken { said }, .. } = record;
+        let (seq, epoch, event) = (session.seq + 1, 0, Event::Heard { inbox, hash, said });
+        session.apply(&Record { seq, at, actor, epoch, saw: None, event, signed: None });
+    }
+    Ok(session)
 }
 
 async fn fold(

@@ -15,6 +15,7 @@ use toolgate_mcp::{Supplies, Terms};
 use toolgate_packs::enabled;
 use toolgate_runtime::Crew;
 
+use crate::apart;
 use crate::environment;
 use crate::exit::Exit;
 use crate::model::look_up;
@@ -137,7 +138,8 @@ fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Re
             let cwd = server.cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
             let program = server.command.as_deref().context("it has no command")?;
             let program = PathBuf::from(program);
-            return Ok(Reach::Stdio { program, args: server.args.clone(), env, cwd });
+            let (args, apart) = (server.args.clone(), apart::starter());
+            return Ok(Reach::Stdio { program, args, env, cwd, apart });
         }
         Way::Sse => HttpKind::Sse,
         Way::Http | Way::StreamableHttp => HttpKind::Streamable,

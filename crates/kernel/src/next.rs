@@ -65,7 +65,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
     }
-    if let Some(step) = open_calls(session) {
+    if let Some(step) = open_calls(agent, session) {
         return step;
     }
     let Some(phase) = &session.phase else {
@@ -429,13 +429,19 @@ fn tokens(session: &Session, lap: &Lap) -> u64 {
 
 /// What to do with calls that are under way. They come before everything else: no request
 /// leaves a call open.
-pub fn open_calls(session: &Session) -> Option<Step> {
+pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
     let mut received = Vec::new();
     let mut admitted = Vec::new();
     for open in session.open.iter() {
         let id = open.raw.id;
         match &open.progress {
             Progress::Received => received.push(Arc::clone(&open.raw)),
+            // A yes for the whole session, given meanwhile, is for this one too.
+            Progress::Asked { tool, policy, .. }
+                if session.allowed(tool, policy) && !agent.asks_each_time(tool, policy) =>
+            {
+                received.push(Arc::clone(&open.raw));
+            }
             Progress::Asked { .. } => return Some(Step::AskPerson(id)),
             Progress::Answered { .. } => received.push(Arc::clone(&open.raw)),
             Progress::Admitted(_) | Progress::Started(_) => admitted.push(id),

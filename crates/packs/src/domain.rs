@@ -151,9 +151,18 @@ where
 /// A family of one key that changes whenever one of its parts does, and the families of the parts
 /// (ADR 0009). A call that declares a write of the whole may write them all.
 pub fn whole_and_parts(whole: &str, parts: &[&str]) -> Result<Vec<FamilySpec>, NameRefusal> {
-    let mut families = vec![FamilySpec::new(Family::parse(whole)?, Home::Project)];
+    whole_and_parts_in(Home::Project, whole, parts)
+}
+
+/// The same, kept elsewhere than with the project.
+pub(crate) fn whole_and_parts_in(
+    home: Home,
+    whole: &str,
+    parts: &[&str],
+) -> Result<Vec<FamilySpec>, NameRefusal> {
+    let mut families = vec![FamilySpec::new(Family::parse(whole)?, home)];
     for part in parts {
-        let family = FamilySpec::new(Family::parse(part)?, Home::Project);
+        let family = FamilySpec::new(Family::parse(part)?, home);
         // A family's name alone is always a key.
         families.extend(Key::parse(whole).ok().map(|key| family.part_of(key)));
     }

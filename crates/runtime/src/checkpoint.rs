@@ -18,8 +18,13 @@ struct Body<F> {
     fold: F,
 }
 
+/// Counts the shapes that folds have had within one version of the program. Raise it when a fold has
+/// another field or another meaning: what was kept before is then read anew, and not held against
+/// the log.
+const SHAPE: u16 = 2;
+
 fn program() -> String {
-    env!("CARGO_PKG_VERSION").to_owned()
+    format!("{} {SHAPE}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The fold as it was kept, when it is ours, unchanged, and of this very history.
@@ -70,4 +75,27 @@ pub(crate) async fn save<F: Serialize>(
     let (stream, seq, hash) = (stream.clone(), to.seq, to.hash);
     let mac = key.sign_checkpoint(&stream, seq, &hash, &body);
     store.save_checkpoint(Checkpoint { stream, seq, hash, body, mac }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use toolgate_kernel::digest::Digest;
+
+    use super::*;
+    /// A fold of before a field was added says less than the log, and is no forgery.
+    #[test]
+    fn what_an_earlier_program_kept_is_not_held_against_the_log() {
+        let (key, stream) = (SigningKey::from_bytes(&[7; 32]), StreamId::Project);
+        let whole = json!({ "seq": 1, "enrolled": { "seq": 1, "at": 0 } });
+        let kept = |program: &str, fold: Value| {
+            let body = serde_json::to_vec(&Body { program: program.to_owned(), fold }).unwrap();
+            let hash = Digest::of(b"one");
+            let mac = key.sign_checkpoint(&stream, 1, &hash, &body);
+            Checkpoint { stream: stream.clone(), seq: 1, hash, body, mac }
+        };
+        assert!(agrees(&kept(env!("CARGO_PKG_VERSION"), json!({ "seq": 1 })), &whole));
+        assert!(agrees(&kept(&program(), whole.clone()), &whole));
+        assert!(!agrees(&kept(&program(), json!({ "seq": 1 })), &whole));
+    }
 }

@@ -39,12 +39,14 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     /// Lists the calls that wait, and what was allowed for whole sessions.
+    #[command(after_help = "Example:\n  toolgate approvals list")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
     /// Shows exactly what would run.
+    #[command(after_help = "Example:\n  toolgate approvals show c7")]
     Show {
         #[command(flatten)]
         which: Which,
@@ -53,6 +55,9 @@ enum What {
         json: bool,
     },
     /// Shows exactly what would run, and lets it run when you say so.
+    #[command(
+        after_help = "Examples:\n  toolgate approvals approve c7\n  toolgate approvals approve c7 --always"
+    )]
     Approve {
         #[command(flatten)]
         which: Which,
@@ -64,6 +69,7 @@ enum What {
         note: String,
     },
     /// Says no.
+    #[command(after_help = "Example:\n  toolgate approvals deny c7 --note \"Not on a Friday.\"")]
     Deny {
         #[command(flatten)]
         which: Which,
@@ -72,6 +78,9 @@ enum What {
         note: String,
     },
     /// Lets it run with other arguments. The model is told.
+    #[command(
+        after_help = "Examples:\n  toolgate approvals edit c7\n  toolgate approvals edit c7 --args '{\"to\": \"home\"}'"
+    )]
     Edit {
         #[command(flatten)]
         which: Which,
@@ -83,6 +92,7 @@ enum What {
         note: String,
     },
     /// Takes back what was allowed for a whole session.
+    #[command(after_help = "Example:\n  toolgate approvals withdraw send_letter")]
     Withdraw {
         /// The tool.
         tool: String,
@@ -143,7 +153,7 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
     let project = reading::project(log.store.as_ref()).await?;
     let mut open = Vec::new();
     for id in &project.sessions {
-        let session = reading::session(log.store.as_ref(), id).await?;
+        let session = reading::caught_up(log.store.as_ref(), id).await?;
         if session.ended.is_none() || !session.waiting.is_empty() {
             open.push(session);
         }
@@ -193,10 +203,9 @@ fn find(place: &Place, which: &Which) -> Result<Card> {
     };
     let now = SystemClock.now();
     let all = all_cards(&block_on(sessions(place))?, now);
-    let fits = |card: &Card| {
-        card.call.to_string() == call && session.is_none_or(|id| card.session.as_str() == id)
-    };
-    let waiting: Vec<String> = all.iter().map(|card| card.call.to_string()).collect();
+    let there = |card: &&Card| session.is_none_or(|id| card.session.as_str() == id);
+    let waiting: Vec<String> = all.iter().filter(there).map(Card::name).collect();
+    let fits = |card: &Card| card.call.to_string() == call && there(&card);
     let mut found = all.into_iter().filter(fits);
     let card = found.next().with_context(|| match waiting.as_slice() {
         [] => format!("{call} does not wait for your word; nothing does"),
@@ -214,7 +223,7 @@ fn show(place: &Place, which: &Which, json: bool) -> Result<Exit> {
     if json {
         console::json(&card);
     } else {
-        card.print();
+        card.lines().iter().for_each(|line| say(line));
         hint("");
         for (what, verb) in
             [("Let it run", "approve"), ("Refuse it", "deny"), ("Change it", "edit")]
@@ -280,11 +289,18 @@ fn undecided(error: anyhow::Error) -> anyhow::Error {
     anyhow!("{error:#}\nNothing was decided.")
 }
 
+fn nothing_decided() -> Exit {
+    say("Nothing was decided.");
+    Exit::Failed
+}
+
 /// Takes a person's word on a call, and makes the call where nobody else does.
 fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<Exit> {
     let card = find(place, which)?;
     person::attended().then_some(()).ok_or(Nobody)?;
-    card.print();
+    if !block_on(async { Ok(person::paged(&card.lines()).await.is_some()) })? {
+        return Ok(nothing_decided());
+    }
     let (word, what, done) = verb.words();
     let (mut args, mut always) = (None, false);
     match verb {
@@ -299,7 +315,10 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         Verb::Edit(given) => {
             let changed = edited(place, &card, *given)?;
             ensure!(changed != card.args(), "these are the arguments it has; use `approve`");
-            person::show(card.tool.as_str(), &changed);
+            let shown = person::would_run(card.tool.as_str(), &changed);
+            if !block_on(async { Ok(person::paged(&shown).await.is_some()) })? {
+                return Ok(nothing_decided());
+            }
             args = Some(Value::Object(changed));
         }
     }
@@ -312,15 +331,14 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
     }
     block_on(async {
         if !person::confirm(word, what).await? {
-            say("Nothing was decided.");
-            return Ok(Exit::Failed);
+            return Ok(nothing_decided());
         }
         let (call, shown, note) = (card.call, card.shown, note.to_owned());
         let decision = Decision { call, shown, answer, note, args, always };
         let person = credential::decider(&place.folder).await?;
         // What was shown must still be what waits.
         let log = place.log()?;
-        let session = reading::session(log.store.as_ref(), &card.session).await?;
+        let session = reading::caught_up(log.store.as_ref(), &card.session).await?;
         let same = |other: &Card| other.call == card.call && other.shown == card.shown;
         if !cards(&session, SystemClock.now()).iter().any(same) {
             bail!(

@@ -8,13 +8,13 @@ use similar::{ChangeTag, TextDiff};
 use toolgate_kernel::event::{ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::Project;
 use toolgate_packs::workspace::{
-    Act, ActRefusal, Behind, Decision, Document, Entry, History, Locks, Made, Path, ProposalId,
-    Proposed, Root, Skipped, decide, proposals,
+    Act, ActRefusal, Behind, Document, Entry, History, Locks, Made, Path, ProposalId, Proposed,
+    Root, Skipped, Upshot, decide, proposals,
 };
 use toolgate_runtime::SayFault;
 use toolgate_runtime::log::{Tip, read_from};
 
-use crate::console::{self, hint, say};
+use crate::console::{self, say};
 use crate::credential;
 use crate::exit::Exit;
 use crate::person;
@@ -170,12 +170,12 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             Ok(shown) => shown,
             Err(refusal) => return Ok(refused(refusal.into(), json, Exit::Failed)),
         };
-        preview(&shown, act);
+        let seen = person::paged(&preview(&shown, act)).await;
         let Some(event) = shown.event() else {
             report(&shown, json);
             return Ok(Exit::Failed);
         };
-        if !person::confirm(shown.act, "do this").await? {
+        if seen.is_none() || !person::confirm(shown.act, "do this").await? {
             let left = anyhow!("you did not type {}; nothing was changed", shown.act);
             return Ok(refused(left, json, Exit::Failed));
         }
@@ -203,26 +203,30 @@ fn refused(error: anyhow::Error, json: bool, exit: Exit) -> Exit {
     exit
 }
 
-/// Shows a person, at the terminal, exactly what would change.
-fn preview(decision: &Decision, act: &Act) {
-    for proposed in &decision.changed {
-        lines(proposed).iter().for_each(|line| hint(line));
-        if decision.act == "reject" {
-            hint("  This is taken away, and the fact stays as it is.");
+/// Exactly what would change, for the person at the terminal.
+fn preview(upshot: &Upshot, act: &Act) -> Vec<String> {
+    let mut shown = Vec::new();
+    for proposed in &upshot.changed {
+        shown.extend(lines(proposed));
+        if upshot.act == "reject" {
+            shown.push("  This is taken away, and the fact stays as it is.".to_owned());
         }
     }
-    decision.skipped.iter().for_each(|skipped| hint(&skipped_line(skipped)));
-    if let Some(path) = &decision.path {
+    shown.extend(upshot.skipped.iter().map(skipped_line));
+    if let Some(path) = &upshot.path {
         let path = exact(path);
-        hint(&match decision.act {
+        shown.push(match upshot.act {
             "lock" => format!("{path}, and what is below it, is held as it is."),
             _ => format!("{path} is held no longer."),
         });
     }
-    let (Act::Reject(_, why) | Act::Lock(_, why) | Act::Unlock(_, why)) = act else { return };
-    if !why.is_empty() {
-        hint(&format!("  your reason: {}", exact(why)));
+    match act {
+        Act::Reject(_, why) | Act::Lock(_, why) | Act::Unlock(_, why) if !why.is_empty() => {
+            shown.push(format!("  your reason: {}", exact(why)));
+        }
+        Act::Commit(_) | Act::Reject(..) | Act::Lock(..) | Act::Unlock(..) => {}
     }
+    shown
 }
 
 /// A proposal beside the fact, hidden characters made visible.
@@ -232,13 +236,14 @@ fn lines(proposed: &Proposed) -> Vec<String> {
     lines
         .extend(difference(old.as_ref(), new.as_ref()).into_iter().map(|line| format!("  {line}")));
     lines.push(format!("  because: {}", exact(&made.reason)));
-    lines.push(format!("  proposed by {}", who(made)));
+    lines.extend(proposed_by(made));
     lines
 }
 
-fn who(made: &Made) -> String {
+fn proposed_by(made: &Made) -> [String; 2] {
     let Made { by, session, call, at, .. } = made;
-    exact(&format!("{by}, call {call} of session {session}, {at}"))
+    let who = exact(&format!("{by}, call {call} of session {session}"));
+    [format!("  proposed by {who}"), format!("  at {at}")]
 }
 
 /// What stands there and what would, line by line.
@@ -273,22 +278,22 @@ fn skipped_line(skipped: &Skipped) -> String {
 }
 
 /// Tells what was done.
-fn report(decision: &Decision, json: bool) {
+fn report(upshot: &Upshot, json: bool) {
     if json {
-        return console::json(decision);
+        return console::json(upshot);
     }
-    let done = match decision.act {
+    let done = match upshot.act {
         "reject" => "rejected",
         _ => "committed",
     };
-    for proposed in &decision.changed {
+    for proposed in &upshot.changed {
         say(&format!("{}  {} {done}.", proposed.proposal, exact(&proposed.made.path)));
     }
-    decision.skipped.iter().for_each(|skipped| say(&skipped_line(skipped)));
-    if let Some(path) = &decision.path {
-        say(&format!("{} {}ed.", exact(path), decision.act));
-    } else if decision.act == "commit" {
-        say(&format!("The facts have etag {}.", decision.facts_etag));
+    upshot.skipped.iter().for_each(|skipped| say(&skipped_line(skipped)));
+    if let Some(path) = &upshot.path {
+        say(&format!("{} {}ed.", exact(path), upshot.act));
+    } else if upshot.act == "commit" {
+        say(&format!("The facts have etag {}.", upshot.facts_etag));
     }
 }
 
@@ -426,7 +431,7 @@ fn show_entry(entry: &Entry) {
     }
     for Behind { proposal, made } in proposals {
         say(&format!("  {proposal}: {}", exact(&made.reason)));
-        say(&format!("  proposed by {}", who(made)));
+        proposed_by(made).iter().for_each(|line| say(line));
     }
 }
 

@@ -126,40 +126,40 @@ fn find(place: &Place, tool: &str) -> Result<(ToolName, Pin)> {
 
 fn diff(place: &Place, tool: &str) -> Result<Exit> {
     let (name, pin) = find(place, tool)?;
-    show(&name, &pin);
+    lines(&name, &pin).iter().for_each(|line| say(line));
     Ok(Exit::Done)
 }
 
-fn show(name: &ToolName, pin: &Pin) {
+/// What is held or was rejected, and how it differs from what was believed.
+fn lines(name: &ToolName, pin: &Pin) -> Vec<String> {
     if let (None, Some(refused)) = (&pin.held, &pin.refused) {
-        say(&visible(&format!("{name} was rejected by {}:", refused.by)));
-        say("");
-        return differ(pin.live.as_ref(), &refused.definition);
+        let head = visible(&format!("{name} was rejected by {}:", refused.by));
+        return [vec![head, String::new()], differences(pin.live.as_ref(), &refused.definition)]
+            .concat();
     }
     let Some((held, why)) = &pin.held else {
-        say(&format!("{name}: nothing is held."));
-        if let Some(live) = &pin.live {
-            text(live).lines().for_each(|line| say(&format!("  {}", exact(line))));
-        }
-        return;
+        let live = pin.live.as_ref().map(text).unwrap_or_default();
+        let live = live.lines().map(|line| format!("  {}", exact(line)));
+        return [format!("{name}: nothing is held.")].into_iter().chain(live).collect();
     };
-    say(&format!("{name} is held:"));
-    why.iter().for_each(|why| say(&format!("  {}", visible(why))));
-    say("");
-    differ(pin.live.as_ref(), held);
+    let why = why.iter().map(|why| format!("  {}", visible(why)));
+    let head = [format!("{name} is held:")].into_iter().chain(why).chain([String::new()]);
+    head.chain(differences(pin.live.as_ref(), held)).collect()
 }
 
 /// What is different between what was believed and what is offered.
-fn differ(live: Option<&Definition>, now: &Definition) {
+fn differences(live: Option<&Definition>, now: &Definition) -> Vec<String> {
     let (before, now) = (live.map(text).unwrap_or_default(), text(now));
-    for change in TextDiff::from_lines(&before, &now).iter_all_changes() {
+    let diff = TextDiff::from_lines(&before, &now);
+    let changes = diff.iter_all_changes().map(|change| {
         let sign = match change.tag() {
             ChangeTag::Delete => '-',
             ChangeTag::Insert => '+',
             ChangeTag::Equal => ' ',
         };
-        say(&format!("{sign} {}", exact(change.value().trim_end_matches('\n'))));
-    }
+        format!("{sign} {}", exact(change.value().trim_end_matches('\n')))
+    });
+    changes.collect()
 }
 
 /// A definition as lines that can be compared.
@@ -201,7 +201,6 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
     let Some(definition) = definition.cloned() else {
         bail!("nothing of {name} waits for a decision");
     };
-    show(&name, &pin);
     let (word, what) = match ruling {
         Ruling::Rejected => ("reject", "It is shown to no model, as long as it stays so."),
         Ruling::Accepted
@@ -211,8 +210,9 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
         | Ruling::Gone => ("accept", "Models are shown these very words from then on."),
     };
     block_on(async {
+        let seen = person::paged(&lines(&name, &pin)).await;
         hint(&format!("\n{what}"));
-        if !person::confirm(word, "do this").await? {
+        if seen.is_none() || !person::confirm(word, "do this").await? {
             say("Nothing was decided.");
             return Ok(Exit::Failed);
         }

@@ -16,7 +16,7 @@ use toolgate_kernel::section::Home;
 use toolgate_runtime::{Back, DriveFault, Driver, Range, Undo, UndoRefusal, preview};
 
 use super::run::Have;
-use crate::console::{self, fit, say, visible};
+use crate::console::{self, fit, hint, say, visible};
 use crate::credential;
 use crate::environment::Flags;
 use crate::exit::Exit;
@@ -73,7 +73,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         })?;
         match how.json {
             true => console::json(&Shown::of(&undo)),
-            false => print(&undo, &crew.agent),
+            false => lines(&undo, &crew.agent).iter().for_each(|line| say(line)),
         }
         return Ok(Exit::Done);
     }
@@ -85,22 +85,22 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         let runtime = Arc::clone(&opened.runtime);
         let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
         let undo = driver.undo_preview(how.range()).await?;
-        print(&undo, &agent);
+        let seen = person::paged(&lines(&undo, &agent)).await;
         if !undo.locked.is_empty() {
             return Err(DriveFault::from(UndoRefusal::Locked(undo.locked)).into());
         }
         if !how.note.trim().is_empty() {
-            say(&format!("The model is told: {}", visible(how.note.trim())));
+            hint(&format!("The model is told: {}", visible(how.note.trim())));
         }
-        if !person::confirm("undo", "do this").await? {
+        if seen.is_none() || !person::confirm("undo", "do this").await? {
             say("Nothing was undone.");
             return Ok(Exit::Failed);
         }
         let person = credential::decider(&place.folder).await?;
         driver.undo(person.author(), &undo, how.note.trim()).await?;
         match undo.calls.len() {
-            1 => say(&format!("{} is undone.", undo.told())),
-            _ => say(&format!("{} are undone.", undo.told())),
+            1 => console::hanging(&format!("{} is undone.", undo.told()), 0),
+            _ => console::hanging(&format!("{} are undone.", undo.told()), 0),
         }
         Ok(Exit::Done)
     }))
@@ -154,40 +154,46 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn print(undo: &Undo, agent: &Agent) {
-    say(&format!("Of {} would be undone: {}", undo.session, undo.told()));
-    // Of a file that shows state the file is named, not its fingerprint.
+/// What would go back and what would not.
+fn lines(undo: &Undo, agent: &Agent) -> Vec<String> {
+    let mut lines =
+        console::whole_lines(&format!("Of {} would be undone: {}", undo.session, undo.told()), 2);
+    // Of a file that shows state the file is named, not its fingerprint. What only counts is counted
+    // on, and nothing of it goes back.
     let shows = |key: &Key| agent.toolset.projections().any(|shown| shown.key == *key);
-    let keys: Vec<&Back> = undo.keys.iter().filter(|back| !shows(&back.key)).collect();
-    for back in keys.iter().take(KEYS_SHOWN_MAX) {
+    let counts = |key: &Key| agent.toolset.families().any(|one| one.whole.as_ref() == Some(key));
+    let told = |back: &&Back| !shows(&back.key) && !counts(&back.key);
+    let keys: Vec<&Back> = undo.keys.iter().filter(told).collect();
+    lines.extend(keys.iter().take(KEYS_SHOWN_MAX).map(|back| {
         let key = visible(&back.key.to_string());
-        say(&fit(&format!("  {key}: {} → {}", short(&back.now), short(&back.then))));
-    }
+        fit(&format!("  {key}: {} → {}", short(&back.now), short(&back.then)))
+    }));
     if let Some(more) = keys.len().checked_sub(KEYS_SHOWN_MAX).filter(|more| *more > 0) {
-        say(&format!("  and {more} more; --dry-run --json shows all"));
+        lines.push(format!("  and {more} more; --dry-run --json shows all"));
     }
-    if let Some((now, then)) = &undo.phase {
-        say(&format!("  phase: {now} → {then}"));
-    }
-    for FileChange { path, old, new } in &undo.files {
+    lines.extend(undo.phase.as_ref().map(|(now, then)| format!("  phase: {now} → {then}")));
+    lines.extend(undo.files.iter().map(|FileChange { path, old, new }| {
         let what = match (old, new) {
             (Some(_), None) => "is removed",
             (None, _) => "comes back",
             (Some(_), Some(_)) => "goes back",
         };
-        say(&fit(&format!("  {} {what}", visible(path))));
-    }
+        fit(&format!("  {} {what}", visible(path)))
+    }));
     if undo.keys.is_empty() && undo.files.is_empty() && undo.phase.is_none() {
-        say("  nothing that is kept here");
+        lines.push("  nothing that is kept here".to_owned());
     }
     if !undo.locked.is_empty() {
-        say("Locked, so nothing can be undone before it is unlocked:");
-        undo.locked.iter().for_each(|path| say(&fit(&format!("  {}", visible(path)))));
+        lines.push("Locked, so nothing can be undone before it is unlocked:".to_owned());
+        lines.extend(undo.locked.iter().map(|path| fit(&format!("  {}", visible(path)))));
     }
     if !undo.left.is_empty() {
-        say("What stays as it is:");
-        undo.left.iter().for_each(|left| console::hanging(&format!("  {}", visible(left)), 2));
+        lines.push("What stays as it is:".to_owned());
+        let left = undo.left.iter();
+        lines
+            .extend(left.flat_map(|left| console::whole_lines(&format!("  {}", visible(left)), 2)));
     }
+    lines
 }
 
 fn short(slot: &Option<Slot>) -> String {

@@ -115,6 +115,41 @@ fn arguments_that_the_tool_would_not_take_are_told_before_the_word() {
     assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
 }
 
+/// What is typed before a question is shown answers nothing: nobody saw what it would be a yes to.
+#[test]
+fn a_word_that_was_typed_too_early_is_no_answer() {
+    let desk = desk();
+    assert_eq!(at_terminal(&desk, &["init", "--enrol"], &[FIRST]).code, 0);
+    let call = |key| format!("{{tool: write_notes, args: {{key: {key}, data: 1}}}}");
+    let calls = format!("[{}, {}]", call("a"), call("b"));
+    desk.write("s.yaml", &format!("replies: [{{calls: {calls}}}, {{text: Done.}}]\n"));
+    let answers = [("\"key\": \"a\"", "yes\nyes"), ("\"key\": \"b\"", "no")];
+    let seen = at_terminal(&desk, &["run", "x", "--model", "script:s.yaml"], &answers);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"a": "number"}), "{}", seen.screen);
+}
+
+/// What does not fit on the screen is shown page by page, so that nothing is approved unseen.
+#[test]
+fn what_is_long_is_seen_whole_before_it_is_approved() {
+    let desk = desk();
+    put_off(&desk, &format!("{}end", "a".repeat(190)));
+    let args = format!(r#"{{"key":"b","data":"{}Q"}}"#, "x".repeat(1_500));
+    assert_eq!(desk.run(&["call", "write_notes", &args]).code, 1);
+    let short = [("Type approve", "approve"), FIRST];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &short);
+    assert!(!seen.screen.contains("more lines"), "{}", seen.screen);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let early = [("more lines. Press Enter", "approve"), ("Type approve", "leave")];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &early);
+    assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
+    assert!(seen.screen.contains('Q'), "{}", seen.screen);
+    let left = [("more lines. Press Enter", "leave")];
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &left);
+    assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
+    assert!(!seen.screen.contains('Q'), "{}", seen.screen);
+}
+
 #[test]
 fn a_slip_of_the_hand_is_no_answer() {
     let desk = desk();
@@ -176,9 +211,9 @@ fn the_list_is_aligned_and_says_what_to_type() {
     assert_eq!(
         lines,
         [
-            "c1  write_notes  A note is serious.",
+            "c1  write_notes a  A note is serious.",
             "    in session call",
-            "c1  list_notes   A note is serious.",
+            "c1  list_notes     A note is serious.",
             "    in session other",
         ]
     );
@@ -202,7 +237,31 @@ fn always_is_a_grant_that_can_be_withdrawn() {
     desk.ok(&["call", "write_notes", r#"{"key":"d","data":2}"#]);
     let seen = at_terminal(&desk, &["approvals", "withdraw", "write_notes"], &word("withdraw"));
     assert_eq!(seen.code, 0, "{}", seen.screen);
+    // It is gone at once, though nobody drove the session on since.
+    assert!(!desk.ok(&["approvals", "list"]).contains("always"));
     put_off(&desk, "c");
+}
+
+#[test]
+fn what_was_denied_waits_no_more_though_nobody_drove_the_session_on() {
+    let desk = desk();
+    put_off(&desk, "a");
+    put_off(&desk, "b");
+    let seen = at_terminal(&desk, &["approvals", "deny", "c1"], &[("Type deny", "deny"), FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(waiting(&desk).len(), 1);
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[]);
+    assert!(
+        seen.screen.contains("c1 does not wait for your word; these do: c2"),
+        "{}",
+        seen.screen
+    );
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2", "--session", "other"], &[]);
+    assert!(
+        seen.screen.contains("c2 does not wait for your word; nothing does"),
+        "{}",
+        seen.screen
+    );
 }
 
 #[test]
@@ -236,8 +295,12 @@ fn who_does_not_know_the_passphrase_decides_nothing() {
     let wrong =
         [approve, (asked, "calm"), ("not the passphrase. Try again", ""), ("Try again", "Storm")];
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &wrong);
-    assert_eq!(seen.code, 2, "{}", seen.screen);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
     assert_eq!(waiting(&desk).len(), 1);
+    // Ctrl-D gives none, and somebody is there.
+    let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &[approve, (asked, "\u{4}")]);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert!(seen.screen.contains("so nothing was done"), "{}", seen.screen);
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &[approve, (asked, "storm")]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"a": "number", "b": "number"}));

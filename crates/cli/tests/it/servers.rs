@@ -221,6 +221,29 @@ fn no_server_is_left_behind_when_the_program_is_stopped() {
     }
 }
 
+/// A program of a server has a session of its own and no terminal: it cannot type in the place of
+/// the person there. One that is not there is told in the same words as ever.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_has_no_terminal() {
+    let desk = Desk::new();
+    // Of a process that leads a session, the fields are its number, its group, its session and
+    // no terminal.
+    let script = "cut -d' ' -f1,5,6,7 /proc/$$/stat > fields";
+    let yaml = format!(
+        "packs: []\nmcp_servers: {{x: {{command: sh, args: [\"-c\", \"{script}\"]}}, z: {{command: \
+         no-such-program}}}}\nphases: {{A: {{tools: {{mcp: [x, z]}}}}}}\n"
+    );
+    desk.write("toolgate.yaml", &yaml);
+    let mut command = desk.command();
+    command.args(["call", "mcp:x:echo"]).env("PATH", std::env::var_os("PATH").unwrap());
+    let seen = crate::terminal::typing(command, &[], || {});
+    assert!(seen.screen.contains("no-such-program: entity not found"), "{}", seen.screen);
+    let fields = std::fs::read_to_string(desk.project().join("fields")).unwrap();
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    assert_eq!(fields[1..], [fields[0], fields[0], "0"]);
+}
+
 /// What a server sends in parts reaches a client in parts, and a model as words and pictures; the
 /// log has what they are and not what is in them.
 #[test]

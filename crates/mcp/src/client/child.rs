@@ -1,7 +1,7 @@
-//! Decides how a server's program runs: without a shell, in a group of its own, with the
+//! Decides how a server's program runs: without a shell or our terminal, in a group of its own, with the
 //! environment it is given, and gone with all that it started soon after its end.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::cover::Cover;
 use super::fault::{ServerFault, shown};
+use super::plan::APART;
 use super::strays::{self, MARK, Mark, Stray};
 use toolgate_kernel::hidden::Hidden;
 
@@ -48,35 +49,75 @@ pub(super) struct Program {
     pub(super) words: Words,
 }
 
+/// What is started, and how.
+pub(super) struct Started<'a> {
+    pub(super) program: &'a Path,
+    pub(super) args: &'a [String],
+    pub(super) env: &'a BTreeMap<String, Hidden>,
+    pub(super) cwd: &'a Path,
+    pub(super) apart: Option<&'a Path>,
+}
+
+impl Started<'_> {
+    /// The command, without its environment.
+    fn command(&self) -> Result<Command, ServerFault> {
+        let mut command = match self.apart {
+            // It makes the group together with the session.
+            Some(apart) => {
+                self.check_there()?;
+                let mut command = Command::new(apart);
+                command.arg(APART).arg(self.program);
+                command
+            }
+            // A group of its own: a signal reaches its children, and Ctrl-C here does not reach it.
+            None => {
+                let mut command = Command::new(self.program);
+                command.process_group(0);
+                command
+            }
+        };
+        command.args(self.args).current_dir(self.cwd);
+        Ok(command)
+    }
+
+    /// Whoever starts it apart could not say in our words that there is no such program.
+    fn check_there(&self) -> Result<(), ServerFault> {
+        let path = self.env.get("PATH").map(Hidden::reveal).unwrap_or_default();
+        let named = self.program.components().count() == 1;
+        let there = match named {
+            true => std::env::split_paths(path).any(|folder| folder.join(self.program).is_file()),
+            false => self.cwd.join(self.program).is_file(),
+        };
+        if there { Ok(()) } else { Err(self.not_started(std::io::ErrorKind::NotFound)) }
+    }
+
+    fn not_started(&self, why: std::io::ErrorKind) -> ServerFault {
+        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        ServerFault::NotStarted(format!("{}: {why}", shown(&name, 100)))
+    }
+}
+
 impl Program {
     /// Starts a program; it is spoken to over the two ends.
     pub(super) fn start(
-        program: &Path,
-        args: &[String],
-        env: impl IntoIterator<Item = (String, Hidden)>,
-        cwd: &Path,
+        started: &Started<'_>,
         stderr_bytes_max: usize,
     ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
-        let mut command = Command::new(program);
-        command.args(args).current_dir(cwd).env_clear();
+        let mut command = started.command()?;
+        command.env_clear();
         let (mark, mut outer) = (Mark::new(), None);
-        let env: Vec<(String, Hidden)> = env.into_iter().collect();
-        let cover = Cover::over(env.iter().map(|(_, value)| value));
-        for (name, value) in env {
+        let cover = Cover::over(started.env.values());
+        for (name, value) in started.env {
             if name == MARK {
                 outer = Some(value);
             } else {
                 command.env(name, value.reveal());
             }
         }
-        command.env(MARK, mark.beside(outer.as_ref().map(Hidden::reveal)));
+        command.env(MARK, mark.beside(outer.map(Hidden::reveal)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: a signal reaches its children, and Ctrl-C here does not reach it.
-        command.process_group(0).kill_on_drop(true);
-        let failed = |error: std::io::Error| {
-            let name = program.file_name().unwrap_or_default().to_string_lossy();
-            ServerFault::NotStarted(format!("{}: {}", shown(&name, 100), error.kind()))
-        };
+        command.kill_on_drop(true);
+        let failed = |error: std::io::Error| started.not_started(error.kind());
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());

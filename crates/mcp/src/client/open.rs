@@ -11,7 +11,7 @@ use rmcp::service::{
 use rmcp::transport::Transport;
 use toolgate_http::Transport as Http;
 
-use super::child::Program;
+use super::child::{Program, Started};
 use super::connection::{Connection, Era, Link, Parts, about_us};
 use super::fault::{ServerFault, shown};
 use super::guest::Guest;
@@ -92,12 +92,12 @@ async fn start(
     mode: ClientLifecycleMode,
     ms: u64,
 ) -> Result<Connection, ServerFault> {
-    let Reach::Stdio { program, args, env, cwd } = &plan.reach else {
+    let Reach::Stdio { program, args, env, cwd, apart } = &plan.reach else {
         return Err(ServerFault::Unknown);
     };
     let bounds = plan.bounds;
-    let (program, stdin, stdout) =
-        Program::start(program, args, env.clone(), cwd, bounds.stderr_bytes_max)?;
+    let started = Started { program, args, env, cwd, apart: apart.as_deref() };
+    let (program, stdin, stdout) = Program::start(&started, bounds.stderr_bytes_max)?;
     let words = program.words.clone();
     let switch = Arc::new(Switch::new(Arc::clone(&side.signal)));
     let outbox = stdio::outbox(stdin);

@@ -27,6 +27,9 @@ pub struct ServerPlan {
     pub bounds: Bounds,
 }
 
+/// The first argument of whatever starts a program apart from our terminal.
+pub const APART: &str = "__apart";
+
 /// How a server is reached.
 #[derive(Debug, Clone)]
 pub enum Reach {
@@ -40,6 +43,9 @@ pub enum Reach {
         env: BTreeMap<String, Hidden>,
         /// Where it runs.
         cwd: PathBuf,
+        /// What begins a session of its own and becomes the program: this one with [`APART`] before
+        /// the program and its arguments. Without it the program could type into our terminal.
+        apart: Option<PathBuf>,
     },
     /// A server somewhere else.
     Http {

@@ -6,11 +6,11 @@ mod plan;
 mod strategy;
 mod tools;
 
-use toolgate_kernel::key::{Key, KeyRefusal};
-use toolgate_kernel::names::{Family, NameRefusal, SectionName};
-use toolgate_kernel::section::{FamilySpec, Home, Section};
+use toolgate_kernel::section::Home;
 use toolgate_kernel::tool::SpecRefusal;
 use toolgate_runtime::Pack;
+
+use crate::domain::{section, whole_and_parts_in};
 
 pub use plan::{Plan, PlanStatus, PlanStep, STEPS_MAX, StepStatus, TEXT_CHARS_MAX};
 pub use toolgate_kernel::config::Strategy;
@@ -25,15 +25,13 @@ const NAME: &str = "planning";
 /// the plan anyway, and it is bounded: what cannot be shown is not kept.
 const FAMILY: &str = "plan";
 
+/// The whole that the plan is a part of: it counts the changes, and knows the highest number of a
+/// step. An undo takes nothing of it back, so no number of a plan is given out twice (ADR 0009).
+const WHOLE: &str = "plan_steps";
+
 /// The planning tools, with the mindset the strategy asks for.
 pub fn planning(strategy: Strategy) -> Result<Pack, SpecRefusal> {
-    let named = |source: NameRefusal| SpecRefusal::Name { tool: NAME.to_owned(), source };
-    let mut section = Section::new(SectionName::parse(NAME).map_err(named)?);
-    section.text = strategy::text(strategy);
-    section.families = vec![FamilySpec::new(Family::parse(FAMILY).map_err(named)?, Home::Session)];
+    let families = |_: &str| whole_and_parts_in(Home::Session, WHOLE, &[FAMILY]);
+    let section = section(NAME, &strategy::text(strategy), families)?;
     Ok(Pack::new(section, tools::all()?))
-}
-
-fn plan_key() -> Result<Key, KeyRefusal> {
-    Key::parse(FAMILY)
 }

@@ -53,7 +53,7 @@ impl PlanStatus {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStep {
-    /// Its number within the plan; steps are never removed, so none is used twice.
+    /// Its number within the plan; none is used twice, also after an undo.
     pub step_id: u64,
     /// What is to be done.
     pub title: String,
@@ -102,18 +102,18 @@ impl Plan {
     pub(super) fn new(objective: &str, titles: &[String]) -> Result<Self, PlanRefusal> {
         let objective = checked("Objective", "objective".to_owned(), objective)?;
         let mut plan = Self { objective, status: PlanStatus::Active, steps: Vec::new() };
-        plan.append(checked_titles("initial_steps", titles)?)?;
+        plan.append(checked_titles("initial_steps", titles)?, 0)?;
         Ok(plan)
     }
 
-    /// Puts steps at the end.
-    pub(super) fn add(&mut self, titles: &[String]) -> Result<(), PlanRefusal> {
+    /// Puts steps at the end. Their numbers are above those of the others, and above `taken`.
+    pub(super) fn add(&mut self, titles: &[String], taken: u64) -> Result<(), PlanRefusal> {
         self.must_be_active()?;
         let titles = checked_titles("steps", titles)?;
         if titles.is_empty() {
             return Err(PlanRefusal::NothingToAdd);
         }
-        self.append(titles)
+        self.append(titles, taken)
     }
 
     /// Gives a step another title, another status, or both.
@@ -161,12 +161,12 @@ impl Plan {
         }
     }
 
-    fn append(&mut self, titles: Vec<String>) -> Result<(), PlanRefusal> {
+    fn append(&mut self, titles: Vec<String>, taken: u64) -> Result<(), PlanRefusal> {
         let count = self.steps.len() + titles.len();
         if count > STEPS_MAX {
             return Err(PlanRefusal::TooManySteps { count });
         }
-        let first = self.steps.last().map_or(1, |last| last.step_id + 1);
+        let first = self.steps.last().map_or(0, |last| last.step_id).max(taken) + 1;
         let step = |(step_id, title)| PlanStep { step_id, title, status: StepStatus::Pending };
         self.steps.extend((first..).zip(titles).map(step));
         Ok(())

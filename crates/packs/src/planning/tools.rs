@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::key::{Access, Key};
@@ -12,7 +12,8 @@ use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Nothing, Transaction, tool};
 
 use super::plan::{Plan, PlanRefusal, StepStatus};
-use super::{NAME, plan_key};
+use super::{FAMILY, NAME, WHOLE};
+use crate::domain::key;
 
 /// Room for the longest message beside the plan, in bytes.
 const MESSAGE_BYTES_MAX: u64 = 100;
@@ -56,7 +57,7 @@ fn setup_plan_spec() -> SpecDraft {
 
 fn setup_plan(tx: &mut Transaction, params: SetupPlan) -> Result<Output, Fault> {
     let plan = Plan::new(&params.objective, &params.initial_steps)?;
-    keep(tx, &plan)?;
+    keep(tx, &plan, 0)?;
     Output::data(format!("Plan initialised with {}.", steps(plan.steps.len())), &plan)
 }
 
@@ -80,9 +81,9 @@ fn add_step_spec() -> SpecDraft {
 }
 
 fn add_step(tx: &mut Transaction, params: AddStep) -> Result<Output, Fault> {
-    let mut plan = current(tx)?;
-    plan.add(&params.steps)?;
-    keep(tx, &plan)?;
+    let Kept { mut plan, taken, .. } = current(tx)?;
+    plan.add(&params.steps, taken)?;
+    keep(tx, &plan, taken)?;
     Output::data(format!("Added {}.", steps(params.steps.len())), &plan)
 }
 
@@ -117,9 +118,9 @@ fn update_step_spec() -> SpecDraft {
 }
 
 fn update_step(tx: &mut Transaction, params: UpdateStep) -> Result<Output, Fault> {
-    let mut plan = current(tx)?;
+    let Kept { mut plan, taken, .. } = current(tx)?;
     plan.update(params.step_id, params.title.as_deref(), params.status)?;
-    keep(tx, &plan)?;
+    keep(tx, &plan, taken)?;
     Output::data(format!("Step {} updated.", params.step_id), &plan)
 }
 
@@ -133,7 +134,7 @@ fn read_plan_spec() -> SpecDraft {
 }
 
 fn read_plan(tx: &mut Transaction, _: Nothing) -> Result<Output, Fault> {
-    let plan = current(tx)?;
+    let plan = current(tx)?.plan;
     let message = match plan.steps.len() {
         0 => "Retrieved the current plan (no steps recorded).".to_owned(),
         count => format!("Retrieved the current plan with {}.", steps(count)),
@@ -143,32 +144,64 @@ fn read_plan(tx: &mut Transaction, _: Nothing) -> Result<Output, Fault> {
 
 /// What the four have in common: locked, in one group, touching the plan and nothing else.
 fn draft(name: &str, about: &str, effect: Effect, access: &'static [Access]) -> SpecDraft {
-    SpecDraft::new(name, about)
-        .effect(effect)
-        .group(NAME)
-        .locked()
-        .returns::<Plan>()
-        .touches(move |_| access.iter().map(|access| Ok((*access, plan_key()?))).collect())
+    SpecDraft::new(name, about).effect(effect).group(NAME).locked().returns::<Plan>().touches(
+        move |_| {
+            let keys = access.iter().flat_map(|access| [(*access, FAMILY), (*access, WHOLE)]);
+            keys.map(|(access, key)| Ok((access, Key::parse(key)?))).collect()
+        },
+    )
+}
+
+/// What is kept of all plans of the session together.
+#[derive(Default, Serialize, Deserialize)]
+struct Whole {
+    /// The highest number of a step that was ever given out.
+    last: u64,
+    /// Counts the changes, an undo among them.
+    changes: u64,
+}
+
+fn whole(tx: &Transaction) -> Result<Whole, Fault> {
+    Ok(tx.load(&key(WHOLE)?)?.unwrap_or_default())
+}
+
+/// The plan as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    plan: Plan,
+    /// How many changes there were when it was kept.
+    #[serde(default)]
+    changes: u64,
+    /// The highest number that was given out to a step that was undone since.
+    #[serde(default)]
+    taken: u64,
 }
 
 /// The plan there is.
-fn current(tx: &Transaction) -> Result<Plan, Fault> {
-    tx.load(&key()?)?.ok_or_else(|| PlanRefusal::NoPlan.into())
+fn current(tx: &Transaction) -> Result<Kept, Fault> {
+    let kept: Option<Kept> = tx.load(&key(FAMILY)?)?;
+    let (mut kept, whole) = (kept.ok_or(PlanRefusal::NoPlan)?, whole(tx)?);
+    // An undo counts as a change and brings back a plan of before it.
+    if kept.changes != whole.changes {
+        kept.taken = whole.last;
+    }
+    Ok(kept)
 }
 
 /// Stages the plan. One that could not be shown again would be lost, so it is not kept.
-fn keep(tx: &mut Transaction, plan: &Plan) -> Result<(), Fault> {
+fn keep(tx: &mut Transaction, plan: &Plan, taken: u64) -> Result<(), Fault> {
     let max = tx.agent().limits.result_bytes_max.saturating_sub(MESSAGE_BYTES_MAX);
     let text = serde_json::to_string(plan).map_err(|error| Fault::failed(error.to_string()))?;
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if bytes > max {
         return Err(PlanRefusal::TooLarge { bytes, max }.into());
     }
-    tx.put(&key()?, plan)
-}
-
-fn key() -> Result<Key, Fault> {
-    plan_key().map_err(|refusal| Fault::failed(refusal.to_string()))
+    let mut whole = whole(tx)?;
+    whole.last = plan.steps.last().map_or(0, |step| step.step_id).max(whole.last);
+    whole.changes += 1;
+    tx.put(&key(WHOLE)?, &whole)?;
+    tx.put(&key(FAMILY)?, &Kept { plan: plan.clone(), changes: whole.changes, taken })
 }
 
 impl From<PlanRefusal> for Fault {

@@ -167,13 +167,16 @@ async fn told_page(
             answer("extracted_page", OUTSIDE, &page)
         }
     }?;
-    if unseen > 0 {
-        output.warnings.push(format!("{unseen} characters that nobody sees were taken out."));
-    }
+    output.warnings.extend(taken_out(unseen));
     if truncated {
         output.warnings.push(format!("Only the first {CONTENT_CHARS_MAX} characters are shown."));
     }
     Ok(output)
+}
+
+/// What is told of characters that nobody would have seen.
+pub(super) fn taken_out(unseen: usize) -> Option<String> {
+    (unseen > 0).then(|| format!("{unseen} characters that nobody sees were taken out."))
 }
 
 /// An address that is told back, without a password that may stand in it.

@@ -1,5 +1,5 @@
 //! Decides what becomes of a person's word about facts and locks. Pure: whoever asks the person
-//! shows the decision first, and writes down the same one.
+//! shows the upshot first, and writes down the same one.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub enum Act {
 
 /// What would become of an act, as a person is shown it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Decision {
+pub struct Upshot {
     /// `commit`, `reject`, `lock` or `unlock`.
     pub act: &'static str,
     /// The facts that change; of a rejection those that do not.
@@ -140,7 +140,7 @@ pub enum ActRefusal {
     Key(#[from] KeyRefusal),
 }
 
-impl Decision {
+impl Upshot {
     /// What is written down; nothing when nothing changes.
     pub fn event(&self) -> Option<ProjectEvent> {
         let (changes, reason) = (self.changes.clone(), self.reason.clone());
@@ -150,7 +150,7 @@ impl Decision {
 }
 
 /// What would become of an act in the project as it is.
-pub fn decide(project: &Project, act: &Act) -> Result<Decision, ActRefusal> {
+pub fn decide(project: &Project, act: &Act) -> Result<Upshot, ActRefusal> {
     match act {
         Act::Commit(ids) => commit(project, &waiting(project, ids)?),
         Act::Reject(ids, why) => reject(project, &waiting(project, ids)?, why),
@@ -177,7 +177,7 @@ fn waiting(
     if found.is_empty() { Err(ActRefusal::Nothing) } else { Ok(found) }
 }
 
-fn commit(project: &Project, wanted: &[(ProposalId, Proposal)]) -> Result<Decision, ActRefusal> {
+fn commit(project: &Project, wanted: &[(ProposalId, Proposal)]) -> Result<Upshot, ActRefusal> {
     let (facts, locks) = (Document::of(&project.state, Root::Facts), Locks::of(&project.state));
     let mut after = facts.clone();
     let (mut changed, mut skipped, mut taken) = (Vec::new(), Vec::new(), Vec::new());
@@ -205,7 +205,7 @@ fn commit(project: &Project, wanted: &[(ProposalId, Proposal)]) -> Result<Decisi
     }
     let names: Vec<String> = taken.iter().map(|(id, _)| id.to_string()).collect();
     let reason = format!("facts commit {}", names.join(" "));
-    Ok(Decision { act: "commit", changed, skipped, path: None, facts_etag, reason, changes })
+    Ok(Upshot { act: "commit", changed, skipped, path: None, facts_etag, reason, changes })
 }
 
 /// Puts one proposal into the facts; else why it is left as it is.
@@ -255,7 +255,7 @@ fn reject(
     project: &Project,
     wanted: &[(ProposalId, Proposal)],
     why: &str,
-) -> Result<Decision, ActRefusal> {
+) -> Result<Upshot, ActRefusal> {
     let facts = Document::of(&project.state, Root::Facts);
     let old =
         |proposal: &Proposal| proposal.place().and_then(|path| path.find(&facts.value).cloned());
@@ -271,10 +271,10 @@ fn reject(
     let removed = wanted.iter().map(|(id, _)| Ok(Change::Remove { key: proposal_key(*id)? }));
     let changes = removed.collect::<Result<_, KeyRefusal>>()?;
     let (skipped, facts_etag) = (Vec::new(), facts.etag);
-    Ok(Decision { act: "reject", changed, skipped, path: None, facts_etag, reason, changes })
+    Ok(Upshot { act: "reject", changed, skipped, path: None, facts_etag, reason, changes })
 }
 
-fn lock(project: &Project, path: &Path, why: &str) -> Result<Decision, ActRefusal> {
+fn lock(project: &Project, path: &Path, why: &str) -> Result<Upshot, ActRefusal> {
     let mut locks = Locks::of(&project.state);
     let name = path.to_string();
     if locks.0.contains_key(&name) {
@@ -287,7 +287,7 @@ fn lock(project: &Project, path: &Path, why: &str) -> Result<Decision, ActRefusa
     locked(project, "lock", name, &locks, why)
 }
 
-fn unlock(project: &Project, path: &Path, why: &str) -> Result<Decision, ActRefusal> {
+fn unlock(project: &Project, path: &Path, why: &str) -> Result<Upshot, ActRefusal> {
     let mut locks = Locks::of(&project.state);
     let name = path.to_string();
     if locks.0.remove(&name).is_none() {
@@ -304,14 +304,14 @@ fn locked(
     path: String,
     locks: &Locks,
     why: &str,
-) -> Result<Decision, ActRefusal> {
+) -> Result<Upshot, ActRefusal> {
     let key = Root::Locks.key()?;
     let value = serde_json::to_value(locks).unwrap_or_default();
     let changes = vec![Change::Put { key, value, v: LAYOUT }];
     let reason = with_reason(format!("facts {act} {path}"), why);
     let facts_etag = etag(&project.state, Root::Facts);
     let (changed, skipped, path) = (Vec::new(), Vec::new(), Some(path));
-    Ok(Decision { act, changed, skipped, path, facts_etag, reason, changes })
+    Ok(Upshot { act, changed, skipped, path, facts_etag, reason, changes })
 }
 
 fn with_reason(what: String, why: &str) -> String {

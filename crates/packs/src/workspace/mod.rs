@@ -18,7 +18,7 @@ use toolgate_kernel::section::{FamilySpec, Home, Section, Variable};
 use toolgate_kernel::tool::SpecRefusal;
 use toolgate_runtime::Pack;
 
-pub use decide::{Act, ActRefusal, Decision, Made, Proposed, Skipped, decide};
+pub use decide::{Act, ActRefusal, Made, Proposed, Skipped, Upshot, decide};
 pub use document::{
     DOCUMENT_BYTES_MAX, Document, LOCKS_MAX, Lock, Locks, PROPOSAL_BYTES_MAX, PROPOSALS_MAX,
     Proposal, ProposalId, ProposalIdRefusal, last_proposal, proposals,

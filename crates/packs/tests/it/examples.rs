@@ -46,7 +46,7 @@ async fn every_example_does_what_it_shows() {
 
 /// Whose answer shows what stood there before reads it; whoever changes it writes it.
 #[tokio::test]
-async fn every_call_touches_the_plan_and_nothing_else() {
+async fn every_call_touches_the_plan_with_its_count_and_nothing_else() {
     let mut desk = Desk::open().await;
     let mut events = desk.runtime.observe();
     desk.call("setup_plan", json!({ "objective": "o", "initial_steps": ["a"] })).await;
@@ -62,9 +62,10 @@ async fn every_call_touches_the_plan_and_nothing_else() {
             touched.push(touches.collect::<Vec<_>>());
         }
     }
-    let (read, write) = ((Access::Read, "plan".to_owned()), (Access::Write, "plan".to_owned()));
-    let both = vec![read.clone(), write.clone()];
-    assert_eq!(touched, [vec![write], both.clone(), both, vec![read]]);
+    let both = |access: Access| [(access, "plan".to_owned()), (access, "plan_steps".to_owned())];
+    let (read, write) = (both(Access::Read).to_vec(), both(Access::Write).to_vec());
+    let changed = [read.clone(), write.clone()].concat();
+    assert_eq!(touched, [write, changed.clone(), changed, read]);
 }
 
 /// The check that guards our examples guards everybody's.

@@ -12,7 +12,7 @@ use toolgate_kernel::names::SessionId;
 use toolgate_kernel::policy::Policy;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::workspace::{
-    Act, ActRefusal, Decision, Document, Path, ProposalId, Root, decide, workspace,
+    Act, ActRefusal, Document, Path, ProposalId, Root, Upshot, decide, workspace,
 };
 use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, SayFault, Toolbox};
 
@@ -101,23 +101,23 @@ impl Bureau {
     }
 
     /// A person decides, as a command at the terminal does it.
-    pub(crate) async fn decides(&self, act: Act) -> Result<Decision, Undecided> {
+    pub(crate) async fn decides(&self, act: Act) -> Result<Upshot, Undecided> {
         self.decides_as(&Actor::Human("ada".into()), act).await
     }
 
-    pub(crate) async fn decides_as(&self, who: &Actor, act: Act) -> Result<Decision, Undecided> {
+    pub(crate) async fn decides_as(&self, who: &Actor, act: Act) -> Result<Upshot, Undecided> {
         let told = |project: &Project| {
-            let decision = decide(project, &act)?;
-            Ok((decision.event().into_iter().collect(), decision))
+            let upshot = decide(project, &act)?;
+            Ok((upshot.event().into_iter().collect(), upshot))
         };
         self.runtime.decide(who, told).await
     }
 
-    pub(crate) async fn commits(&self, ids: &[ProposalId]) -> Result<Decision, Undecided> {
+    pub(crate) async fn commits(&self, ids: &[ProposalId]) -> Result<Upshot, Undecided> {
         self.decides(Act::Commit(ids.to_vec())).await
     }
 
-    pub(crate) async fn locks(&self, path: &str) -> Result<Decision, Undecided> {
+    pub(crate) async fn locks(&self, path: &str) -> Result<Upshot, Undecided> {
         self.decides(Act::Lock(held(path), "It is decided.".to_owned())).await
     }
 }

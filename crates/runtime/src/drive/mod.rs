@@ -324,7 +324,7 @@ impl Driver {
     /// The same for calls that were received at this very moment.
     async fn settle_received(&mut self) -> Result<(), DriveFault> {
         loop {
-            let step = open_calls(&self.session);
+            let step = open_calls(&self.crew.agent, &self.session);
             match step {
                 Some(Step::Judge(raws)) => self.judge(&raws).await?,
                 Some(Step::AskPerson(id)) => self.ask(id).await?,

@@ -15,7 +15,7 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
-use toolgate_packs::workspace::{Act, Decision, ProposalId, Root, decide, proposals};
+use toolgate_packs::workspace::{Act, ProposalId, Root, Upshot, decide, proposals};
 use toolgate_runtime::{Crew, Driver, Runtime, SayFault};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::corpus::{Case, Outcome};
@@ -54,10 +54,10 @@ async fn propose(driver: &mut Driver, value: Value) -> Envelope {
     driver.call(&client(), "facts_propose", &args.to_string(), None).await.unwrap()
 }
 
-async fn decided(bench: &Bench, who: &Actor, act: &Act) -> Result<Decision, anyhow::Error> {
+async fn decided(bench: &Bench, who: &Actor, act: &Act) -> Result<Upshot, anyhow::Error> {
     let decided = |project: &Project| {
-        let decision = decide(project, act)?;
-        Ok((decision.event().into_iter().collect(), decision))
+        let upshot = decide(project, act)?;
+        Ok((upshot.event().into_iter().collect(), upshot))
     };
     bench.runtime.decide(who, decided).await
 }

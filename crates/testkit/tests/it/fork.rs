@@ -1,11 +1,7 @@
 //! A fork begins with what the other session knew, wherever it is forked, and leaves that one alone.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, Event, Record, StreamId};
 use toolgate_kernel::fold::Session;
@@ -14,59 +10,11 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Append, Batch, Row, Store};
 use toolgate_runtime::verify::verify;
-use toolgate_runtime::{Driver, Fork, ForkRefusal, MemoryStore, OpenFault, Range};
-use toolgate_testkit::ledger::Ledger;
-use toolgate_testkit::scenario::Scenario;
+use toolgate_runtime::{Fork, ForkRefusal, MemoryStore, OpenFault, Range};
 use toolgate_testkit::stage::{SCENARIO_KEY, Stage};
 
+use crate::desk::{ALL, NOTE, SAVE, SECTION, act, ada, stage};
 use crate::scenarios::block_on;
-
-const YAML: &str = "
-about: notes, lists, files, phases and a manuscript
-families: {memo: session, log: session, book: project}
-agent:
-  packs: [notes, manuscript_read, manuscript_write]
-  phases:
-    DRAFT: {transitions: [{to: EDIT}], tools: {include: [save, edit, draft, write_notes, create_section]}}
-    EDIT: {transitions: [{to: DRAFT}], tools: {include: [save, edit, draft, write_notes, create_section]}}
-sections:
-  - name: desk
-    tools:
-      - name: save
-        effect: staged
-        params: {type: object, required: [n, at], properties: {n: {type: integer}, at: {type: integer}}}
-        writes: ['memo:{at}', 'log:{at}', 'book:{at}', 'file:f{at}.md']
-        does: [put_arg: ['memo:{at}', n], push: ['log:{at}', x], put_arg: ['book:{at}', n], write_file: ['f{at}.md', 'text {n}']]
-      - {name: edit, effect: staged, does: [enter_phase: EDIT, say: editing]}
-      - {name: draft, effect: staged, does: [enter_phase: DRAFT, say: drafting]}
-";
-
-fn stage(folder: &Path) -> Stage {
-    let scenario: Scenario = serde_saphyr::from_str(YAML).unwrap();
-    let stage = Stage::new(scenario, Arc::new(MemoryStore::new()), folder, Ledger::default());
-    stage.unwrap().unwrap_or_else(|refused| panic!("{}", refused.0))
-}
-
-fn ada() -> Actor {
-    Actor::Human("ada".into())
-}
-
-async fn call(driver: &mut Driver, (kind, at, n): (u8, u8, u8)) -> bool {
-    let (tool, args) = match kind {
-        0 => ("save", json!({"n": n, "at": at})),
-        1 => ("edit", json!({})),
-        2 => ("draft", json!({})),
-        3 => ("write_notes", json!({"key": format!("k{at}"), "data": n})),
-        4 => ("nothing_of_the_kind", json!({})),
-        5 => {
-            let Ok(undo) = driver.undo_preview(Range::Calls(1)).await else { return false };
-            return driver.undo(&ada(), &undo, "").await.is_ok();
-        }
-        _ => ("create_section", json!({"name": format!("s{at}"), "content": format!("Text {n}.")})),
-    };
-    let actor = Actor::Client("test".into());
-    driver.call(&actor, tool, &args.to_string(), None).await.unwrap().ok
-}
 
 fn id(text: &str) -> SessionId {
     SessionId::parse(text).unwrap()
@@ -118,16 +66,16 @@ proptest! {
 
     #[test]
     fn a_fork_knows_what_the_other_knew_and_leaves_it_alone(
-        calls in prop::collection::vec((0u8..7, 0u8..3, 0u8..4), 1..14),
+        calls in prop::collection::vec((0..ALL, 0u8..3, 0u8..4), 1..14),
         at in 0usize..1_000,
-        later in prop::collection::vec((0u8..7, 0u8..3, 0u8..4), 1..4),
+        later in prop::collection::vec((0..ALL, 0u8..3, 0u8..4), 1..4),
     ) {
         block_on(async {
             let folder = tempfile::tempdir().unwrap();
             let stage = stage(folder.path());
             let mut driver = stage.open_session().await.unwrap();
             for made in calls {
-                call(&mut driver, made).await;
+                act(&mut driver, made).await;
             }
             let before = rows(&stage, "s1").await;
             let at = before[at % before.len()].seq;
@@ -156,8 +104,8 @@ proptest! {
             // The other one is as it was, to the byte, and both go on.
             assert_eq!(rows(&stage, "s1").await, before);
             for made in later {
-                call(&mut forked, made).await;
-                call(&mut driver, made).await;
+                act(&mut forked, made).await;
+                act(&mut driver, made).await;
             }
             assert_eq!(rows(&stage, "s1").await[..before.len()], before);
             drop((driver, forked));
@@ -173,19 +121,32 @@ async fn fork_of(stage: &Stage, session: &str) -> Fork {
     stage.preview_fork(&id(session), None).await.unwrap()
 }
 
+/// A fork of a session that made one call, before it is made.
+async fn fork_of_one_call(stage: &Stage) -> Fork {
+    let mut driver = stage.open_session().await.unwrap();
+    assert!(act(&mut driver, (SAVE, 1, 1)).await);
+    fork_of(stage, "s1").await
+}
+
+/// Makes another state of what a fork carries over.
+fn bend_state(fork: &mut Fork) {
+    let key = toolgate_kernel::key::Key::parse("memo:1").unwrap();
+    fork.carried.state.apply(&Change::Put { key, value: json!(99), v: 1 }).unwrap();
+}
+
 #[test]
 fn what_all_sessions_share_is_listed_when_it_is_otherwise() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let stage = stage(folder.path());
         let mut driver = stage.open_session().await.unwrap();
-        assert!(call(&mut driver, (0, 1, 1)).await && call(&mut driver, (3, 1, 1)).await);
+        assert!(act(&mut driver, (SAVE, 1, 1)).await && act(&mut driver, (NOTE, 1, 1)).await);
         // Its own last change is known to it, though no record of its own has seen it yet.
         let fork = fork_of(&stage, "s1").await;
         assert_eq!((fork.changed.len(), fork.files.len(), fork.undoable), (0, 0, false));
         assert_eq!(fork.note, "");
         let place = fork.from.seq;
-        assert!(call(&mut driver, (0, 1, 2)).await && call(&mut driver, (6, 1, 1)).await);
+        assert!(act(&mut driver, (SAVE, 1, 2)).await && act(&mut driver, (SECTION, 1, 1)).await);
         let fork = stage.preview_fork(&id("s1"), Some(place)).await.unwrap();
         assert_eq!(fork.changed, ["book:1", "manuscript.md", "section:s1"]);
         assert_eq!((fork.files.as_slice(), fork.undoable), (&["f1.md".to_owned()][..], true));
@@ -201,7 +162,7 @@ fn what_all_sessions_share_is_listed_when_it_is_otherwise() {
         let fork = fork_of(&stage, "s1").await;
         assert_eq!((fork.changed.len(), fork.files.len(), fork.undoable), (0, 0, false));
         let mut other = stage.open_other_session().await.unwrap();
-        assert!(call(&mut other, (3, 1, 7)).await);
+        assert!(act(&mut other, (NOTE, 1, 7)).await);
         let fork = fork_of(&stage, "s1").await;
         assert_eq!((fork.changed.as_slice(), fork.undoable), (&["note:k1".to_owned()][..], false));
     });
@@ -213,21 +174,15 @@ fn verify_says_when_a_fork_does_not_fit_its_origin() {
     let other_record: Bend = |fork| fork.from.hash = Digest::of(b"another");
     let other_place: Bend = |fork| fork.from.seq -= 1;
     let nobody: Bend = |fork| fork.from.session = id("nobody");
-    let other_state: Bend = |fork| {
-        let key = toolgate_kernel::key::Key::parse("memo:1").unwrap();
-        fork.carried.state.apply(&Change::Put { key, value: json!(99), v: 1 }).unwrap();
-    };
     let lost = "the record it was forked from is not the one that is there";
     let bent = "it does not begin with what the other session knew";
     for (bend, what) in
-        [(other_record, lost), (other_place, lost), (nobody, lost), (other_state, bent)]
+        [(other_record, lost), (other_place, lost), (nobody, lost), (bend_state, bent)]
     {
         block_on(async {
             let folder = tempfile::tempdir().unwrap();
             let stage = stage(folder.path());
-            let mut driver = stage.open_session().await.unwrap();
-            assert!(call(&mut driver, (0, 1, 1)).await);
-            let mut fork = fork_of(&stage, "s1").await;
+            let mut fork = fork_of_one_call(&stage).await;
             drop(stage.forked("good", fork.clone()).await.unwrap());
             assert_eq!(problems(&stage).await, []);
             bend(&mut fork);
@@ -254,13 +209,9 @@ fn verify_does_not_take_a_forks_word_for_its_program() {
         block_on(async {
             let folder = tempfile::tempdir().unwrap();
             let stage = stage(folder.path());
-            let mut driver = stage.open_session().await.unwrap();
-            assert!(call(&mut driver, (0, 1, 1)).await);
-            let mut fork = fork_of(&stage, "s1").await;
+            let mut fork = fork_of_one_call(&stage).await;
             if bend {
-                let key = toolgate_kernel::key::Key::parse("memo:1").unwrap();
-                let put = Change::Put { key, value: json!(99), v: 1 };
-                fork.carried.state.apply(&put).unwrap();
+                bend_state(&mut fork);
             }
             drop(stage.forked("f1", fork).await.unwrap());
             let key = SigningKey::from_bytes(&SCENARIO_KEY);
@@ -298,9 +249,7 @@ fn a_fork_is_whole_or_not_there() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let stage = stage(folder.path());
-        let mut driver = stage.open_session().await.unwrap();
-        assert!(call(&mut driver, (0, 1, 1)).await);
-        let fork = fork_of(&stage, "s1").await;
+        let fork = fork_of_one_call(&stage).await;
         drop(stage.forked("f1", fork.clone()).await.unwrap());
         let kinds: Vec<&str> =
             records(stage.store.as_ref(), "f1").await.iter().map(|r| r.event.kind()).collect();

@@ -16,6 +16,7 @@ mod corpus_patch;
 mod corpus_phases;
 mod corpus_rules;
 mod corpus_stream;
+mod desk;
 mod directing;
 mod docs;
 mod driver;

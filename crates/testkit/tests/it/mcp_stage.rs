@@ -95,7 +95,7 @@ impl Stage {
     ) -> Self {
         let env = BTreeMap::from([("CONFIGURED".to_owned(), Hidden::new("yes"))]);
         let cwd = dir.path().to_owned();
-        let reach = Reach::Stdio { program, args, env, cwd };
+        let reach = Reach::Stdio { program, args, env, cwd, apart: None };
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: None }
     }
 

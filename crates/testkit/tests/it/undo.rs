@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,57 +10,11 @@ use toolgate_kernel::names::CallId;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::port::StageTag;
 use toolgate_runtime::verify::verify;
-use toolgate_runtime::{DriveFault, Driver, MemoryStore, Range, UndoRefusal};
-use toolgate_testkit::ledger::Ledger;
-use toolgate_testkit::scenario::Scenario;
-use toolgate_testkit::stage::{SCENARIO_KEY, Stage};
+use toolgate_runtime::{DriveFault, Driver, Range, UndoRefusal};
+use toolgate_testkit::stage::SCENARIO_KEY;
 
+use crate::desk::{CHANGES, NOTE, SAVE, SECTION, act, ada, stage};
 use crate::scenarios::block_on;
-
-const YAML: &str = "
-about: notes, lists, files and a manuscript
-families: {memo: session, log: session, book: project}
-agent: {packs: [notes, manuscript_read, manuscript_write]}
-sections:
-  - name: desk
-    tools:
-      - name: save
-        effect: staged
-        params: {type: object, required: [n, at], properties: {n: {type: integer}, at: {type: integer}}}
-        writes: ['memo:{at}', 'log:{at}', 'book:{at}', 'file:f{at}.md']
-        does: [put_arg: ['memo:{at}', n], push: ['log:{at}', x], put_arg: ['book:{at}', n], write_file: ['f{at}.md', 'text {n}']]
-      - name: drop
-        effect: staged
-        params: {type: object, required: [at], properties: {at: {type: integer}}}
-        writes: ['memo:{at}', 'book:{at}']
-        does: [remove: 'memo:{at}', remove: 'book:{at}']
-";
-
-fn stage(folder: &Path) -> Stage {
-    let scenario: Scenario = serde_saphyr::from_str(YAML).unwrap();
-    let store = Arc::new(MemoryStore::new());
-    let stage = Stage::new(scenario, store, folder, Ledger::default()).unwrap();
-    stage.unwrap_or_else(|refused| panic!("{}", refused.0))
-}
-
-fn ada() -> Actor {
-    Actor::Human("ada".into())
-}
-
-async fn call(driver: &mut Driver, (kind, at, n): (u8, u8, u8)) -> bool {
-    let (tool, args) = match kind {
-        0 => ("save", json!({"n": n, "at": at})),
-        1 => ("drop", json!({"at": at})),
-        2 => ("write_notes", json!({"key": format!("k{at}"), "data": n})),
-        3 => ("delete_notes", json!({"key": format!("k{at}")})),
-        4 => ("create_section", json!({"name": format!("s{at}"), "content": format!("Text {n}.")})),
-        5 => ("replace_section", json!({"name": format!("s{at}"), "content": format!("New {n}.")})),
-        6 => ("delete_section", json!({"name": format!("s{at}")})),
-        _ => ("append_to_manuscript", json!({"text": format!("More {n}.")})),
-    };
-    let actor = Actor::Client("test".into());
-    driver.call(&actor, tool, &args.to_string(), None).await.unwrap().ok
-}
 
 /// State and files. Of a file that shows state its fingerprints are left out: one of them tells
 /// which version stood there last, and that is the undone one.
@@ -84,7 +37,7 @@ proptest! {
 
     #[test]
     fn what_is_undone_is_as_it_was(
-        calls in prop::collection::vec((0u8..8, 0u8..3, 0u8..4), 1..16),
+        calls in prop::collection::vec((0..CHANGES, 0u8..3, 0u8..4), 1..16),
         back in prop::collection::vec(1usize..6, 1..4),
     ) {
         block_on(async {
@@ -93,7 +46,7 @@ proptest! {
             let mut driver = stage.open_session().await.unwrap();
             let mut before = vec![picture(&driver, folder.path())];
             for made in calls {
-                if call(&mut driver, made).await {
+                if act(&mut driver, made).await {
                     before.push(picture(&driver, folder.path()));
                 }
             }
@@ -132,7 +85,7 @@ fn only_a_person_undoes_and_only_what_was_shown() {
         let folder = tempfile::tempdir().unwrap();
         let stage = stage(folder.path());
         let mut driver = stage.open_session().await.unwrap();
-        assert!(call(&mut driver, (0, 1, 1)).await);
+        assert!(act(&mut driver, (SAVE, 1, 1)).await);
         let undo = driver.undo_preview(Range::Calls(1)).await.unwrap();
         for nobody in [Actor::System, Actor::Client("test".into()), Actor::Model("m".into())] {
             let refused = driver.undo(&nobody, &undo, "").await.unwrap_err();
@@ -144,7 +97,7 @@ fn only_a_person_undoes_and_only_what_was_shown() {
         let seen = picture(&driver, folder.path());
         assert_eq!(seen.2.get("f1.md").map(String::as_str), Some("text 1"));
         let undo = driver.undo_preview(Range::Calls(1)).await.unwrap();
-        assert!(call(&mut driver, (0, 1, 2)).await);
+        assert!(act(&mut driver, (SAVE, 1, 2)).await);
         let refused = driver.undo(&ada(), &undo, "").await.unwrap_err();
         assert!(matches!(refused, DriveFault::Undo(UndoRefusal::LookAgain)), "{refused}");
         let undo = driver.undo_preview(Range::Calls(2)).await.unwrap();
@@ -168,7 +121,7 @@ fn a_large_file_was_not_kept_and_says_so() {
         let large = "x".repeat(toolgate_runtime::REPLACED_BYTES_MAX + 1);
         std::fs::write(folder.path().join("f1.md"), &large).unwrap();
         let mut driver = stage.open_session().await.unwrap();
-        assert!(call(&mut driver, (0, 1, 1)).await);
+        assert!(act(&mut driver, (SAVE, 1, 1)).await);
         let undo = driver.undo_preview(Range::After(0)).await.unwrap();
         assert_eq!(undo.left, ["f1.md: what it said before was not kept; it stays."]);
         driver.undo(&ada(), &undo, "").await.unwrap();
@@ -182,10 +135,10 @@ fn what_another_session_made_in_between_stays() {
         let folder = tempfile::tempdir().unwrap();
         let stage = stage(folder.path());
         let mut one = stage.open_session().await.unwrap();
-        assert!(call(&mut one, (2, 1, 1)).await && call(&mut one, (2, 2, 1)).await);
+        assert!(act(&mut one, (NOTE, 1, 1)).await && act(&mut one, (NOTE, 2, 1)).await);
         let mut other = stage.open_other_session().await.unwrap();
-        assert!(call(&mut other, (2, 1, 5)).await && call(&mut other, (2, 2, 5)).await);
-        assert!(call(&mut one, (2, 1, 2)).await);
+        assert!(act(&mut other, (NOTE, 1, 5)).await && act(&mut other, (NOTE, 2, 5)).await);
+        assert!(act(&mut one, (NOTE, 1, 2)).await);
         let undo = one.undo_preview(Range::Calls(3)).await.unwrap();
         let left = [
             "note:k1 goes back to what somebody else made of it in between.",
@@ -211,7 +164,7 @@ fn a_manuscript_that_is_about_to_go_is_nobodys_words() {
         let path = folder.path().join("manuscript.md");
         let mut one = stage.open_session().await.unwrap();
         let mut other = stage.open_other_session().await.unwrap();
-        assert!(call(&mut one, (4, 1, 1)).await);
+        assert!(act(&mut one, (SECTION, 1, 1)).await);
         let text = std::fs::read_to_string(&path).unwrap();
         let undo = one.undo_preview(Range::Calls(1)).await.unwrap();
         one.undo(&ada(), &undo, "").await.unwrap();
@@ -220,7 +173,7 @@ fn a_manuscript_that_is_about_to_go_is_nobodys_words() {
         std::fs::write(&path, text).unwrap();
         let tag = StageTag { session: one.session().id.clone(), call: CallId(2), at: 0 };
         stage.props.files.stage(&tag, "manuscript.md", None).unwrap();
-        assert!(call(&mut other, (2, 1, 1)).await);
+        assert!(act(&mut other, (NOTE, 1, 1)).await);
         assert!(!path.exists());
         let state = other.project().export().0["state"].clone();
         assert!(state.get("section:s1").is_none(), "{state}");

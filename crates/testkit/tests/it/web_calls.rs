@@ -117,7 +117,7 @@ fn h13_h14_whatever_the_search_service_does_is_told_with_the_query() {
         (
             "elsewhere",
             Said::redirect("302 Found", "http://127.0.0.1/"),
-            "points to another address",
+            "HTTP 302: the search service points to another address",
         ),
         ("closed", Said::Bytes(Vec::new()), "connection broke"),
         ("silent", Said::Drip(b"HTTP/1.1 200 OK\r\n".to_vec(), 20_000), "took more than 5000 ms"),
@@ -136,6 +136,22 @@ fn h13_h14_whatever_the_search_service_does_is_told_with_the_query() {
         stage.web.name("searx.internal", &[&["10.0.0.7"]]);
         let empty = stage.call(json!({ "action": "search", "query": "q" })).await;
         assert_eq!((empty.ok, &sound(&empty)["results"]), (true, &json!([])));
+    });
+}
+
+#[test]
+fn what_nobody_sees_in_a_result_is_taken_out_and_told() {
+    block_on(async {
+        let hit =
+            json!({ "url": "https://a.com", "title": "A\u{202e}", "content": "C\u{200b}\u{200b}" });
+        let body = json!({ "results": [hit] }).to_string();
+        let said = move |_: &_| Said::page("application/json", body.as_bytes());
+        let mut stage = WebStage::new(searching(), said).await;
+        stage.web.name("searx.internal", &[&["10.0.0.7"]]);
+        let found = stage.call(json!({ "action": "search", "query": "q" })).await;
+        let expected = json!({ "url": "https://a.com", "title": "A", "snippet": "C" });
+        assert_eq!(sound(&found)["results"], json!([expected]));
+        assert_eq!(found.warnings, ["3 characters that nobody sees were taken out."]);
     });
 }
 
