@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use toolgate_http::Transport;
-use toolgate_kernel::config::{AgentText, Checked, Finding, Reading, Severity, read};
+use toolgate_kernel::config::{AgentText, Checked, Finding, Mistake, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
@@ -217,17 +217,26 @@ impl Place {
                 reading.text.settings = said.or(here);
             }
         }
-        if reading.refused() {
-            let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
-            reading = reading.among(&every);
-        }
         let packs = enabled(&reading.text)?;
-        let sections = packs.iter().map(|pack| pack.section.clone()).collect();
-        Ok((reading.check(sections), packs))
+        let sections = || packs.iter().map(|pack| pack.section.clone()).collect();
+        let unknown = |checked: &Checked| {
+            checked.findings.iter().any(|finding| finding.code == Mistake::UnknownName)
+        };
+        let alone = (!reading.refused()).then(|| reading.clone().check(sections()));
+        let checked = match alone.filter(|checked| !unknown(checked)) {
+            Some(checked) => checked,
+            // Names that are missing are looked for in the packs that are not enabled.
+            None => {
+                let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
+                reading.among(&every).check(sections())
+            }
+        };
+        Ok((checked, packs))
     }
 
     /// The configuration that holds, and how it is called.
     pub(crate) fn config_bytes(&self) -> Result<(String, Vec<u8>)> {
+        ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
         let own = self.folder.join("toolgate.yaml");
         match &self.config {
             Some(path) => named(path),
