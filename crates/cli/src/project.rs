@@ -79,7 +79,11 @@ impl Place {
         match SqliteStore::open(&log) {
             // A copy that may not be written can be looked at all the same.
             Err(fault @ OpenFault::Unreachable { .. }) => {
-                Ok(signed(SqliteStore::look(&log).map_err(|_| fault)?, &key))
+                let looked = SqliteStore::look(&log).map_err(|look| match look {
+                    OpenFault::Unfolded { .. } => look,
+                    _ => fault,
+                });
+                Ok(signed(looked?, &key))
             }
             opened => Ok(signed(opened?, &key)),
         }
@@ -125,20 +129,23 @@ impl Place {
         Ok(resources.with(Reviewer(reviewer.map_err(|error| format!("{error:#}")))))
     }
 
-    /// Opens the project to look at it. Where there is no log yet, none is made.
+    /// Opens the project to look at it. Where there is no log yet, none is made; one that may not be
+    /// written is read as it is.
     pub(crate) fn look(&self) -> Result<Opened> {
-        if self.home()?.join("log.db").exists() {
-            return self.open();
-        }
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let key = SigningKey::from_bytes(&[0; 32]);
+        let home = self.home()?;
+        let Log { store, key } = if home.join("log.db").exists() {
+            self.log()?
+        } else {
+            let key = SigningKey::from_bytes(&[0; 32]);
+            Log { store: Arc::new(MemoryStore::new()), key }
+        };
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         // Nothing is staged while somebody only looks, so the folder for it need not stay.
         let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
         let files = Arc::new(self.files(&staged)?);
         std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
-        let held = self.home()?.join("held");
-        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, held })
+        let runtime = Arc::new(runtime.with_files(files));
+        Ok(Opened { runtime, store, held: home.join("held") })
     }
 
     /// The project's files. The configuration in force and what its secrets are read from are law,

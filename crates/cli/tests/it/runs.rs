@@ -1,5 +1,7 @@
 //! `run`, `sessions` and `verify` on the shipped demo.
 
+use std::path::Path;
+
 use crate::support::Desk;
 
 const PREMISE: &str = "a lighthouse keeper who collects storms";
@@ -545,17 +547,58 @@ fn what_another_process_is_about_to_put_in_place_is_nobodys_edit() {
 #[test]
 fn a_project_that_may_not_be_written_can_be_looked_at() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::planner();
-    desk.ok(&["call", "planning_setup_plan", r#"{"objective":"x"}"#]);
+    let desk = Desk::new();
+    desk.ok(&["call", "write_notes", r#"{"key":"a","data":1}"#]);
     let home = desk.project().join(".toolgate");
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
     let mode = |mode| {
-        let set = |path| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-        set(home.join("log.db"));
-        set(home.clone());
+        set(&home.join("log.db"), mode);
+        set(&home, mode);
+        set(&desk.project(), mode);
     };
     mode(0o555);
-    assert!(desk.ok(&["verify"]).contains("are as written"));
-    assert!(desk.ok(&["sessions", "list"]).contains("call"));
-    desk.ok(&["sessions", "replay", "call"]);
+    set(desk.project().parent().unwrap(), 0o755);
+    let looks: [&[&str]; 7] = [
+        &["verify"],
+        &["sessions", "list"],
+        &["sessions", "show", "call"],
+        &["sessions", "replay", "call"],
+        &["explain", "write_notes", r#"{"key":"b","data":1}"#, "--session", "call"],
+        &["facts", "list"],
+        &["tools"],
+    ];
+    let (code, out) = by_a_reader(&desk, &["verify"]);
+    assert!(code == Some(0) && out.contains("are as written"), "{out}");
+    for args in looks {
+        let (code, out) = by_a_reader(&desk, args);
+        assert_eq!(code, Some(0), "{args:?}: {out}");
+    }
     mode(0o755);
+}
+
+/// What somebody sees whom the modes of files bind. Root is not bound, so nobody looks in its place,
+/// where nobody can reach the program.
+#[cfg(unix)]
+fn by_a_reader(desk: &Desk, args: &[&str]) -> (Option<i32>, String) {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let owner = std::fs::metadata(desk.home()).unwrap().uid();
+    let mut command = desk.command();
+    if owner == 0 || owner == NOBODY {
+        for below in ["", ".config", ".config/toolgate", ".config/toolgate/log.key"] {
+            chown(desk.home().join(below), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let ran = match command.args(args).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            desk.command().args(args).output().unwrap()
+        }
+        ran => ran.unwrap(),
+    };
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    (ran.status.code(), said.into_owned())
 }
