@@ -291,6 +291,37 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
     }
 }
 
+/// A page of a premise is woven in as far as it fits, and costs no section.
+#[test]
+fn a_long_premise_loses_nothing_of_the_story() {
+    for premise in ["a word ".repeat(2_500), "x".repeat(20_000)] {
+        let desk = Desk::new();
+        let out = desk.ok(&["run", premise.trim()]);
+        assert_eq!(out.matches('⊘').count(), 3, "{out}");
+        assert!(out.contains("✓ Completed."), "{out}");
+        let manuscript = std::fs::read_to_string(desk.project().join("manuscript.md")).unwrap();
+        assert_eq!(manuscript.matches("<!-- SECTION: ").count(), 4);
+        assert!(manuscript.contains('…'), "it is said that there is more");
+    }
+}
+
+/// The shipped script is for the shipped story: it goes on with nothing else, and says that it
+/// knows nothing of what is there.
+#[test]
+fn the_shipped_script_goes_on_with_its_own_story_only() {
+    let desk = Desk::new();
+    desk.write("own.yaml", "replies: [{calls: [{tool: write_notes, args: {key: a, data: 1}}]}]");
+    let own = desk.run(&["run", "x", "--model", "script:own.yaml"]);
+    assert!(own.code == 1 && own.err.contains("--model script:own.yaml"), "{}", own.err);
+    assert!(!own.err.contains("doctor"), "there is nothing wrong with a model: {}", own.err);
+    let ran = desk.run(&["run"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("was begun with script:own.yaml"), "{}", ran.err);
+    let ran = desk.run(&["run", "y", "--new"]);
+    assert!(ran.err.contains("knows nothing of what is in this folder"), "{}", ran.err);
+    assert!(!Desk::new().run(&["run", "y"]).err.contains("knows nothing"));
+}
+
 /// A run goes on with the newest session and reads no other, so damage of an older one is not in its
 /// way.
 #[test]
