@@ -213,7 +213,7 @@ impl Person for AtTerminal {
             self.ready.clear();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
-                hint(&format!("The model says: {}", visible(&pause.summary)));
+                tell(&format!("The model says: {}", visible(&pause.summary)));
             }
             hint("Press Enter to go on, or type what the model should know first:");
             let feedback = line().await?;

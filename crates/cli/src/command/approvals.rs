@@ -39,12 +39,14 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     /// Lists the calls that wait, and what was allowed for whole sessions.
+    #[command(after_help = "Example:\n  toolgate approvals list --json")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
     /// Shows exactly what would run.
+    #[command(after_help = "Example:\n  toolgate approvals show c7")]
     Show {
         #[command(flatten)]
         which: Which,
@@ -53,6 +55,7 @@ enum What {
         json: bool,
     },
     /// Shows exactly what would run, and lets it run when you say so.
+    #[command(after_help = "Example:\n  toolgate approvals approve c7")]
     Approve {
         #[command(flatten)]
         which: Which,
@@ -64,6 +67,7 @@ enum What {
         note: String,
     },
     /// Says no.
+    #[command(after_help = "Example:\n  toolgate approvals deny c7 --note \"Not on a Friday.\"")]
     Deny {
         #[command(flatten)]
         which: Which,
@@ -72,6 +76,7 @@ enum What {
         note: String,
     },
     /// Lets it run with other arguments. The model is told.
+    #[command(after_help = "Example:\n  toolgate approvals edit c7 --args '{\"to\": \"home\"}'")]
     Edit {
         #[command(flatten)]
         which: Which,
@@ -83,6 +88,7 @@ enum What {
         note: String,
     },
     /// Takes back what was allowed for a whole session.
+    #[command(after_help = "Example:\n  toolgate approvals withdraw send_letter")]
     Withdraw {
         /// The tool.
         tool: String,

@@ -39,12 +39,14 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     /// Lists all sessions.
+    #[command(after_help = "Example:\n  toolgate sessions list --json")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
     /// Shows one session: every call, and the figures of every phase.
+    #[command(after_help = "Example:\n  toolgate sessions show run-20261115093000-a1b2 --verbose")]
     Show {
         /// The session.
         session: String,
@@ -56,6 +58,7 @@ enum What {
         json: bool,
     },
     /// Goes on with one session where it stopped.
+    #[command(after_help = "Example:\n  toolgate sessions resume run-20261115093000-a1b2")]
     Resume {
         /// The session.
         session: String,
@@ -63,6 +66,7 @@ enum What {
         how: How,
     },
     /// Takes back what the last calls changed, by new records. It is shown first, and you are asked.
+    #[command(after_help = "Example:\n  toolgate sessions undo run-20261115093000-a1b2 --calls 3")]
     Undo {
         /// The session.
         session: String,
@@ -70,6 +74,7 @@ enum What {
         how: undo::How,
     },
     /// Begins a new session with what another one knew. That one stays as it is.
+    #[command(after_help = "Example:\n  toolgate sessions fork run-20261115093000-a1b2 --at 120")]
     Fork {
         /// The session.
         session: String,
@@ -77,6 +82,9 @@ enum What {
         how: fork::How,
     },
     /// Plays a session's log again. Nothing runs; the log must end at its signed head.
+    #[command(
+        after_help = "Example:\n  toolgate sessions replay run-20261115093000-a1b2 --delay 200"
+    )]
     Replay {
         /// The session.
         session: String,
@@ -88,6 +96,7 @@ enum What {
         json: bool,
     },
     /// Prints what each request cost and what came of it, one JSON object per line.
+    #[command(after_help = "Example:\n  toolgate sessions trace run-20261115093000-a1b2 --events")]
     Trace {
         /// The session.
         session: String,
@@ -99,6 +108,9 @@ enum What {
         bodies: bool,
     },
     /// Prints a session's whole log and state as JSON.
+    #[command(
+        after_help = "Example:\n  toolgate sessions export run-20261115093000-a1b2 > session.json"
+    )]
     Export {
         /// The session.
         session: String,
