@@ -79,11 +79,9 @@ impl Place {
         match SqliteStore::open(&log) {
             // A copy that may not be written can be looked at all the same.
             Err(fault @ OpenFault::Unreachable { .. }) => {
-                let looked = SqliteStore::look(&log).map_err(|look| match look {
-                    OpenFault::Unfolded { .. } => look,
-                    _ => fault,
-                });
-                Ok(signed(looked?, &key))
+                let told =
+                    |look| if matches!(look, OpenFault::Unfolded { .. }) { look } else { fault };
+                Ok(signed(SqliteStore::look(&log).map_err(told)?, &key))
             }
             opened => Ok(signed(opened?, &key)),
         }
