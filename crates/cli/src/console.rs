@@ -59,7 +59,7 @@ pub(crate) fn hanging(line: &str, indent: usize) {
 }
 
 /// A line in as many as it takes, broken between words; what follows hangs some columns in.
-fn wrapped(line: &str, indent: usize, columns: usize) -> Vec<String> {
+pub(crate) fn wrapped(line: &str, indent: usize, columns: usize) -> Vec<String> {
     let (mut lines, mut out, mut empty) = (Vec::new(), String::new(), true);
     for word in words(line, columns.saturating_sub(indent)) {
         if !empty && width(&out) + width(word.trim_end()) > columns {

@@ -17,7 +17,8 @@ use toolgate_kernel::settings::Settings;
 
 use crate::card::about;
 use crate::console::{
-    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width, words,
+    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width,
+    words, wrapped,
 };
 use crate::visible::{is_joining, visible_after};
 
@@ -569,8 +570,12 @@ impl State {
         if text.chars().count() > max {
             shown.push('…');
         }
-        self.flow(&visible_lines(&format!("  {what}: {shown}")));
-        self.end_words();
+        let edge = columns().saturating_sub(2);
+        for line in visible_lines(&format!("    {what}: {shown}")).lines() {
+            for part in wrapped(line, 6, edge) {
+                put(&format!("{}\n", if self.plain { part } else { dim(&part) }));
+            }
+        }
     }
 }
 

@@ -26,6 +26,9 @@ use crate::project::{SystemClock, bounded};
 /// The script that plays the model when none is configured.
 const OWN_SCRIPT: &str = include_str!("../demo/story.yaml");
 
+/// How a log calls the model that plays it.
+pub(crate) const DEMO: &str = "script:demo";
+
 /// The last phase of the agent that the shipped script is for.
 const OWN_LAST_PHASE: &str = "READY_FOR_HUMAN";
 

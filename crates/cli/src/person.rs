@@ -241,7 +241,7 @@ impl Person for AtTerminal {
             forget_typed();
             hint(&format!("\nThe phase changed to {}.", pause.phase));
             if !pause.summary.trim().is_empty() {
-                hint(&format!("The model says: {}", visible(&pause.summary)));
+                tell(&format!("The model says: {}", visible(&pause.summary)));
             }
             hint("Press Enter to go on, or type what the model should know first:");
             let feedback = line().await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use toolgate_http::Transport;
-use toolgate_kernel::config::{AgentText, Checked, Finding, Reading, Severity, read};
+use toolgate_kernel::config::{AgentText, Checked, Finding, Mistake, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::seal::SigningKey;
@@ -79,7 +79,9 @@ impl Place {
         match SqliteStore::open(&log) {
             // A copy that may not be written can be looked at all the same.
             Err(fault @ OpenFault::Unreachable { .. }) => {
-                Ok(signed(SqliteStore::look(&log).map_err(|_| fault)?, &key))
+                let told =
+                    |look| if matches!(look, OpenFault::Unfolded { .. }) { look } else { fault };
+                Ok(signed(SqliteStore::look(&log).map_err(told)?, &key))
             }
             opened => Ok(signed(opened?, &key)),
         }
@@ -125,20 +127,23 @@ impl Place {
         Ok(resources.with(Reviewer(reviewer.map_err(|error| format!("{error:#}")))))
     }
 
-    /// Opens the project to look at it. Where there is no log yet, none is made.
+    /// Opens the project to look at it. Where there is no log yet, none is made; one that may not be
+    /// written is read as it is.
     pub(crate) fn look(&self) -> Result<Opened> {
-        if self.home()?.join("log.db").exists() {
-            return self.open();
-        }
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let key = SigningKey::from_bytes(&[0; 32]);
+        let home = self.home()?;
+        let Log { store, key } = if home.join("log.db").exists() {
+            self.log()?
+        } else {
+            let key = SigningKey::from_bytes(&[0; 32]);
+            Log { store: Arc::new(MemoryStore::new()), key }
+        };
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         // Nothing is staged while somebody only looks, so the folder for it need not stay.
         let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
         let files = Arc::new(self.files(&staged)?);
         std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
-        let held = self.home()?.join("held");
-        Ok(Opened { runtime: Arc::new(runtime.with_files(files)), store, held })
+        let runtime = Arc::new(runtime.with_files(files));
+        Ok(Opened { runtime, store, held: home.join("held") })
     }
 
     /// The project's files. The configuration in force and what its secrets are read from are law,
@@ -217,17 +222,26 @@ impl Place {
                 reading.text.settings = said.or(here);
             }
         }
-        if reading.refused() {
-            let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
-            reading = reading.among(&every);
-        }
         let packs = enabled(&reading.text)?;
-        let sections = packs.iter().map(|pack| pack.section.clone()).collect();
-        Ok((reading.check(sections), packs))
+        let sections = || packs.iter().map(|pack| pack.section.clone()).collect();
+        let unknown = |checked: &Checked| {
+            checked.findings.iter().any(|finding| finding.code == Mistake::UnknownName)
+        };
+        let alone = (!reading.refused()).then(|| reading.clone().check(sections()));
+        let checked = match alone.filter(|checked| !unknown(checked)) {
+            Some(checked) => checked,
+            // Names that are missing are looked for in the packs that are not enabled.
+            None => {
+                let every: Vec<_> = every()?.into_iter().map(|pack| pack.section).collect();
+                reading.among(&every).check(sections())
+            }
+        };
+        Ok((checked, packs))
     }
 
     /// The configuration that holds, and how it is called.
     pub(crate) fn config_bytes(&self) -> Result<(String, Vec<u8>)> {
+        ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
         let own = self.folder.join("toolgate.yaml");
         match &self.config {
             Some(path) => named(path),

@@ -88,6 +88,7 @@ mod tests {
         Usage { input_tokens: input, output_tokens: output, ..Usage::default() }
     }
 
+    /// W28: totals of one source replace each other, those of several add up.
     #[test]
     fn running_totals_replace_and_sources_add() {
         let budget = Budget { total_tokens_max: Some(100), ..Budget::default() };

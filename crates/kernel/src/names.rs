@@ -251,13 +251,15 @@ impl TryFrom<String> for CallId {
     }
 }
 
-/// The legal name nearest to a mistyped one, when one is near enough to suggest.
+/// The legal name nearest to a mistyped one, when one is near enough to suggest. Large and small
+/// letters make no difference, unless nothing else does.
 pub fn nearest<'a>(wrong: &str, legal: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let within = (wrong.chars().count() / 3).clamp(1, 3);
+    let small = wrong.to_lowercase();
     legal
         .into_iter()
-        .map(|name| (distance(wrong, name), name))
-        .filter(|(far, _)| *far <= within)
+        .map(|name| ((distance(&small, &name.to_lowercase()), distance(wrong, name)), name))
+        .filter(|((far, _), _)| *far <= within)
         .min_by_key(|(far, _)| *far)
         .map(|(_, name)| name)
 }
@@ -347,5 +349,7 @@ mod tests {
         assert_eq!(nearest("raed_file", ["read_file", "write_file"]), Some("read_file"));
         assert_eq!(nearest("modle", ["base_url", "model"]), Some("model"));
         assert_eq!(nearest("publish", ["read_file", "write_file"]), None);
+        assert_eq!(nearest("revision", ["REVIEW", "REVISION"]), Some("REVISION"));
+        assert_eq!(nearest("Read", ["READ", "Reed", "read"]), Some("read"));
     }
 }

@@ -72,6 +72,7 @@ mod tests {
         render(&Told { envelope: envelope.into(), message_only: false }, ResultFormat::Text)
     }
 
+    /// W33 among others: items of a list that read differently come one by one.
     #[test]
     fn text_is_message_blank_line_data() {
         assert_eq!(text("Done.", json!({"n":1,"x":null})), "Done.\n\n{\"n\":1,\"x\":null}");

@@ -131,6 +131,7 @@ pub(crate) fn pattern(query: &str) -> Result<Regex, Fault> {
         // The last line of the error says what is wrong; those before it draw the place.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let reason = reason.trim_end_matches('.');
         refused(format!("cannot be used: {reason}"))
     })
 }

@@ -43,6 +43,9 @@ pub struct Problem {
 /// What only a person may do, done without a key that is known here.
 const UNSIGNED: &str = "a person's word without their signature";
 
+/// Whether there are records of no stream cannot be told.
+const UNCOUNTED: &str = "the records cannot be read as a whole";
+
 /// Reads everything and checks it. It changes nothing.
 pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, StoreFault> {
     let mut check = Check {
@@ -54,10 +57,21 @@ pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, Store
         people: Project::default(),
         forks: Vec::new(),
     };
-    if store.strays().await? > 0 {
-        check.problem_of("log".to_owned(), 0, "there are records of a stream that is lost");
+    match store.strays().await {
+        Ok(0) => {}
+        Ok(_) => {
+            check.problem_of("log".to_owned(), 0, "there are records of a stream that is lost");
+        }
+        Err(StoreFault::Damaged(_)) => check.problem_of("log".to_owned(), 0, UNCOUNTED),
+        Err(fault) => return Err(fault),
     }
-    let heads = store.heads().await?;
+    let heads = match store.heads().await {
+        Err(StoreFault::Damaged(_)) => {
+            check.problem_of("log".to_owned(), 0, "the list of streams cannot be read");
+            return Ok(check.report);
+        }
+        heads => heads?,
+    };
     let mut present = BTreeSet::new();
     // The project first, then inboxes, because sessions refer to both.
     for wanted in [0, 2, 1] {
@@ -100,15 +114,27 @@ impl Check<'_> {
             self.problem(stream, head.seq, "the head is not signed with this key");
         }
         let mut session = SessionCheck::default();
-        let kept = store.checkpoint(stream).await?;
+        let kept = match store.checkpoint(stream).await {
+            Err(StoreFault::Damaged(_)) => {
+                self.problem(stream, 0, "the checkpoint cannot be read");
+                None
+            }
+            kept => kept?,
+        };
         let mut replay = Replay::of(stream);
         if kept.as_ref().is_some_and(|kept| !checkpoint::holds(self.key, kept)) {
             self.problem(stream, 0, "the checkpoint is not signed with this key");
         }
         let mut tip = Tip::START;
         let mut expected = 1;
+        let mut page = PAGE_ROWS;
         loop {
-            let rows = match store.read(stream, expected, PAGE_ROWS).await {
+            let rows = match store.read(stream, expected, page).await {
+                // One of many: row by row it is found which.
+                Err(StoreFault::Damaged(_)) if page > 1 => {
+                    page = 1;
+                    continue;
+                }
                 Err(StoreFault::Damaged(_)) => {
                     self.problem(stream, expected, "what is stored from here on cannot be read");
                     self.report.streams.insert(stream.to_string(), tip.seq);
@@ -135,7 +161,7 @@ impl Check<'_> {
                     }
                 }
             }
-            if rows.len() < PAGE_ROWS {
+            if rows.len() < page {
                 break;
             }
         }
@@ -336,7 +362,10 @@ impl Check<'_> {
 
     /// Streams that must exist and do not.
     fn lost(&mut self, present: &BTreeSet<StreamId>) {
-        if !present.contains(&StreamId::Project) {
+        if present.is_empty() && self.report.problems.is_empty() {
+            let what = "there is no record: none was written yet, or all were removed";
+            self.problem(&StreamId::Project, 0, what);
+        } else if !present.contains(&StreamId::Project) {
             self.problem(&StreamId::Project, 0, "the whole stream is lost");
         }
         let opened: Vec<SessionId> =

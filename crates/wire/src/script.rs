@@ -21,7 +21,8 @@ pub struct ScriptText {
     pub replies: Vec<ReplyText>,
 }
 
-/// A reply as it is written down. `{input}` in its texts stands for what the person said.
+/// A reply as it is written down. `{input}` in its texts stands for what the person said, and
+/// `{opening}` for how that begins.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplyText {
@@ -104,9 +105,61 @@ impl CallText {
     }
 }
 
+/// How much of what the person said `{opening}` stands for.
+const OPENING_WORDS_MAX: usize = 60;
+
+/// The same in characters, for what has no words.
+const OPENING_CHARS_MAX: usize = 400;
+
+/// A text with what the person said in its places.
+fn filled(text: &str, input: &str) -> String {
+    // In one pass, so that what the person said is not looked at again.
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        filled.push_str(before);
+        rest = if let Some(after) = from.strip_prefix("{input}") {
+            filled.push_str(input);
+            after
+        } else if let Some(after) = from.strip_prefix("{opening}") {
+            filled.push_str(&opening(input));
+            after
+        } else {
+            filled.push('{');
+            from.get(1..).unwrap_or_default()
+        };
+    }
+    filled + rest
+}
+
+/// How a text begins: the whole of a short one, word for word.
+fn opening(text: &str) -> String {
+    let text = text.trim();
+    let mut end = 0;
+    for word in text.split_inclusive(char::is_whitespace).take(OPENING_WORDS_MAX) {
+        if text.get(..end + word.len()).is_none_or(|so_far| longer(so_far.trim_end())) {
+            break;
+        }
+        end += word.len();
+    }
+    let kept = text.get(..end).unwrap_or_default().trim_end();
+    if kept.len() == text.len() {
+        return text.to_owned();
+    }
+    if kept.is_empty() {
+        return text.chars().take(OPENING_CHARS_MAX).chain(['…']).collect();
+    }
+    format!("{kept} …")
+}
+
+fn longer(text: &str) -> bool {
+    text.chars().nth(OPENING_CHARS_MAX).is_some()
+}
+
 fn fill(value: &mut Value, input: &str) {
     match value {
-        Value::String(text) if text.contains("{input}") => *text = text.replace("{input}", input),
+        Value::String(text) if text.contains('{') => *text = filled(text, input),
         Value::Array(items) => items.iter_mut().for_each(|item| fill(item, input)),
         Value::Object(map) => map.values_mut().for_each(|item| fill(item, input)),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -139,7 +192,7 @@ impl Provider for Script {
             if let Some(reason) = &reply.fails_for_good {
                 return Err(ProviderFault::new(FaultKind::Unusable, reason.as_str()));
             }
-            let text = reply.text.replace("{input}", &plan.title);
+            let text = filled(&reply.text, &plan.title);
             tap(Streamed::Text(&text));
             let calls: Vec<ReplyCall> = reply
                 .calls
@@ -160,6 +213,23 @@ impl Provider for Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_person_said_stands_whole_or_as_its_opening() {
+        let said = "a cat, {input}, {opening}";
+        assert_eq!(filled("1 {input} {x} {", said), format!("1 {said} {{x}} {{"));
+        assert_eq!(filled("“{opening}”", " Two\n\nlines. "), "“Two\n\nlines.”");
+        let page = "word ".repeat(500);
+        let short = filled("{opening}", &page);
+        assert_eq!(short.split_whitespace().count(), OPENING_WORDS_MAX + 1);
+        assert!(page.starts_with(short.trim_end_matches(" …")), "{short}");
+        let exact = "word ".repeat(OPENING_WORDS_MAX);
+        assert_eq!(filled("{opening}", &exact), exact.trim());
+        for long in ["é".repeat(9_000), "é".repeat(399) + " " + &"x ".repeat(90)] {
+            let short = filled("{opening}", &long);
+            assert!(short.chars().count() <= OPENING_CHARS_MAX + 2 && short.ends_with('…'));
+        }
+    }
 
     #[test]
     fn words_stay_words() {

@@ -26,7 +26,7 @@ const HELD_POLL: Duration = Duration::from_millis(10);
 
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  toolgate call planning_setup_plan '{\"objective\": \"a picnic\"}' --json"
+    after_help = "Example:\n  toolgate call write_notes '{\"key\": \"a\", \"data\": 1}' --json"
 )]
 pub(crate) struct Options {
     /// The tool, by its exact name or a declared alias.

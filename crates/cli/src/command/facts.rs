@@ -35,6 +35,7 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     /// Lists what waits for your word, the facts, and what is locked.
+    #[command(after_help = "Example:\n  toolgate facts list")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]

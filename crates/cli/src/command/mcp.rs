@@ -64,11 +64,13 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     /// Which definitions of servers' tools are believed.
+    #[command(after_help = "Example:\n  toolgate mcp pins list")]
     Pins {
         #[command(subcommand)]
         what: pins::What,
     },
     /// Logs in to a server that wants to know who asks. A person opens an address in a browser.
+    #[command(after_help = "Example:\n  toolgate mcp login research")]
     Login {
         /// The server, as the configuration calls it.
         server: String,
@@ -78,6 +80,7 @@ enum What {
         wait: u64,
     },
     /// Forgets the token of a server.
+    #[command(after_help = "Example:\n  toolgate mcp logout research")]
     Logout {
         /// The server, as the configuration calls it.
         server: String,

@@ -21,22 +21,26 @@ use crate::visible::exact;
 #[derive(Subcommand)]
 pub(crate) enum What {
     /// Lists every tool that a server ever offered, and whether it is believed.
+    #[command(after_help = "Example:\n  toolgate mcp pins list --json")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
     /// Shows what is held, beside what was believed before.
+    #[command(after_help = "Example:\n  toolgate mcp pins diff mcp:web:search")]
     Diff {
         /// The tool, as `list` shows it.
         tool: String,
     },
     /// Believes what is held, or was rejected. A person at the terminal is asked.
+    #[command(after_help = "Example:\n  toolgate mcp pins accept mcp:web:search")]
     Accept {
         /// The tool, as `list` shows it.
         tool: String,
     },
     /// Does not believe what is held, or no longer what was believed. A person is asked.
+    #[command(after_help = "Example:\n  toolgate mcp pins reject mcp:web:search")]
     Reject {
         /// The tool, as `list` shows it.
         tool: String,

@@ -35,7 +35,7 @@ use crate::summary::Summary;
                   toolgate run                          go on where it stopped\n  \
                   toolgate run --feedback \"Less rain.\"  say something, then go on")]
 pub(crate) struct Options {
-    /// What you want written. Leave it out to go on with the newest unfinished session.
+    /// What you want written. Leave it out to go on with the newest session.
     premise: Option<String>,
     #[command(flatten)]
     pub(crate) how: How,
@@ -186,7 +186,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
 
 /// Refuses to let the shipped script go on with what a model began.
 pub(crate) fn same_player(played: Played, session: &Session) -> Result<()> {
-    let model = session.model.as_deref().filter(|model| !model.starts_with("script:"));
+    let model = session.model.as_deref().filter(|model| *model != model::DEMO);
     if let Some(model) = model.filter(|_| played == Played::ByTheDemo) {
         bail!(
             "{} was begun with {model}, and no model is configured now. Name it again: --model, \
@@ -295,6 +295,13 @@ async fn begin(
             let id = new_id("run")?;
             let hold = opened.hold(&id, Rival::Respected)?;
             let driver = Driver::open_with(runtime, crew, id, &actor, start).await?;
+            if played == Played::ByTheDemo && opened.runtime.project().0.state.shelves().count() > 0
+            {
+                console::tell(
+                    "The script knows nothing of what is in this folder, so much of it will be \
+                     refused. In an empty folder you see more: --project DIR",
+                );
+            }
             Ok(Begun::Driver(Box::new(driver), hold))
         }
     }
@@ -387,7 +394,9 @@ async fn drive(
                 console::say(&format!("{} The model failed.", console::mark('✗')));
                 console::paragraph(&console::visible(&reason));
             }
-            console::hint("What to do about it: toolgate doctor");
+            if !driver.session().model.as_deref().is_some_and(|name| name.starts_with("script:")) {
+                console::hint("What to do about it: toolgate doctor");
+            }
             console::hint(&format!("Everything so far is in the log; go on with: {again}"));
             return Ok(Exit::Failed);
         }
@@ -432,7 +441,8 @@ async fn completed(opened: &Opened, session: &Session, how: &How) -> Result<Exit
             let read = reading::records(opened.store.as_ref(), &session.id).await?;
             Summary::of(&read.records).print(None);
         }
-        console::hint("Begin another one with: toolgate run --new \"…\"");
+        console::hint("Another story, in another folder: toolgate run --project DIR \"…\"");
+        console::hint("With these notes and this manuscript: toolgate run --new \"…\"");
     }
     Ok(if ending == Ending::Completed { Exit::Done } else { Exit::Failed })
 }

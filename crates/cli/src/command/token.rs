@@ -28,6 +28,7 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     /// Makes a token. It is shown this once.
+    #[command(after_help = "Example:\n  toolgate token create --session mcp --expires 30d")]
     Create {
         /// The session it opens.
         #[arg(long, default_value = "mcp")]
@@ -43,12 +44,14 @@ enum What {
         json: bool,
     },
     /// Lists the tokens that were made, and whether they hold.
+    #[command(after_help = "Example:\n  toolgate token list --json")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
     /// Revokes a token for good, also for servers that are running.
+    #[command(after_help = "Example:\n  toolgate token revoke 3f2a9c017b44d1e0")]
     Revoke {
         /// The id, as `list` shows it.
         id: String,

@@ -43,6 +43,41 @@ fn mistakes_are_shown_as_a_compiler_shows_them() {
 }
 
 /// Whatever uses a configuration refuses one that is wrong, in the same words.
+/// A folder that is not there has no configuration, not even the built-in one.
+#[test]
+fn a_project_that_is_not_there_is_not_checked() {
+    let desk = Desk::new();
+    for args in [&["check"] as &[&str], &["tools"], &["explain", "list_notes"]] {
+        let ran = desk.run(&[args, &["--project", "nowhere"]].concat());
+        assert!(ran.code == 2 && ran.err.contains("nowhere is not a folder"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_pack_that_is_not_enabled_is_named() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\nphases: {A: {tools: [notes, files_read]}}\n");
+    let ran = desk.run(&["check"]);
+    assert!(ran.out.contains("the pack `files` has it"), "{}{}", ran.out, ran.err);
+}
+
+/// A condition on an argument that does not exist would deny every call.
+#[test]
+fn an_argument_that_no_tool_of_a_rule_has_is_told() {
+    let desk = Desk::new();
+    let rule = |condition: &str| {
+        let tools = "tools: [create_section, append_to_manuscript]";
+        let rule = format!("{{{tools}, deny: '{condition}', message: No.}}");
+        desk.write("toolgate.yaml", &format!("policies: [{{name: a, rule: {rule}}}]\n"));
+        desk.ok(&["check"])
+    };
+    let told = rule("words(args.contnt) > 8 || session.args.other");
+    assert!(told.contains("warning[unknown_name]"), "{told}");
+    assert!(told.contains("did you mean content?") && !told.contains("other`"), "{told}");
+    // One of the tools has it.
+    assert!(!rule("has(args.name) || words(args.content) > 8").contains("warning"));
+}
+
 #[test]
 fn nothing_is_half_loaded() {
     let desk = Desk::new();

@@ -80,16 +80,24 @@ fn the_commands_of_the_readme_print_what_it_shows() {
 fn every_command_has_help_with_an_example_and_a_page() {
     let desk = Desk::new();
     let page = std::fs::read_to_string(repository().join("docs/cli.md")).unwrap();
-    let help = desk.ok(&["--help"]);
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands = commands.take_while(|line| !line.trim().is_empty());
-    let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(commands.len() >= 8, "{help}");
-    for command in commands.into_iter().filter(|command| *command != "help") {
-        let help = desk.ok(&[command, "--help"]);
-        assert!(help.contains("Example"), "{command}: {help}");
-        assert!(page.contains(&format!("toolgate {command}")), "docs/cli.md lacks {command}");
+    let mut due = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(command) = due.pop() {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let help = desk.ok(&[words.as_slice(), &["--help"]].concat());
+        assert!(help.contains("Example"), "{command:?}: {help}");
+        let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let below = below.take_while(|line| !line.trim().is_empty());
+        let below = below.filter_map(|line| line.split_whitespace().next());
+        for name in below.filter(|name| *name != "help") {
+            due.push([command.as_slice(), &[name.to_owned()]].concat());
+        }
+        if let [command] = words.as_slice() {
+            assert!(page.contains(&format!("toolgate {command}")), "docs/cli.md lacks {command}");
+        }
+        seen += 1;
     }
+    assert!(seen >= 30, "{seen} commands");
 }
 
 /// The configurations that the pages show are configurations.

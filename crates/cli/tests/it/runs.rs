@@ -1,5 +1,7 @@
 //! `run`, `sessions` and `verify` on the shipped demo.
 
+use std::path::Path;
+
 use crate::support::Desk;
 
 const PREMISE: &str = "a lighthouse keeper who collects storms";
@@ -289,6 +291,37 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
     }
 }
 
+/// A page of a premise is woven in as far as it fits, and costs no section.
+#[test]
+fn a_long_premise_loses_nothing_of_the_story() {
+    for premise in ["a word ".repeat(2_500), "x".repeat(20_000)] {
+        let desk = Desk::new();
+        let out = desk.ok(&["run", premise.trim()]);
+        assert_eq!(out.matches('⊘').count(), 3, "{out}");
+        assert!(out.contains("✓ Completed."), "{out}");
+        let manuscript = std::fs::read_to_string(desk.project().join("manuscript.md")).unwrap();
+        assert_eq!(manuscript.matches("<!-- SECTION: ").count(), 4);
+        assert!(manuscript.contains('…'), "it is said that there is more");
+    }
+}
+
+/// The shipped script is for the shipped story: it goes on with nothing else, and says that it
+/// knows nothing of what is there.
+#[test]
+fn the_shipped_script_goes_on_with_its_own_story_only() {
+    let desk = Desk::new();
+    desk.write("own.yaml", "replies: [{calls: [{tool: write_notes, args: {key: a, data: 1}}]}]");
+    let own = desk.run(&["run", "x", "--model", "script:own.yaml"]);
+    assert!(own.code == 1 && own.err.contains("--model script:own.yaml"), "{}", own.err);
+    assert!(!own.err.contains("doctor"), "there is nothing wrong with a model: {}", own.err);
+    let ran = desk.run(&["run"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("was begun with script:own.yaml"), "{}", ran.err);
+    let ran = desk.run(&["run", "y", "--new"]);
+    assert!(ran.err.contains("knows nothing of what is in this folder"), "{}", ran.err);
+    assert!(!Desk::new().run(&["run", "y"]).err.contains("knows nothing"));
+}
+
 /// A run goes on with the newest session and reads no other, so damage of an older one is not in its
 /// way.
 #[test]
@@ -545,17 +578,58 @@ fn what_another_process_is_about_to_put_in_place_is_nobodys_edit() {
 #[test]
 fn a_project_that_may_not_be_written_can_be_looked_at() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::planner();
-    desk.ok(&["call", "planning_setup_plan", r#"{"objective":"x"}"#]);
+    let desk = Desk::new();
+    desk.ok(&["call", "write_notes", r#"{"key":"a","data":1}"#]);
     let home = desk.project().join(".toolgate");
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
     let mode = |mode| {
-        let set = |path| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-        set(home.join("log.db"));
-        set(home.clone());
+        set(&home.join("log.db"), mode);
+        set(&home, mode);
+        set(&desk.project(), mode);
     };
     mode(0o555);
-    assert!(desk.ok(&["verify"]).contains("are as written"));
-    assert!(desk.ok(&["sessions", "list"]).contains("call"));
-    desk.ok(&["sessions", "replay", "call"]);
+    set(desk.project().parent().unwrap(), 0o755);
+    let looks: [&[&str]; 7] = [
+        &["verify"],
+        &["sessions", "list"],
+        &["sessions", "show", "call"],
+        &["sessions", "replay", "call"],
+        &["explain", "write_notes", r#"{"key":"b","data":1}"#, "--session", "call"],
+        &["facts", "list"],
+        &["tools"],
+    ];
+    let (code, out) = by_a_reader(&desk, &["verify"]);
+    assert!(code == Some(0) && out.contains("are as written"), "{out}");
+    for args in looks {
+        let (code, out) = by_a_reader(&desk, args);
+        assert_eq!(code, Some(0), "{args:?}: {out}");
+    }
     mode(0o755);
+}
+
+/// What somebody sees whom the modes of files bind. Root is not bound, so nobody looks in its place,
+/// where nobody can reach the program.
+#[cfg(unix)]
+fn by_a_reader(desk: &Desk, args: &[&str]) -> (Option<i32>, String) {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let owner = std::fs::metadata(desk.home()).unwrap().uid();
+    let mut command = desk.command();
+    if owner == 0 || owner == NOBODY {
+        for below in ["", ".config", ".config/toolgate", ".config/toolgate/log.key"] {
+            chown(desk.home().join(below), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let ran = match command.args(args).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            desk.command().args(args).output().unwrap()
+        }
+        ran => ran.unwrap(),
+    };
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    (ran.status.code(), said.into_owned())
 }

@@ -198,6 +198,25 @@ impl PackName {
     /// The packs that are there when a configuration names none: a writer's.
     pub const DEFAULT: &'static [Self] =
         &[Self::Notes, Self::ManuscriptRead, Self::ManuscriptWrite, Self::Phase];
+
+    /// As it is written under `packs:`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Notes => "notes",
+            Self::ManuscriptRead => "manuscript_read",
+            Self::ManuscriptWrite => "manuscript_write",
+            Self::Beats => "beats",
+            Self::Phase => "phase",
+            Self::Files => "files",
+            Self::Planning => "planning",
+            Self::Tasks => "tasks",
+            Self::Whiteboard => "whiteboard",
+            Self::Memory => "memory",
+            Self::Web => "web",
+            Self::Workspace => "workspace",
+            Self::SelfAuthoring => "self_authoring",
+        }
+    }
 }
 
 /// How the planning pack is used.

@@ -1,6 +1,6 @@
 //! Decides what a configuration file says, and keeps the place of everything in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::finding::{Finding, Mistake, Severity, Span};
 use super::secret::{holds_secret, is_secret};
 use super::tree::{Kind, Node};
-use super::{AgentText, structure, yaml};
+use super::{AgentText, PackName, structure, yaml};
 use crate::pin::Pins;
 use crate::section::Section;
 
 /// A configuration file as far as it could be read. What did not fit is not in it.
+#[derive(Clone)]
 pub struct Reading {
     /// What it says.
     pub text: AgentText,
@@ -27,11 +28,14 @@ pub struct Reading {
 }
 
 /// The names that all packs together have, whichever are enabled.
+#[derive(Clone)]
 pub(super) struct Everything {
     pub(super) tools: BTreeSet<String>,
     pub(super) groups: BTreeSet<String>,
     pub(super) families: BTreeSet<String>,
     pub(super) words: BTreeSet<String>,
+    /// Which pack brings a tool or a group.
+    pub(super) packs: BTreeMap<String, String>,
 }
 
 /// Reads a configuration file. Nothing of it is used as long as there is an error.
@@ -88,6 +92,7 @@ impl Reading {
             groups: specs().map(|spec| spec.group.to_string()).collect(),
             families: families.map(|family| family.name.to_string()).collect(),
             words: words.map(|word| word.name.to_owned()).collect(),
+            packs: sections.iter().flat_map(brought).collect(),
         };
         Self { every: Some(every), ..self }
     }
@@ -105,6 +110,17 @@ fn schema() -> &'static Value {
 
 /// A shorter word is too likely to stand elsewhere for another reason.
 const SECRET_BYTES_MIN: usize = 8;
+
+/// The tools and groups of a section, each with the pack that brings it: of several packs that make
+/// one section, the one that is called as the group.
+fn brought(section: &Section) -> impl Iterator<Item = (String, String)> {
+    section.tools.iter().flat_map(|spec| {
+        let group = spec.group.to_string();
+        let own = PackName::ALL.iter().any(|pack| pack.as_str() == group);
+        let pack = if own { group.clone() } else { section.name.to_string() };
+        [(spec.name.to_string(), pack.clone()), (group, pack)]
+    })
+}
 
 /// The file with every secret blanked.
 fn blanked(source: &str, root: Option<&Node>) -> String {

@@ -271,14 +271,22 @@ impl<'s> Walk<'s> {
         });
     }
 
-    fn required(&mut self, schema: &'s Value, entries: &[(Key, Node)], span: Span) -> bool {
+    /// Tells what is missing. An empty text stands in for a text, so that the rest is looked at.
+    fn required(&mut self, schema: &'s Value, entries: &mut Vec<(Key, Node)>, span: Span) -> bool {
         let required = schema.get("required").and_then(Value::as_array);
         let mut whole = true;
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
             if !entries.iter().any(|(key, _)| key.text == name) {
                 let message = format!("the key `{name}` is missing here");
                 self.push(Finding::error(Mistake::MissingKey, message).at(span));
-                whole = false;
+                let due = schema.get("properties").and_then(|known| known.get(name));
+                if due.is_some_and(|due| has_type(due, "string") && due.get("pattern").is_none()) {
+                    let key = Key { text: name.to_owned(), plain: true, span };
+                    let kind = Kind::Scalar { text: String::new(), plain: false };
+                    entries.push((key, Node { span, kind }));
+                } else {
+                    whole = false;
+                }
             }
         }
         whole
@@ -310,7 +318,10 @@ impl<'s> Walk<'s> {
         let upper = pattern.starts_with("^[A-Z");
         let letters = if upper { "A-Z, a-z, 0-9, _, - and ." } else { "a-z, 0-9, _ and -" };
         let message = format!("the name {} is not legal", quoted(text));
-        let help = format!("use 1 to 64 characters from {letters}");
+        let meant = legal_form(text, upper);
+        let fits = compiled.as_ref().is_some_and(|regex| regex.is_match(&meant));
+        let such = if fits { format!(", such as {}", quoted(&meant)) } else { String::new() };
+        let help = format!("use 1 to 64 characters from {letters}{such}");
         self.push(Finding::error(Mistake::BadName, message).at(span).help(help));
         false
     }
@@ -404,6 +415,25 @@ impl<'s> Walk<'s> {
 pub(super) fn star(span: Span) -> Finding {
     let finding = Finding::error(Mistake::Wildcard, "`*` grants nothing: groups are named");
     finding.at(span).help("name the groups, or leave `tools:` out to grant all tools")
+}
+
+/// A name as it was probably meant, in letters that are legal: `CreateSection` and `create section`
+/// as `create_section`.
+fn legal_form(text: &str, upper: bool) -> String {
+    let mut form = String::new();
+    for c in text.chars().take(80) {
+        if !c.is_ascii_alphanumeric() {
+            form.push('_');
+            continue;
+        }
+        let hump = c.is_ascii_uppercase() && form.ends_with(|c: char| c.is_ascii_lowercase());
+        if !upper && hump {
+            form.push('_');
+        }
+        form.push(c);
+    }
+    let form = form.trim_matches('_');
+    if upper { form.to_owned() } else { form.to_ascii_lowercase() }
 }
 
 fn under<'a>(at: &At<'a>, key: &'a Key) -> At<'a> {

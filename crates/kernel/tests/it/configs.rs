@@ -83,6 +83,41 @@ fn a_bad_pack_hides_no_other_mistake() {
     assert_eq!(told, [&expected[..], &["'project.nots.size() > 0'"]].concat(), "{told:?}");
 }
 
+/// What a pack has that is not enabled is told with the name of the pack.
+#[test]
+fn a_pack_that_is_missing_is_named() {
+    let yaml = "packs: [notes]\nphases:\n  A: {tools: [notes, phase, +create_section], \
+                transitions: [B]}\n  B: {tools: [manuscript_read]}\n";
+    let every = sections();
+    let notes = every.iter().filter(|section| section.name.as_str() == "notes").cloned().collect();
+    let checked = read(yaml.as_bytes()).among(&every).check(notes);
+    let help = |finding: &&Finding| finding.help.clone().unwrap_or_default();
+    let told: Vec<String> = errors(&checked).iter().map(help).collect();
+    let pack = |name: &str| format!("the pack `{name}` has it: add it to `packs:`");
+    assert_eq!(told, [pack("phase"), pack("manuscript_write"), pack("manuscript_read")]);
+}
+
+/// What is wrong in the second of two policies of one name is told where it stands.
+#[test]
+fn policies_of_one_name_are_told_apart() {
+    let yaml = "policies:\n  - {name: a, limit: {tools: [write_notes], per: turn, max: 1}}\n  \
+                - {name: a, sequential: {write_notes: [raed_notes]}}\n";
+    let checked = checked(yaml);
+    let told: Vec<&str> = errors(&checked).iter().map(|f| marked(&checked, f)).collect();
+    assert_eq!(told, ["a", "raed_notes"]);
+}
+
+/// A rule without its message is looked at all the same.
+#[test]
+fn a_missing_message_hides_no_other_mistake() {
+    let yaml = "policies:\n  - name: a\n    rule:\n      tools: [creat_section]\n      \
+                deny: 'nope(args)'\n      mesage: No.\n";
+    let checked = checked(yaml);
+    let told: Vec<Mistake> = errors(&checked).iter().map(|finding| finding.code).collect();
+    assert!(told.contains(&Mistake::MissingKey) && told.contains(&Mistake::UnknownKey), "{told:?}");
+    assert!(told.contains(&Mistake::Condition), "{told:?}");
+}
+
 /// One mistake each: its kind, what is marked, and a word of what is told.
 const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     (
@@ -107,6 +142,25 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ("name: a\nname: b", Mistake::DuplicateKey, "name", "twice"),
     ("allow: read_notes", Mistake::WrongType, "read_notes", "a list of tool names"),
     ("allow: [Read]", Mistake::BadName, "Read", "not legal"),
+    ("allow: [WriteNotes]", Mistake::BadName, "WriteNotes", "such as `write_notes`"),
+    (
+        "phases: {A: {tools: {include: [+read_notes]}}}",
+        Mistake::BadName,
+        "+read_notes",
+        "such as `read_notes`",
+    ),
+    ("phases: {MY PLAN: {}}", Mistake::BadName, "MY PLAN", "such as `MY_PLAN`"),
+    ("phases: {A: {tools: [Notes]}}", Mistake::BadName, "Notes", "did you mean `notes`"),
+    ("default_phase: plan\nphases: {PLAN: {}}", Mistake::UnknownName, "plan", "`PLAN`"),
+    ("default_phase: draft\nphases: {PLAN: {}}", Mistake::UnknownName, "draft", "there is PLAN"),
+    ("mcp_servers: {web: {transport: sdio, command: npx}}", Mistake::NotAllowed, "sdio", "`stdio`"),
+    (
+        "policies:\n  - {name: a, sequential: {write_notes: [read_notes]}}\n  - {name: a, limit: \
+         {tools: [write_notes], per: turn, max: 1}}",
+        Mistake::Policy,
+        "a",
+        "two policies `a`",
+    ),
     ("deny: [raed_notes]", Mistake::UnknownName, "raed_notes", "`read_notes`"),
     ("phases: {A: {tools: [nots]}}", Mistake::UnknownName, "nots", "`notes`"),
     ("phases: {A: {tools: [+read_note]}}", Mistake::UnknownName, "+read_note", "`read_notes`"),
@@ -285,6 +339,11 @@ fn every_mistake_is_told_in_its_place() {
 /// Things that are loaded and worth a word.
 const REMARKS: &[(&str, Mistake, Severity)] = &[
     ("phases: {A: {}, B: {}}", Mistake::UnreachablePhase, Severity::Warning),
+    (
+        "policies: [{rule: {tools: [write_notes], deny: 'args.x > 1', message: No.}}]",
+        Mistake::UnknownName,
+        Severity::Warning,
+    ),
     (
         "phases: {A: {transitions: [B], tools: [notes]}, B: {}}",
         Mistake::NoPhaseTool,

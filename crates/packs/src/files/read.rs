@@ -130,9 +130,14 @@ fn fits(tx: &Transaction, path: &str, text: &str, lines: usize) -> Result<(), Fa
     if text.len() + text.len() / 8 <= max {
         return Ok(());
     }
+    let advice = match text.lines().nth(1) {
+        Some(_) => "Ask for fewer with start_line and end_line.",
+        None => "Look for a part of it with search_files.",
+    };
     Err(Fault::failed(format!(
-        "{path} has {lines} lines, and these have {} bytes; at most about {} can be shown at once. \
-         Ask for fewer with start_line and end_line.",
+        "{path} has {}, and what was asked for has {} bytes; at most about {} can be shown at \
+         once. {advice}",
+        counted(lines, "line"),
         text.len(),
         max / 9 * 8
     ))

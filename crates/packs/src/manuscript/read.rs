@@ -13,7 +13,7 @@ use toolgate_runtime::{Nothing, Transaction, tool};
 
 use super::block::{Block, Name, PASSAGES, SECTIONS, family, kept_text, ordered, section_names};
 use super::render::{closing_lines, lay_out};
-use crate::text::{check_name, context, counted, matching_lines, not_there, pattern, words};
+use crate::text::{check_name, context, matching_lines, not_there, pattern, words};
 
 const GROUP: &str = "manuscript_read";
 
@@ -244,7 +244,10 @@ pub(super) fn section_touch(
 /// The fault for a section that is not there.
 pub(super) fn no_section(blocks: &[Block], field: &str, name: &str) -> Fault {
     let names: Vec<String> = section_names(blocks).map(str::to_owned).collect();
-    let advice = format!("Use one of the {} that are listed.", counted(names.len(), "section"));
+    let advice = match names.len() {
+        1 => "Use the one that is listed.".to_owned(),
+        many => format!("Use one of the {many} sections that are listed."),
+    };
     let none = "There are no sections yet; make one with create_section.";
     not_there(&format!("section '{name}' not found"), &advice, none, names).at(field)
 }

@@ -23,6 +23,15 @@ pub enum OpenFault {
         /// Why.
         source: io::Error,
     },
+    /// A part of the log is still beside it, where it cannot be read.
+    #[error(
+        "{path}: was not closed cleanly, and what was written last can only be read where it may \
+         be written; copy the project there, with log.db-wal"
+    )]
+    Unfolded {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file lies where two processes cannot share memory.
     #[error("{path}: lies on a network file system ({kind}); put the log on a local disk")]
     Network {

@@ -74,6 +74,9 @@ pub(super) fn for_looking(path: &Path) -> std::result::Result<Connection, OpenFa
             let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             open(&unchanging(path), access)
         }
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            return Err(OpenFault::Unfolded { path: path.to_owned() });
+        }
         opened => opened,
     };
     let (connection, found) = opened.map_err(|source| unusable(path, source))?;

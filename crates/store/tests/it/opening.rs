@@ -85,6 +85,20 @@ fn a_log_that_may_not_be_written_is_looked_at() {
     assert!(matches!(SqliteStore::look(&other), Err(OpenFault::Foreign { .. })));
 }
 
+/// Without the commits that are beside the file it would be another log.
+#[test]
+fn a_log_that_was_not_closed_is_not_looked_at_without_its_wal() {
+    let folder = tempdir().unwrap();
+    drop(open(folder.path()));
+    // Something that even root cannot read as a WAL.
+    let wal = folder.path().join("log.db-wal");
+    fs::create_dir(&wal).unwrap();
+    fs::write(wal.join("x"), "x").unwrap();
+    let refused = SqliteStore::look(folder.path().join("log.db")).err().unwrap();
+    assert!(matches!(refused, OpenFault::Unfolded { .. }), "{refused}");
+    assert!(refused.to_string().contains("not closed cleanly"), "{refused}");
+}
+
 #[test]
 fn a_newer_schema_is_refused_and_left_alone() {
     let folder = tempdir().unwrap();

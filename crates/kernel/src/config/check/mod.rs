@@ -6,6 +6,7 @@ mod idle;
 mod outside;
 mod phases;
 mod refusals;
+mod rules;
 mod seen;
 mod transforms;
 mod web;
@@ -58,6 +59,7 @@ impl Reading {
             let desk = Desk { reading: &self, survey: &survey };
             found.extend(refused.iter().flat_map(|(at, refusal)| desk.refusal(*at, refusal)));
             found.extend(survey.refused.iter().flat_map(|refusal| desk.agent_refusal(refusal)));
+            desk.rules(&mut found);
             desk.phases(&mut found);
             desk.prompt(&mut found);
             desk.outside(&mut found);

@@ -46,6 +46,10 @@ impl Desk<'_> {
         for (name, server) in &self.text().mcp_servers {
             let path = [Step::Key("mcp_servers"), Step::Key(name.as_str())];
             for (key, message, help) in server.problems() {
+                // Which transport was meant is not known, so neither is what it needs.
+                if key == "transport" && self.doubtful("mcp_servers") {
+                    continue;
+                }
                 let inside: Vec<Step<'_>> = key.split('/').map(Step::Key).collect();
                 let place = self.place(&[&path[..], &inside].concat());
                 let message = format!("mcp server {name}: {message}");

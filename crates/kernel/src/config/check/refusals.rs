@@ -32,7 +32,11 @@ impl Desk<'_> {
                 let near = nearest(name.as_str(), known);
                 let message = format!("default_phase: there is no phase {}", quoted(name.as_str()));
                 let place = self.place(&[Step::Key("default_phase")]);
-                vec![Finding::error(Mistake::UnknownName, message).at(place).near(near)]
+                let finding = Finding::error(Mistake::UnknownName, message).at(place);
+                vec![match (near, self.listed("phase")) {
+                    (None, Some(known)) => finding.help(format!("there is {known}")),
+                    (near, _) => finding.near(near),
+                }]
             }
         }
     }
@@ -77,7 +81,11 @@ impl Desk<'_> {
                 if entry == "*" {
                     return structure::star(span.unwrap_or_default());
                 }
-                Finding::error(Mistake::BadName, refusal.to_string()).at(span)
+                let toolset = self.agent().map(|agent| &agent.toolset);
+                let groups = toolset.iter().flat_map(|toolset| toolset.groups());
+                let known: Vec<String> = groups.map(|group| group.to_string()).collect();
+                let near = nearest(entry, known.iter().map(String::as_str));
+                Finding::error(Mistake::BadName, refusal.to_string()).at(span).near(near)
             }
             PhaseRefusal::Otherwise { phase, at, to } => {
                 let phase = Step::Key(phase.as_str());
@@ -207,10 +215,17 @@ impl Desk<'_> {
                 vec![Step::Key("agents"), Step::Key(id.as_str()), Step::Key("enabled_tools")]
             }
         };
-        let spans = self.named(&path, |text| {
-            let signed = text.strip_prefix(['+', '-']).filter(|_| kind == "tool");
-            signed.unwrap_or(text) == name
-        });
+        let named = |path: &[Step<'_>]| {
+            self.named(path, |text| {
+                let signed = text.strip_prefix(['+', '-']).filter(|_| kind == "tool");
+                signed.unwrap_or(text) == name
+            })
+        };
+        let mut spans = named(&path);
+        if spans.is_empty() && matches!(place, Place::Policy(_)) {
+            // Two policies may have one name.
+            spans = named(&[Step::Key("policies")]);
+        }
         let finding = |span: Option<Span>| {
             let message = format!("{place}: there is no {kind} {}", quoted(name));
             let finding = Finding::error(Mistake::UnknownName, message).at(span);
@@ -219,6 +234,11 @@ impl Desk<'_> {
             if kind == "group" && tool {
                 return finding
                     .help(format!("`{name}` is a tool: write `+{name}` for one more tool"));
+            }
+            let everything = self.reading.every.as_ref().filter(|_| !self.doubtful("packs"));
+            let pack = everything.and_then(|every| every.packs.get(name));
+            if let Some(pack) = pack.filter(|_| kind != "phase") {
+                return finding.help(format!("the pack `{pack}` has it: add it to `packs:`"));
             }
             // Any two short names are near each other.
             let every = self.every(kind).filter(|_| kind != "phase" && self.doubtful("packs"));
