@@ -87,6 +87,8 @@ pub struct ProviderFault {
     pub status: Option<u16>,
     /// What the last try cost, where the provider says so.
     pub usage: Option<Usage>,
+    /// Milliseconds for which its provider is left alone, because it failed too often.
+    pub rest_ms: Option<u64>,
 }
 
 impl ProviderFault {
@@ -100,6 +102,7 @@ impl ProviderFault {
             parks: false,
             status: None,
             usage: None,
+            rest_ms: None,
         }
     }
 

@@ -123,6 +123,8 @@ struct Failure {
     usage: Option<Usage>,
     /// Whether the server asked to be left alone for longer than is waited.
     parks: bool,
+    /// Milliseconds for which the provider is left alone.
+    rest_ms: Option<u64>,
 }
 
 /// What the tries of one turn share.
@@ -233,8 +235,19 @@ impl Seat {
     async fn reply(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
         let leave = self.breaker.ask().map_err(|open| self.left_alone(open))?;
         let answered = self.tries(page, turning).await;
-        leave.tell(answered.as_ref().err().map(|failure| failure.kind));
-        answered
+        let rest_ms = leave.tell(answered.as_ref().err().map(|failure| failure.kind));
+        answered.map_err(|failure| match rest_ms {
+            // Where there is no money, nobody waits for any.
+            Some(rest_ms) if failure.kind != FaultKind::Billing => {
+                let again = self.clock.now().plus_ms(rest_ms);
+                let reason = format!(
+                    "it is left alone until {again}, because it failed too often: {}",
+                    failure.reason
+                );
+                Failure { reason, rest_ms: Some(rest_ms), ..failure }
+            }
+            Some(_) | None => failure,
+        })
     }
 
     async fn tries(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
@@ -280,7 +293,8 @@ impl Seat {
         let by_itself = written.max(self.dialect.output_tokens());
         let before = self.options.output_tokens_max.or(by_itself);
         let output_tokens_max = before.map(|tokens| tokens.saturating_mul(2));
-        let options = Options { output_tokens_max, ..self.options.clone() };
+        let mut options = Options { output_tokens_max, ..self.options.clone() };
+        options.double_overrides();
         Page::default().request(self.dialect, plan, &options).map_err(unsendable)
     }
 
@@ -292,7 +306,8 @@ impl Seat {
             "it failed too often"
         };
         let reason = format!("{} is left alone until {again}, because {because}", self.name);
-        Failure::new(FaultKind::CircuitOpen, reason)
+        let rest_ms = (open.because != FaultKind::Billing).then_some(open.left_ms);
+        Failure { rest_ms, ..Failure::new(FaultKind::CircuitOpen, reason) }
     }
 
     /// One request and its answer.
@@ -460,6 +475,7 @@ impl Failure {
             partial: String::new(),
             usage: None,
             parks: false,
+            rest_ms: None,
         }
     }
 
@@ -470,8 +486,8 @@ impl Failure {
 
     fn fault(self, attempts: Vec<Attempt>) -> ProviderFault {
         let usage = self.counted();
-        let Self { kind, reason, partial, parks, status, .. } = self;
-        ProviderFault { kind, reason, attempts, partial, parks, status, usage }
+        let Self { kind, reason, partial, parks, status, rest_ms, .. } = self;
+        ProviderFault { kind, reason, attempts, partial, parks, status, usage, rest_ms }
     }
 
     /// What it cost, where the provider counted anything.
