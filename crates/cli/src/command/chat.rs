@@ -176,6 +176,15 @@ fn stage_word(stage: Stage) -> &'static str {
     }
 }
 
+/// Which words the model is to answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    /// Those that were just said.
+    New,
+    /// Those of before, once more.
+    Old,
+}
+
 /// What a line asks for.
 enum Asked {
     /// The next line.
@@ -335,18 +344,19 @@ impl Talk<'_> {
                 let limits = &self.crew.agent.limits;
                 self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
-            (None, true) => {}
+            (None, true) => return self.listen(Words::Old).await,
             (None, false) => {
                 say("  Nothing was said yet.");
                 return Ok(Exit::Done);
             }
         }
-        self.listen().await
+        self.listen(Words::New).await
     }
 
     /// Lets the model answer, and shows it.
-    async fn listen(&mut self) -> Result<Exit> {
+    async fn listen(&mut self, words: Words) -> Result<Exit> {
         let Some(mut driver) = self.driver.take() else { return Ok(Exit::Done) };
+        let turn = driver.session().turn;
         let settings = driver.agent().settings.clone();
         let live = Live::talk(self.detail, settings, &driver.session());
         let screen = Arc::new(Screen::new(self.opened, &driver, live, self.shows));
@@ -358,6 +368,8 @@ impl Talk<'_> {
             Watched::Halted(Halt::Listening(why)) => {
                 if !why.is_empty() {
                     hint(&format!("It stopped here: {why}. Say something and it goes on."));
+                } else if words == Words::Old && driver.session().turn == turn {
+                    hint("There is nothing to ask again: the model has answered.");
                 }
                 self.driver = Some(driver);
                 Ok(Exit::Done)
