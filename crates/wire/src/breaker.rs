@@ -60,6 +60,16 @@ struct State {
     probing: bool,
 }
 
+impl State {
+    fn open(&self) -> Option<Open> {
+        let (until, because) = self.open?;
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        // A part of a millisecond is still to be waited for.
+        let left_ms = u64::try_from(left.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+        Some(Open { left_ms, because })
+    }
+}
+
 /// Leave to ask; what came of it must be told.
 pub(crate) struct Leave {
     breaker: Arc<Breaker>,
@@ -82,16 +92,19 @@ impl Breaker {
     /// Asks for leave. After a rest one may try, and the others wait for what comes of it.
     pub(crate) fn ask(self: &Arc<Self>) -> Result<Leave, Open> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((until, because)) = state.open else {
+        let Some(open) = state.open() else {
             return Ok(Leave { breaker: Arc::clone(self), probe: false, told: false });
         };
-        let left = until.saturating_duration_since(tokio::time::Instant::now());
-        if state.probing || !left.is_zero() {
-            let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
-            return Err(Open { left_ms, because });
+        if state.probing || open.left_ms > 0 {
+            return Err(Open { left_ms: open.left_ms.max(1), ..open });
         }
         state.probing = true;
         Ok(Leave { breaker: Arc::clone(self), probe: true, told: false })
+    }
+
+    /// The rest that goes on, if one does.
+    pub(crate) fn open(&self) -> Option<Open> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).open()
     }
 
     /// Takes in what came of a request; the milliseconds of a rest that begins with it.

@@ -241,9 +241,8 @@ impl Driver {
                 self.note(answered.as_ref().unwrap_or(&actor), event)?;
                 Ok(Asked::Replied)
             }
-            Err(fault) => {
-                let ProviderFault { kind, reason, attempts, partial, status, usage, .. } = fault;
-                let (parks, rest_ms) = (fault.parks, fault.rest_ms);
+            Err(ProviderFault { kind, reason, attempts, partial, parks, status, usage }) => {
+                let rest_ms = provider.rest_ms();
                 let told = reason.clone();
                 let before = u64::try_from(attempts.len()).unwrap_or(u64::MAX);
                 let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
@@ -259,7 +258,8 @@ impl Driver {
                 // What the model wrote wrongly twice it writes wrongly again.
                 let repeated = kind.worth() == Worth::Once && before > 0;
                 // A provider that is left alone for a while can be waited for.
-                let passing = kind.passing() || rest_ms.is_some();
+                let rests = kind == FaultKind::CircuitOpen && rest_ms.is_some();
+                let passing = kind.passing() || rests;
                 let useless = !passing || parks || same || repeated || self.session.chat;
                 let requests = before.saturating_add(1);
                 Ok(if useless && !again {

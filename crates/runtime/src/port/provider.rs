@@ -87,8 +87,6 @@ pub struct ProviderFault {
     pub status: Option<u16>,
     /// What the last try cost, where the provider says so.
     pub usage: Option<Usage>,
-    /// Milliseconds for which its provider is left alone, because it failed too often.
-    pub rest_ms: Option<u64>,
 }
 
 impl ProviderFault {
@@ -102,7 +100,6 @@ impl ProviderFault {
             parks: false,
             status: None,
             usage: None,
-            rest_ms: None,
         }
     }
 
@@ -163,6 +160,12 @@ pub trait Provider: Send + Sync {
 
     /// Milliseconds it may take for one reply with all its tries; as the limits say when absent.
     fn turn_ms_max(&self) -> Option<u64> {
+        None
+    }
+
+    /// Milliseconds for which nobody asks it, because it failed too often; absent when it can be
+    /// asked, or waiting would not help.
+    fn rest_ms(&self) -> Option<u64> {
         None
     }
 

@@ -123,8 +123,6 @@ struct Failure {
     usage: Option<Usage>,
     /// Whether the server asked to be left alone for longer than is waited.
     parks: bool,
-    /// Milliseconds for which the provider is left alone.
-    rest_ms: Option<u64>,
 }
 
 /// What the tries of one turn share.
@@ -149,6 +147,16 @@ impl Provider for Model {
         // It keeps its own time; whoever waits gives it a moment to say so.
         let all = self.seats.iter().map(|seat| seat.turn_ms_max);
         Some(all.fold(GRACE_MS, u64::saturating_add))
+    }
+
+    fn rest_ms(&self) -> Option<u64> {
+        let rests = self.seats.iter().filter_map(|seat| match seat.breaker.open() {
+            // Nobody waits for money.
+            Some(open) if open.because == FaultKind::Billing => None,
+            Some(open) => Some(open.left_ms.max(1)),
+            None => Some(0),
+        });
+        rests.min().filter(|ms| *ms > 0)
     }
 
     fn means(&self, schema: &Value) -> Means {
@@ -244,7 +252,7 @@ impl Seat {
                     "it is left alone until {again}, because it failed too often: {}",
                     failure.reason
                 );
-                Failure { reason, rest_ms: Some(rest_ms), ..failure }
+                Failure { reason, ..failure }
             }
             Some(_) | None => failure,
         })
@@ -306,8 +314,7 @@ impl Seat {
             "it failed too often"
         };
         let reason = format!("{} is left alone until {again}, because {because}", self.name);
-        let rest_ms = (open.because != FaultKind::Billing).then_some(open.left_ms);
-        Failure { rest_ms, ..Failure::new(FaultKind::CircuitOpen, reason) }
+        Failure::new(FaultKind::CircuitOpen, reason)
     }
 
     /// One request and its answer.
@@ -475,7 +482,6 @@ impl Failure {
             partial: String::new(),
             usage: None,
             parks: false,
-            rest_ms: None,
         }
     }
 
@@ -486,8 +492,8 @@ impl Failure {
 
     fn fault(self, attempts: Vec<Attempt>) -> ProviderFault {
         let usage = self.counted();
-        let Self { kind, reason, partial, parks, status, rest_ms, .. } = self;
-        ProviderFault { kind, reason, attempts, partial, parks, status, usage, rest_ms }
+        let Self { kind, reason, partial, parks, status, .. } = self;
+        ProviderFault { kind, reason, attempts, partial, parks, status, usage }
     }
 
     /// What it cost, where the provider counted anything.
