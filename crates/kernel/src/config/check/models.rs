@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Desk, Finding, Mistake, Severity, Step};
+use crate::config::address::leads_on;
 use crate::config::finding::quoted;
 use crate::config::{
     ChoiceRefusal, Chosen, ModelText, OUTPUT_KEYS, ProviderName, Secret, Speech, header,
@@ -87,6 +88,18 @@ impl Desk<'_> {
             }
             seen.push(small);
             self.secret(secret, &inside, found);
+        }
+    }
+
+    /// What stands between the address and the endpoint is a path and nothing else.
+    pub(super) fn prefix(&self, name: &str, model: &ModelText, found: &mut Vec<Finding>) {
+        let Some(prefix) = model.api_prefix.as_deref().map(str::trim) else { return };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/-._~:".contains(c);
+        if !prefix.chars().all(plain) || !leads_on(prefix) {
+            let message = format!("api_prefix: {} is no path", quoted(prefix));
+            let path = ["models", name, "api_prefix"].map(Step::Key);
+            let finding = Finding::error(Mistake::Model, message).at(self.place(&path));
+            found.push(finding.help("write it like `/v1`, or `\"\"` for none"));
         }
     }
 

@@ -102,6 +102,7 @@ impl Desk<'_> {
             }
             self.headers(model.headers.iter(), &path, (Mistake::Model, OWN_HEADERS), found);
             self.model_name(name, found);
+            self.prefix(name, model, found);
             self.bounds(name, model, found);
             for (key, limit, ceiling) in [
                 ("connect_ms_max", model.connect_ms_max, REPLY_MS_CEILING),
