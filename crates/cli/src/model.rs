@@ -21,7 +21,7 @@ use toolgate_wire::script::Script;
 use toolgate_wire::transform::Transforms;
 use toolgate_wire::{BreakerRules, Retries};
 
-use crate::console::hint;
+use crate::console::tell;
 use crate::environment;
 use crate::project::{SystemClock, bounded};
 
@@ -78,7 +78,7 @@ pub(crate) fn provider(
         }
         Chosen::Model(model) => {
             if let Some(told) = text.meant_as_it_is(&model) {
-                hint(&told);
+                tell(&told);
             }
             let (exchange, mut spec) = (exchange(&text.limits)?, spec(place, text, &model)?);
             let own: Arc<dyn Provider> = Arc::new(exchange.model(&spec)?);

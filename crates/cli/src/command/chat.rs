@@ -14,7 +14,7 @@ use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
 
 use super::run::{self, Cast, Watched};
-use crate::console::{self, hint, say, visible};
+use crate::console::{self, hint, say, tell, visible};
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
@@ -209,7 +209,7 @@ impl Talk<'_> {
                 None => match typing.next("> ").await {
                     // What cannot be taken does not end the conversation.
                     Err(error) if typing.attended() => {
-                        hint(&format!("{error:#}"));
+                        tell(&format!("{error:#}"));
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -228,7 +228,7 @@ impl Talk<'_> {
                     Ok(exit) => exit,
                     // What was turned down before it was sent does not end the conversation.
                     Err(error) if typing.attended() => {
-                        hint(&format!("{error:#}"));
+                        tell(&format!("{error:#}"));
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -294,7 +294,7 @@ impl Talk<'_> {
         };
         // What was typed wrongly does not end the conversation.
         if let Err(error) = done {
-            hint(&format!("{error:#}"));
+            tell(&format!("{error:#}"));
         }
         Ok(Asked::Next)
     }
@@ -367,7 +367,7 @@ impl Talk<'_> {
         match watched {
             Watched::Halted(Halt::Listening(why)) => {
                 if !why.is_empty() {
-                    hint(&format!("It stopped here: {why}. Say something and it goes on."));
+                    tell(&format!("It stopped here: {why}. Say something and it goes on."));
                 } else if words == Words::Old && driver.session().turn == turn {
                     hint("There is nothing to ask again: the model has answered.");
                 }
@@ -375,7 +375,7 @@ impl Talk<'_> {
                 Ok(Exit::Done)
             }
             Watched::Halted(Halt::ModelFailed(reason)) => {
-                hint(&format!("The model failed: {}", visible(&reason)));
+                tell(&format!("The model failed: {}", visible(&reason)));
                 let failure = driver.session().failure.as_ref().map(|(fault, _)| *fault);
                 hint(if !self.attended {
                     "Your words are kept: toolgate chat --last goes on; `toolgate doctor` says what \
@@ -393,7 +393,7 @@ impl Talk<'_> {
                 Ok(Exit::Waiting)
             }
             Watched::Halted(Halt::Ended(ending, note)) => {
-                hint(&format!("The conversation is over: {}. {note}", console::ending(ending)));
+                tell(&format!("The conversation is over: {}. {note}", console::ending(ending)));
                 (self.session, self.hold) = (None, None);
                 Ok(Exit::Failed)
             }

@@ -548,5 +548,5 @@ fn two_of_one_model_are_told_apart() {
     assert!(trace.contains("\"model\":\"openai:fake-1 (m)\""), "{trace}");
     // As it is, it is neither of them, and that is said.
     let (code, shown) = asked(&desk, &["run", "Hi.", "--new", "--model", "openai:fake-1"]);
-    assert!(code != Some(0) && shown.contains("what `models` says of m, n"), "{shown}");
+    assert!(code != Some(0) && shown.contains("what is declared as m, n does not hold"), "{shown}");
 }

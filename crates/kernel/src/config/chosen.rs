@@ -258,8 +258,8 @@ impl AgentText {
         let undeclared = !self.models.contains_key(&model.name);
         (undeclared && !declared.is_empty()).then(|| {
             format!(
-                "{served} is asked as it is: what `models` says of {} does not hold for it. Write \
-                 that name for the declared one",
+                "{served} is asked as it is: what is declared as {} does not hold for it. Use the \
+                 declared name where that is meant",
                 declared.join(", ")
             )
         })

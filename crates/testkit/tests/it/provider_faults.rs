@@ -301,6 +301,21 @@ fn a_provider_without_money_is_left_alone() {
     });
 }
 
+/// An answer that broke off is told apart from one that never was an answer.
+#[test]
+fn half_an_answer_is_no_wrong_address() {
+    block_on(async {
+        for (name, words) in [("end", "no whole JSON"), ("empty", "does base_url lead")] {
+            let fault = Fault::named(name).unwrap();
+            let fake = Fake::start(Play { for_ever: true, ..play(vec![fault]) }).await.unwrap();
+            let model = exchange().model(&spec(Dialect::Anthropic, &fake, false)).unwrap();
+            let fault = ask(&model, &fake).await.reply.unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Unreadable, "{fault}");
+            assert!(fault.reason.contains(words), "{fault}");
+        }
+    });
+}
+
 /// One that keeps failing is left alone: whoever stands in answers at once, and the fault says for
 /// how long nobody else does.
 #[test]

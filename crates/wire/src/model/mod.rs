@@ -354,7 +354,11 @@ impl Seat {
                 (Unread::TooDeep, _) => self.wire(WireFault::too_deep(), ""),
                 (Unread::NoJson, Some(fault)) => self.wire(fault, ""),
                 (Unread::NoJson, None) => {
-                    let reason = "the answer is no JSON; does base_url lead to a model server?";
+                    let begun = bytes.trim_ascii_start().first() == Some(&b'{');
+                    let reason = match begun {
+                        true => "the answer is no whole JSON: it broke off, or is written wrongly",
+                        false => "the answer is no JSON; does base_url lead to a model server?",
+                    };
                     Failure::new(FaultKind::Unreadable, reason.to_owned())
                 }
             };
