@@ -505,13 +505,13 @@ impl State {
 
     fn closed(&mut self, closed: &IterationClosed) {
         match closed.closing {
-            Closing::Done | Closing::PhaseChanged | Closing::Stopped => {}
+            // Why the model failed was just said.
+            Closing::Done | Closing::PhaseChanged | Closing::Stopped | Closing::Failed => {}
             Closing::CallLimit
             | Closing::ContextLimit
             | Closing::TurnLimit
             | Closing::Refused
-            | Closing::Truncated
-            | Closing::Failed => {
+            | Closing::Truncated => {
                 let note = visible(&closed.note);
                 self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));
             }

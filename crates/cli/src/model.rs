@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use toolgate_http::{Patience, Plain};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{
-    AgentText, CacheText, Chosen, ChosenModel, Known, ProviderName, Secret, SecretPart, Speech,
+    AgentText, CacheText, Chosen, ChosenModel, Known, OUTPUT_KEYS, ProviderName, Secret,
+    SecretPart, Speech,
 };
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::json::lay_over;
@@ -20,6 +21,7 @@ use toolgate_wire::script::Script;
 use toolgate_wire::transform::Transforms;
 use toolgate_wire::{BreakerRules, Retries};
 
+use crate::console::tell;
 use crate::environment;
 use crate::project::{SystemClock, bounded};
 
@@ -78,6 +80,9 @@ pub(crate) fn provider(
             Ok((Arc::new(directing), Played::AsAsked))
         }
         Chosen::Model(model) => {
+            if let Some(told) = text.meant_as_it_is(&model) {
+                tell(&told);
+            }
             let (exchange, mut spec) = (exchange(&text.limits)?, spec(place, text, &model)?);
             let own: Arc<dyn Provider> = Arc::new(exchange.model(&spec)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
@@ -121,10 +126,6 @@ fn script(file: &str) -> Result<Script> {
     Ok(Script::parse(file, &yaml)?)
 }
 
-/// How the bound of a reply is written among the options of the dialects.
-const TOKEN_KEYS: &[&str] =
-    &["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"];
-
 /// What all models of this process share.
 pub(crate) fn exchange(limits: &Limits) -> Result<Exchange> {
     let seed = u64::from_le_bytes(environment::random()?);
@@ -144,7 +145,8 @@ pub(crate) fn spec(place: &Path, text: &AgentText, model: &ChosenModel) -> Resul
 fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
     let known = model.provider.known();
     let base_url = model.text.base_url.as_deref().unwrap_or(known.base_url);
-    let mut spec = ModelSpec::new(&log_name(model), dialect(known), base_url, &model.text.model);
+    let name = text.name_in_log(model);
+    let mut spec = ModelSpec::new(&name, dialect(known), base_url, &model.text.model);
     spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
     spec.key = key(place, model, known)?;
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
@@ -170,15 +172,6 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
 fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret", "cookie", "pass"].iter().any(|word| name.contains(word))
-}
-
-/// The name under which the log knows a model.
-fn log_name(model: &ChosenModel) -> String {
-    let known = model.provider.known();
-    if model.name.contains(':') {
-        return model.name.clone();
-    }
-    format!("{}:{}", known.name, model.text.model)
 }
 
 fn dialect(known: &Known) -> Dialect {
@@ -258,14 +251,15 @@ fn options(agent: &AgentText, model: &ChosenModel) -> Result<Options> {
     let yes = |flag: Option<bool>| flag.unwrap_or(false);
     let mut sampling = text.options.clone();
     // One place for the bound of a reply, so that it can be raised when a reply was cut off.
-    let written = TOKEN_KEYS.iter().filter_map(|key| sampling.shift_remove(*key)?.as_u64());
-    let output_tokens_max = text.max_output_tokens.or(written.max());
+    for key in OUTPUT_KEYS {
+        sampling.shift_remove(*key);
+    }
     Ok(Options {
         model: text.model.clone(),
         sampling,
         request_overrides,
         stream: text.stream.unwrap_or(true),
-        output_tokens_max,
+        output_tokens_max: text.output_tokens_max(),
         preserve_cache: text.cache == Some(CacheText::Preserve),
         parallel_tool_calls,
         capabilities: Capabilities {

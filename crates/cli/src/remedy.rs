@@ -63,8 +63,8 @@ pub(crate) fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<Stri
             "This is not what the dialect says. Is `provider` right? Try `stream: false`.".to_owned()
         }
         FaultKind::Truncated => {
-            "It had no room for a whole call. Raise `max_tokens` in its `options`, or the context \
-             its server gives it."
+            "It had no room for a whole call. Raise its `max_output_tokens`, or the context its server \
+             gives it."
                 .to_owned()
         }
         FaultKind::TooLarge => {

@@ -273,6 +273,10 @@ impl Provider for Directing {
         self.inner.turn_ms_max().map(|ms| ms.saturating_mul(requests))
     }
 
+    fn rest_ms(&self) -> Option<u64> {
+        self.inner.rest_ms()
+    }
+
     fn transforms(&self) -> BTreeMap<String, Vec<String>> {
         self.inner.transforms()
     }

@@ -60,6 +60,16 @@ struct State {
     probing: bool,
 }
 
+impl State {
+    fn open(&self) -> Option<Open> {
+        let (until, because) = self.open?;
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        // A part of a millisecond is still to be waited for.
+        let left_ms = u64::try_from(left.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+        Some(Open { left_ms, because })
+    }
+}
+
 /// Leave to ask; what came of it must be told.
 pub(crate) struct Leave {
     breaker: Arc<Breaker>,
@@ -82,57 +92,64 @@ impl Breaker {
     /// Asks for leave. After a rest one may try, and the others wait for what comes of it.
     pub(crate) fn ask(self: &Arc<Self>) -> Result<Leave, Open> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((until, because)) = state.open else {
+        let Some(open) = state.open() else {
             return Ok(Leave { breaker: Arc::clone(self), probe: false, told: false });
         };
-        let left = until.saturating_duration_since(tokio::time::Instant::now());
-        if state.probing || !left.is_zero() {
-            let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
-            return Err(Open { left_ms, because });
+        if state.probing || open.left_ms > 0 {
+            return Err(Open { left_ms: open.left_ms.max(1), ..open });
         }
         state.probing = true;
         Ok(Leave { breaker: Arc::clone(self), probe: true, told: false })
     }
 
-    fn settle(&self, fault: Option<FaultKind>, probe: bool) {
+    /// The rest that goes on, if one does.
+    pub(crate) fn open(&self) -> Option<Open> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).open()
+    }
+
+    /// Takes in what came of a request; the milliseconds of a rest that begins with it.
+    fn settle(&self, fault: Option<FaultKind>, probe: bool) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if probe {
             state.probing = false;
         }
         let Some(kind) = fault else {
             *state = State { probing: state.probing, ..State::default() };
-            return;
+            return None;
         };
         let billing = kind == FaultKind::Billing;
         if kind == FaultKind::Unusable {
             // Nothing was sent, so nothing is known of the provider.
-            return;
+            return None;
         }
         if !billing && !kind.is_trouble() {
             // The provider answered; what it did not like is another matter.
             if probe {
                 *state = State::default();
             }
-            return;
+            return None;
         }
         state.failures = state.failures.saturating_add(1);
         // Of several that fail at once, one begins the rest.
         let first = probe || state.open.is_none();
-        if first && (billing || probe || state.failures >= self.rules.failures_max) {
+        let opens = first && (billing || probe || state.failures >= self.rules.failures_max);
+        opens.then(|| {
             let doubled = 1_u64.checked_shl(state.rests).unwrap_or(u64::MAX);
             let rest_ms = self.rules.rest_ms.saturating_mul(doubled).min(self.rules.rest_ms_max);
             let rest_ms = if billing { self.rules.billing_ms } else { rest_ms };
             state.rests = state.rests.saturating_add(1);
             state.open = Some((after(tokio::time::Instant::now(), rest_ms), kind));
-        }
+            rest_ms
+        })
     }
 }
 
 impl Leave {
-    /// There was a reply, or a fault that all tries ended in.
-    pub(crate) fn tell(mut self, fault: Option<FaultKind>) {
+    /// There was a reply, or a fault that all tries ended in; the milliseconds of a rest that
+    /// begins with it.
+    pub(crate) fn tell(mut self, fault: Option<FaultKind>) -> Option<u64> {
         self.told = true;
-        self.breaker.settle(fault, self.probe);
+        self.breaker.settle(fault, self.probe)
     }
 }
 

@@ -14,7 +14,7 @@ use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
 
 use super::run::{self, Cast, Watched};
-use crate::console::{self, hint, say, visible};
+use crate::console::{self, hint, say, tell, visible};
 use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
@@ -176,6 +176,15 @@ fn stage_word(stage: Stage) -> &'static str {
     }
 }
 
+/// Which words the model is to answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    /// Those that were just said.
+    New,
+    /// Those of before, once more.
+    Old,
+}
+
 /// What a line asks for.
 enum Asked {
     /// The next line.
@@ -200,7 +209,7 @@ impl Talk<'_> {
                 None => match typing.next("> ").await {
                     // What cannot be taken does not end the conversation.
                     Err(error) if typing.attended() => {
-                        hint(&format!("{error:#}"));
+                        tell(&format!("{error:#}"));
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -219,7 +228,7 @@ impl Talk<'_> {
                     Ok(exit) => exit,
                     // What was turned down before it was sent does not end the conversation.
                     Err(error) if typing.attended() => {
-                        hint(&format!("{error:#}"));
+                        tell(&format!("{error:#}"));
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -285,7 +294,7 @@ impl Talk<'_> {
         };
         // What was typed wrongly does not end the conversation.
         if let Err(error) = done {
-            hint(&format!("{error:#}"));
+            tell(&format!("{error:#}"));
         }
         Ok(Asked::Next)
     }
@@ -335,18 +344,19 @@ impl Talk<'_> {
                 let limits = &self.crew.agent.limits;
                 self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
-            (None, true) => {}
+            (None, true) => return self.listen(Words::Old).await,
             (None, false) => {
                 say("  Nothing was said yet.");
                 return Ok(Exit::Done);
             }
         }
-        self.listen().await
+        self.listen(Words::New).await
     }
 
     /// Lets the model answer, and shows it.
-    async fn listen(&mut self) -> Result<Exit> {
+    async fn listen(&mut self, words: Words) -> Result<Exit> {
         let Some(mut driver) = self.driver.take() else { return Ok(Exit::Done) };
+        let turn = driver.session().turn;
         let settings = driver.agent().settings.clone();
         let live = Live::talk(self.detail, settings, &driver.session());
         let screen = Arc::new(Screen::new(self.opened, &driver, live, self.shows));
@@ -357,13 +367,15 @@ impl Talk<'_> {
         match watched {
             Watched::Halted(Halt::Listening(why)) => {
                 if !why.is_empty() {
-                    hint(&format!("It stopped here: {why}. Say something and it goes on."));
+                    tell(&format!("It stopped here: {why}. Say something and it goes on."));
+                } else if words == Words::Old && driver.session().turn == turn {
+                    hint("There is nothing to ask again: the model has answered.");
                 }
                 self.driver = Some(driver);
                 Ok(Exit::Done)
             }
             Watched::Halted(Halt::ModelFailed(reason)) => {
-                hint(&format!("The model failed: {}", visible(&reason)));
+                tell(&format!("The model failed: {}", visible(&reason)));
                 let failure = driver.session().failure.as_ref().map(|(fault, _)| *fault);
                 hint(if !self.attended {
                     "Your words are kept: toolgate chat --last goes on; `toolgate doctor` says what \
@@ -381,7 +393,7 @@ impl Talk<'_> {
                 Ok(Exit::Waiting)
             }
             Watched::Halted(Halt::Ended(ending, note)) => {
-                hint(&format!("The conversation is over: {}. {note}", console::ending(ending)));
+                tell(&format!("The conversation is over: {}. {note}", console::ending(ending)));
                 (self.session, self.hold) = (None, None);
                 Ok(Exit::Failed)
             }

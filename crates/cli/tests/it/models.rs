@@ -500,3 +500,53 @@ fn words_that_stream_come_after_what_was_before_them() {
     assert!(at("ARGUMENTS_INVALID") < at("Second words."), "{}", seen.screen);
     assert_eq!(seen.screen.matches("Second words.").count(), 1, "{}", seen.screen);
 }
+
+/// A run that may fail often waits for a provider that is left alone, and goes on.
+#[test]
+fn a_run_waits_for_a_provider_that_is_left_alone() {
+    let (desk, beside) =
+        (Desk::new(), Beside::failing("replies: [{text: Hello.}]", &["overloaded", "overloaded"]));
+    let limits = "limits: {model_failures_max: 9, attempts_max: 1, retry_ms_max: 1, \
+                  breaker_failures_max: 1, breaker_rest_ms_max: 300}";
+    desk.write("toolgate.yaml", &format!("packs: []\n{limits}\n{}", beside.config("openai")));
+    let (code, shown) = asked(&desk, &["run", "Hi."]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("model — it is left alone until"), "{shown}");
+    assert!(shown.contains("Hello."), "{shown}");
+    assert!(!shown.contains("ended: the server answered"), "it is said once: {shown}");
+    assert_eq!(beside.seen().len(), 3, "nobody asked in between");
+}
+
+/// Asking again where everything was answered does nothing, and says so.
+#[test]
+fn there_is_nothing_to_ask_again_after_an_answer() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let told = typed(&desk, &["chat"], "/retry\nHi.\n/retry\n");
+    assert!(told.contains("Nothing was said yet."), "{told}");
+    assert!(told.contains("There is nothing to ask again"), "{told}");
+    assert_eq!(beside.seen().len(), 1);
+}
+
+/// Of two that are declared as one and the same model, everything says which one is meant.
+#[test]
+fn two_of_one_model_are_told_apart() {
+    let script = "replies: [{text: Hello.}]";
+    let (desk, broken, beside) =
+        (Desk::new(), Beside::failing(script, &["unauthorized"]), Beside::playing(script));
+    let first = broken.config("openai").replace("'env:FAKE_KEY'", "'env:FAKE_KEY', fallback: n");
+    let second = beside.config("openai").replace("models:\n  m:", "  n:");
+    desk.write("toolgate.yaml", &format!("packs: []\n{first}{second}"));
+    let (code, shown) = asked(&desk, &["run", "Hi.", "--model", "m"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let told = "openai:fake-1 (n) answered in place of openai:fake-1 (m)";
+    assert!(shown.contains(told), "{shown}");
+    let sessions = desk.run(&["sessions", "list", "--json"]);
+    let listed: Value = serde_json::from_str(sessions.out.lines().next().unwrap()).unwrap();
+    let id = listed["session"].as_str().unwrap().to_owned();
+    let trace = desk.run(&["sessions", "trace", &id]).out;
+    assert!(trace.contains("\"model\":\"openai:fake-1 (m)\""), "{trace}");
+    // As it is, it is neither of them, and that is said.
+    let (code, shown) = asked(&desk, &["run", "Hi.", "--new", "--model", "openai:fake-1"]);
+    assert!(code != Some(0) && shown.contains("what is declared as m, n does not hold"), "{shown}");
+}

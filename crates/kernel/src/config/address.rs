@@ -29,9 +29,20 @@ pub(super) fn problems(base_url: &str, plain_allowed: bool) -> Vec<AddressProble
     if base_url.contains(['?', '#']) {
         let help = "leave the query out; Azure needs no api-version at \
                     https://NAME.openai.azure.com/openai/v1";
-        tell(Severity::Error, "base_url has a `?`, and no query is sent".to_owned(), help.into());
+        let message = "base_url has a `?` or a `#`, and no query is sent".to_owned();
+        tell(Severity::Error, message, help.into());
     }
     let authority = authority(base_url);
+    if !reaches(authority) {
+        let message = "base_url names no host that can be reached".to_owned();
+        let help = "write host or host:port; a port is at most 65535, an IPv6 address has brackets";
+        tell(Severity::Error, message, help.to_owned());
+    }
+    let path = base_url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    if !path.is_none_or(|(_, path)| leads_on(path)) {
+        let message = "base_url has `.` or `..` in its path".to_owned();
+        tell(Severity::Error, message, "write the path out".to_owned());
+    }
     if authority.contains('@') {
         let message = "base_url holds a name or a password".to_owned();
         tell(Severity::Error, message, "give the key as `api_key`".to_owned());
@@ -75,6 +86,26 @@ pub fn pasted(base_url: &str) -> Option<(&str, &str)> {
 fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// Whether host and port are ones.
+fn reaches(authority: &str) -> bool {
+    let authority = authority.rsplit('@').next().unwrap_or_default();
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, port)) if host.parse::<core::net::Ipv6Addr>().is_ok() => (host, port),
+            Some(_) | None => return false,
+        },
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_port = |port: &str| port.strip_prefix(':').is_some_and(|p| p.parse::<u16>().is_ok());
+    !host.is_empty() && (port.is_empty() || is_port(port))
+}
+
+/// Whether every part of a path is where it says it is.
+pub(super) fn leads_on(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    !path.split('/').any(|part| matches!(part, "." | ".."))
 }
 
 /// The host without brackets and port.
@@ -148,6 +179,26 @@ mod tests {
             let found = problems(url, false);
             assert_eq!(found.first().map(|problem| problem.severity), wanted, "{url}: {found:?}");
             assert_eq!(problems(url, true), [], "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_names_a_host_and_a_path() {
+        for (url, legal) in [
+            ("https://example.com", true),
+            ("https://example.com:65535/v1", true),
+            ("https://[::1]:8080/v1", true),
+            ("https://[fe80::1]", true),
+            ("https://example.com:65536/v1", false),
+            ("https://example.com:/v1", false),
+            ("https://example.com:80:90/v1", false),
+            ("https://[::1/v1", false),
+            ("https://[x]/v1", false),
+            ("https://example.com/v1/../x", false),
+            ("https://example.com/./v1", false),
+            ("https://example.com/v1..x", true),
+        ] {
+            assert_eq!(problems(url, false).is_empty(), legal, "{url}");
         }
     }
 

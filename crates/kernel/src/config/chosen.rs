@@ -19,7 +19,7 @@ pub enum Chosen {
 /// A model at a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenModel {
-    /// Its name for the log: `openai:gpt-5`, or the name it has under `models`.
+    /// The name it has under `models`, or `provider:model`, as it was asked for.
     pub name: String,
     /// How it is reached, and what is sent to it.
     pub text: ModelText,
@@ -30,6 +30,11 @@ pub struct ChosenModel {
 }
 
 impl ChosenModel {
+    /// Who runs it, and how it is called there: `provider:model`.
+    pub fn served(&self) -> String {
+        format!("{}:{}", self.provider.known().name, self.text.model)
+    }
+
     /// Whether `parallel_tool_calls` goes into its requests. What its capabilities say holds, then
     /// what somebody wrote in `request_overrides`, where the dialect has such a key.
     pub fn sends_parallel_tool_calls(&self, text: &AgentText) -> bool {
@@ -102,6 +107,19 @@ pub enum ChoiceRefusal {
         given: u64,
         /// What holds for the run.
         holds: u64,
+    },
+    /// A model that stands in has a setting of its own, which would not hold.
+    #[error(
+        "the model {fallback:?} cannot stand in for {name:?}: its {key} would not hold, because a \
+         run has one, whoever answers. Write it once for all models, under `tool_calling`"
+    )]
+    FallbackSetting {
+        /// The model.
+        name: String,
+        /// The one that stands in.
+        fallback: String,
+        /// The setting.
+        key: &'static str,
     },
     /// A provider without a model.
     #[error("{0:?} names a provider and no model; write {0}MODEL")]
@@ -188,6 +206,10 @@ impl AgentText {
                 let (name, fallback) = (model.name.clone(), other.name.clone());
                 return Err(ChoiceRefusal::FallbackLimit { name, fallback, key, given, holds });
             }
+            if let Some(key) = model.calling.overrules(&other.calling) {
+                let (name, fallback) = (model.name.clone(), other.name.clone());
+                return Err(ChoiceRefusal::FallbackSetting { name, fallback, key });
+            }
             next.clone_from(&other.text.fallback);
             chain.push(*other);
         }
@@ -205,6 +227,41 @@ impl AgentText {
         other.calling.limits().into_iter().find_map(|LimitKey { key, given, of, .. }| {
             let holds = *of(&mut held);
             given.filter(|given| *given != holds).map(|given| (key, given, holds))
+        })
+    }
+
+    /// The name under which the log knows a model: `provider:model`, and its name under `models`
+    /// after it where that alone would not tell which one it is.
+    pub fn name_in_log(&self, model: &ChosenModel) -> String {
+        let name = model.served();
+        let declared = self.models.contains_key(&model.name) && model.name != name;
+        let alone = self.declared_as(&name).into_iter().all(|other| other == model.name);
+        if declared && !alone { format!("{name} ({})", model.name) } else { name }
+    }
+
+    /// The names under `models` of those that are this `provider:model`.
+    pub fn declared_as(&self, served: &str) -> Vec<&str> {
+        let names = self.models.keys().map(String::as_str);
+        names
+            .filter(|name| match self.chosen_by_name(name) {
+                Ok(Chosen::Model(model)) => model.served() == served,
+                Ok(Chosen::Script(_) | Chosen::None) | Err(_) => false,
+            })
+            .collect()
+    }
+
+    /// A word on a model that is asked as it is, though what is declared under `models` may be
+    /// meant.
+    pub fn meant_as_it_is(&self, model: &ChosenModel) -> Option<String> {
+        let served = model.served();
+        let declared = self.declared_as(&served);
+        let undeclared = !self.models.contains_key(&model.name);
+        (undeclared && !declared.is_empty()).then(|| {
+            format!(
+                "{served} is asked as it is: what is declared as {} does not hold for it. Use the \
+                 declared name where that is meant",
+                declared.join(", ")
+            )
         })
     }
 

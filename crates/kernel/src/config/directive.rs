@@ -22,8 +22,8 @@ pub struct DirectivesText {
     /// How often a reply that cannot be used is asked for again in each mode; once when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair_retry_count: Option<u64>,
-    /// Put into these requests, over everything else; not `model`, `messages`, `tools`,
-    /// `tool_choice` and `response_format`.
+    /// Put into these requests, over everything else; not `model`, `messages`, the system prompt,
+    /// `tools`, `tool_choice` and `response_format`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub request_overrides: Map<String, Value>,
 }

@@ -6,6 +6,7 @@ mod check;
 mod chosen;
 mod directive;
 mod finding;
+mod header;
 mod migrate;
 mod model;
 mod phase;
@@ -35,10 +36,11 @@ pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
+pub use header::OWN_HEADERS;
 pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{
-    CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, RESERVED_KEYS,
-    ToolCallingText, ToolFailurePolicy, ToolUseMode,
+    CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, OUTPUT_KEYS,
+    RESERVED_KEYS, ToolCallingText, ToolFailurePolicy, ToolUseMode,
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
@@ -332,7 +334,11 @@ impl AgentText {
         let mut draft = AgentDraft::new(&self.name, sections);
         let (calling, window) = match self.chosen() {
             Ok(Chosen::Model(model)) => {
-                (Some(model.calling), model.text.capabilities.context_window_tokens)
+                // Whoever answers must be able to read it.
+                let others = self.fallbacks(&model).unwrap_or_default();
+                let all = std::iter::once(&*model).chain(&others);
+                let window = all.filter_map(|m| m.text.capabilities.context_window_tokens).min();
+                (Some(model.calling), window)
             }
             Ok(Chosen::None | Chosen::Script(_)) | Err(_) => (self.tool_calling.clone(), None),
         };

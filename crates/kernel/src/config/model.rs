@@ -191,8 +191,8 @@ pub struct ToolCallingText {
     /// Whether it then gets no tools; it gets none when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix_empty_final_disable_tools: Option<bool>,
-    /// Put into every request, over everything else; not `model`, `messages`, `tools`,
-    /// `tool_choice` and `response_format`.
+    /// Put into every request, over everything else; not `model`, `messages`, the system prompt,
+    /// `tools`, `tool_choice` and `response_format`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub request_overrides: Map<String, Value>,
     /// Changes of outgoing messages.
@@ -304,6 +304,10 @@ pub const RESERVED_KEYS: &[&str] = &[
     "messages",
     "input",
     "contents",
+    "system",
+    "instructions",
+    "systemInstruction",
+    "system_instruction",
     "tools",
     "tool_choice",
     "toolConfig",
@@ -311,6 +315,18 @@ pub const RESERVED_KEYS: &[&str] = &[
     "response_format",
     "stream",
 ];
+
+/// How the bound of a reply is written among the options of the dialects.
+pub const OUTPUT_KEYS: &[&str] =
+    &["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"];
+
+impl ModelText {
+    /// Tokens one reply may have, wherever that is written.
+    pub fn output_tokens_max(&self) -> Option<u64> {
+        let among = OUTPUT_KEYS.iter().filter_map(|key| self.options.get(*key)?.as_u64());
+        self.max_output_tokens.or(among.max())
+    }
+}
 
 /// A limit that has a second name under `tool_calling`.
 pub(super) struct LimitKey {
@@ -439,6 +455,47 @@ impl ToolCallingText {
             self.tool_allowlist.as_ref().map(sorted),
             self.tool_denylist.as_ref().map(sorted).unwrap_or_default(),
         )
+    }
+
+    /// What another model says otherwise than it holds for a run with this one: these settings are
+    /// of the run, whoever answers.
+    pub(super) fn overrules(&self, other: &Self) -> Option<&'static str> {
+        let holds = self.build(&mut Limits::default(), |_| {});
+        let said = other.build(&mut Limits::default(), |_| {});
+        let (ends, asks) = (&holds.finish, &said.finish);
+        let words = |finish: &Option<Finishing>| finish.as_ref().map(|finish| finish.text.clone());
+        let tools = |finish: &Option<Finishing>| finish.as_ref().map(|finish| finish.tools);
+        let rows = [
+            ("tool_use_mode", other.tool_use_mode.is_some(), said.mode() == holds.mode()),
+            (
+                "tool_failure_policy",
+                other.tool_failure_policy.is_some(),
+                said.failure_policy() == holds.failure_policy(),
+            ),
+            ("tool_choice", other.tool_choice.is_some(), said.choice == holds.choice),
+            (
+                "fallback_retry_count",
+                other.fallback_retry_count.is_some(),
+                said.toolless_retries == holds.toolless_retries,
+            ),
+            ("fix_empty_final", other.fix_empty_final.is_some(), asks.is_some() == ends.is_some()),
+            (
+                "fix_empty_final_user_text",
+                other.fix_empty_final_user_text.is_some(),
+                words(asks) == words(ends),
+            ),
+            (
+                "fix_empty_final_disable_tools",
+                other.fix_empty_final_disable_tools.is_some(),
+                tools(asks) == tools(ends),
+            ),
+            (
+                "result_format",
+                other.result_format.is_some(),
+                said.result_format == holds.result_format,
+            ),
+        ];
+        rows.into_iter().find(|(_, given, same)| *given && !same).map(|(key, ..)| key)
     }
 
     /// Which tool is asked for; the word when it is none.

@@ -1,7 +1,7 @@
 //! A configuration file is read whole or not at all, and every mistake in it is told in its place.
 
 use proptest::prelude::*;
-use toolgate_kernel::config::{Checked, Finding, Mistake, Severity, read};
+use toolgate_kernel::config::{Checked, Chosen, Finding, Mistake, Severity, read};
 use toolgate_kernel::section::{Section, Variable};
 
 use crate::support::{built, cases, section};
@@ -253,6 +253,109 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
         "its max_tool_calls_per_turn is 1, and 2 would hold",
     ),
     (
+        "settings: {model: c}\nmodels:\n  a: {model: x, fallback: b}\n  b: {model: y, \
+         tool_calling: {tool_choice: required}}\n  c: {model: z}",
+        Mistake::Model,
+        "b",
+        "its tool_choice would not hold",
+    ),
+    (
+        "models:\n  a: {model: x, fallback: b}\n  b: {model: y, tool_calling: {result_format: text}}",
+        Mistake::Model,
+        "b",
+        "its result_format would not hold",
+    ),
+    (
+        "models:\n  a: {model: x, fallback: b}\n  b: {model: y, tool_calling: {fix_empty_final: \
+         false}}",
+        Mistake::Model,
+        "b",
+        "its fix_empty_final would not hold",
+    ),
+    (
+        "models:\n  a: {model: x, fallback: b, tool_calling: {fallback_retry_count: 1}}\n  b: {model: \
+         y, tool_calling: {fallback_retry_count: 2}}",
+        Mistake::Model,
+        "b",
+        "its fallback_retry_count would not hold",
+    ),
+    (
+        "settings: {model: a}\nmodels:\n  a: {model: x}\n  b: {model: y, tool_calling: {tool_denylist: \
+         [write_nots]}}",
+        Mistake::UnknownName,
+        "write_nots",
+        "`write_notes`",
+    ),
+    (
+        "settings: {model: a}\nmodels:\n  a: {model: x}\n  b: {model: y, tool_calling: {max_turns: 0}}",
+        Mistake::OutOfRange,
+        "0",
+        "at least 1",
+    ),
+    (
+        "models:\n  a: {model: x}\n  b: {model: y, tool_calling: {tool_choice: lst_notes}}",
+        Mistake::UnknownName,
+        "lst_notes",
+        "list_notes",
+    ),
+    ("models: {m: {model: x, api_prefix: 'v1?a=b'}}", Mistake::Model, "'v1?a=b'", "no path"),
+    ("models: {m: {model: x, api_prefix: ../..}}", Mistake::Model, "../..", "no path"),
+    (
+        "models: {m: {model: x, base_url: 'https://x.example:99999/v1'}}",
+        Mistake::Model,
+        "'https://x.example:99999/v1'",
+        "no host",
+    ),
+    ("models: {m: {model: 'openai:'}}", Mistake::Model, "m", "has no name"),
+    ("models: {m: {provider: gemini, model: a/../b}}", Mistake::Model, "a/../b", "in an address"),
+    ("models: {'': {model: x}}", Mistake::BadName, "''", "no name for a model"),
+    ("models: {'script:x': {model: x}}", Mistake::BadName, "'script:x'", "never find"),
+    (
+        "models: {m: {model: x, headers: {'bad name': y}}}",
+        Mistake::Model,
+        "'bad name'",
+        "no name of a header",
+    ),
+    (
+        "models: {m: {model: x, headers: {x-a: \"b\\r\\nx-c: d\"}}}",
+        Mistake::Model,
+        "*************",
+        "cannot be sent in a header",
+    ),
+    ("models: {m: {model: x, headers: {Host: y}}}", Mistake::Model, "Host", "not yours to set"),
+    ("models: {m: {model: x, headers: {x-a: y, X-A: z}}}", Mistake::Model, "X-A", "twice"),
+    (
+        "mcp_servers: {s: {url: 'https://x.example/mcp', headers: {'x y': z}}}",
+        Mistake::Server,
+        "'x y'",
+        "no name of a header",
+    ),
+    (
+        "models: {m: {model: x, options: {max_tokens: many}}}",
+        Mistake::OutOfRange,
+        "many",
+        "no whole number",
+    ),
+    ("models: {m: {model: x, options: {max_tokens: 0}}}", Mistake::OutOfRange, "0", "no limit"),
+    (
+        "models: {m: {model: x, max_output_tokens: 9, options: {max_tokens: 8}}}",
+        Mistake::OutOfRange,
+        "8",
+        "in one place",
+    ),
+    (
+        "models: {m: {model: x, tool_calling: {tool_choice: lst_notes}}}",
+        Mistake::UnknownName,
+        "lst_notes",
+        "list_notes",
+    ),
+    (
+        "models: {m: {model: x, tool_calling: {fix_empty_final_user_text: ' '}}}",
+        Mistake::WrongType,
+        "' '",
+        "blank",
+    ),
+    (
         "models: {m: {provider: anthropic, model: x, max_output_tokens: 1000, options: {thinking: \
          {type: enabled, budget_tokens: 2000}}}}",
         Mistake::OutOfRange,
@@ -365,6 +468,12 @@ const REMARKS: &[(&str, Mistake, Severity)] = &[
 /// Keys that change nothing, where they stand, and how bad that is.
 const IDLE: &[(&str, &str, Severity)] = &[
     ("tool_calling: {request_overrides: {tools: [], top_k: 1}}", "tools", Severity::Warning),
+    ("tool_calling: {request_overrides: {system: Hi.}}", "system", Severity::Warning),
+    (
+        "settings: {model: 'ollama:x'}\nmodels: {m: {provider: ollama, model: x}}",
+        "'ollama:x'",
+        Severity::Note,
+    ),
     (
         "models: {m: {provider: openai, model: x, tool_calling: {request_overrides: {stream: true}}}}",
         "stream",
@@ -576,4 +685,36 @@ proptest! {
         let checked = read(&bytes).check(sections());
         prop_assert_eq!(errors(&checked).is_empty(), checked.agent().is_some());
     }
+}
+
+/// The log names a model by its provider, and by its own name where that would not tell.
+#[test]
+fn of_two_that_are_one_model_the_log_says_which() {
+    let yaml = "models:\n  a: {provider: ollama, model: x}\n  b: {model: 'ollama:x'}\n  \
+                c: {provider: ollama, model: y}\n  'ollama:z': {provider: ollama, model: z}\n  \
+                d: {provider: ollama, model: z}\n";
+    let text = checked(yaml).text;
+    for (name, logged) in [
+        ("a", "ollama:x (a)"),
+        ("b", "ollama:x (b)"),
+        ("c", "ollama:y"),
+        ("ollama:z", "ollama:z"),
+        ("d", "ollama:z (d)"),
+        ("ollama:x", "ollama:x"),
+        ("ollama:q", "ollama:q"),
+    ] {
+        let Ok(Chosen::Model(model)) = text.chosen_by_name(name) else { panic!("{name}") };
+        assert_eq!(text.name_in_log(&model), logged, "{name}");
+        let asked_as_it_is = name == "ollama:x";
+        assert_eq!(text.meant_as_it_is(&model).is_some(), asked_as_it_is, "{name}");
+    }
+}
+
+/// Whoever answers must be able to read what is sent.
+#[test]
+fn the_smallest_window_of_a_chain_bounds_the_context() {
+    let yaml = "models:\n  a: {model: x, fallback: b, capabilities: {context_window_tokens: 9000}}\n  \
+                b: {model: y, capabilities: {context_window_tokens: 4000}}\nsettings: {model: a}\n";
+    let checked = checked(yaml);
+    assert_eq!(checked.agent().unwrap().settings.max_context_tokens, 4000);
 }

@@ -40,8 +40,8 @@ const PARTIAL_CHARS_MAX: usize = 4_000;
 enum Asked {
     /// A reply.
     Replied,
-    /// No reply to so many requests; trying again may help.
-    Failed(u64),
+    /// No reply to so many requests; trying again may help, after so many milliseconds at least.
+    Failed(u64, u64),
     /// No reply, and trying again will not help.
     Useless(String),
 }
@@ -51,7 +51,7 @@ impl Driver {
     /// used. It goes on where the log ends, so a resume is just this.
     pub async fn run(&mut self, tap: Tap<'_>) -> Result<Halt, DriveFault> {
         self.enter()?;
-        let mut failures = 0;
+        let (mut failures, mut rest_ms) = (0, 0);
         loop {
             self.tick();
             self.runtime.catch_up().await?;
@@ -71,7 +71,7 @@ impl Driver {
                 Step::CloseIteration(closed) => {
                     let (note, failed) = (closed.note.clone(), closed.closing == Closing::Failed);
                     self.note(&Actor::System, Event::IterationClosed(closed))?;
-                    if failed && !self.session.chat && !self.retry(failures).await? {
+                    if failed && !self.session.chat && !self.retry(failures, rest_ms, tap).await? {
                         let times = if failures == 1 { "time" } else { "times in a row" };
                         let reason = format!("the model failed {failures} {times}: {note}");
                         return Ok(Halt::ModelFailed(reason));
@@ -79,7 +79,10 @@ impl Driver {
                 }
                 Step::AskModel(plan) => match self.ask_model(plan, tap).await? {
                     Asked::Replied => failures = 0,
-                    Asked::Failed(requests) => failures += requests,
+                    Asked::Failed(requests, ms) => {
+                        failures += requests;
+                        rest_ms = ms;
+                    }
                     Asked::Useless(reason) => {
                         if !self.session.chat {
                             self.close(Closing::Failed, &reason)?;
@@ -172,14 +175,24 @@ impl Driver {
         }
     }
 
-    /// Waits before the model is asked again; `false` when it failed too often.
-    async fn retry(&mut self, failures: u64) -> Result<bool, DriveFault> {
+    /// Waits before the model is asked again, so long at least; `false` when it failed too often.
+    async fn retry(
+        &mut self,
+        failures: u64,
+        rest_ms: u64,
+        tap: Tap<'_>,
+    ) -> Result<bool, DriveFault> {
         self.flush().await?;
         let limits = &self.crew.agent.limits;
         if failures >= limits.model_failures_max {
             return Ok(false);
         }
-        tokio::time::sleep(Duration::from_millis(limits.retry_ms_max)).await;
+        let left_ms = limits.run_ms_max.saturating_sub(self.session.driven_ms);
+        let ms = limits.retry_ms_max.max(rest_ms).min(left_ms);
+        // Whoever watches cannot disturb what is watched.
+        let waits = || tap(Streamed::Waits { reason: "the model failed", ms });
+        let _ = catch_unwind(AssertUnwindSafe(waits));
+        tokio::time::sleep(Duration::from_millis(ms)).await;
         Ok(true)
     }
 
@@ -229,6 +242,7 @@ impl Driver {
                 Ok(Asked::Replied)
             }
             Err(ProviderFault { kind, reason, attempts, partial, parks, status, usage }) => {
+                let rest_ms = provider.rest_ms();
                 let told = reason.clone();
                 let before = u64::try_from(attempts.len()).unwrap_or(u64::MAX);
                 let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
@@ -243,9 +257,16 @@ impl Driver {
                 let same = kind.about_the_request() && self.session.turns.is_empty();
                 // What the model wrote wrongly twice it writes wrongly again.
                 let repeated = kind.worth() == Worth::Once && before > 0;
-                let useless = !kind.passing() || parks || same || repeated || self.session.chat;
+                // A provider that is left alone for a while can be waited for.
+                let rests = kind == FaultKind::CircuitOpen && rest_ms.is_some();
+                let passing = kind.passing() || rests;
+                let useless = !passing || parks || same || repeated || self.session.chat;
                 let requests = before.saturating_add(1);
-                Ok(if useless && !again { Asked::Useless(told) } else { Asked::Failed(requests) })
+                Ok(if useless && !again {
+                    Asked::Useless(told)
+                } else {
+                    Asked::Failed(requests, rest_ms.unwrap_or(0))
+                })
             }
         }
     }

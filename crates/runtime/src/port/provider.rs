@@ -163,6 +163,12 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Milliseconds for which nobody asks it, because it failed too often; absent when it can be
+    /// asked, or waiting would not help.
+    fn rest_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// How its provider can see to a form: by this schema, or as some JSON object.
     fn means(&self, _schema: &Value) -> Means {
         Means::default()

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::json;
 use toolgate_kernel::event::{FaultKind, Finish};
 use toolgate_kernel::fold::Turn;
 use toolgate_runtime::port::{Desk, Provider, ProviderFault};
@@ -260,6 +261,22 @@ fn a_reply_without_room_is_asked_for_again_with_twice_the_room() {
             assert_eq!(rooms, [(true, false), (false, true)], "{dialect:?}");
             assert_eq!(came.reply.unwrap().attempts[0].fault, FaultKind::Truncated);
         }
+        // Overrides are laid over every request, so the bound is raised among them too.
+        for (dialect, overrides) in [
+            (Dialect::Chat, json!({"max_completion_tokens": 500})),
+            (Dialect::Responses, json!({"max_output_tokens": 500})),
+            (Dialect::Anthropic, json!({"max_tokens": 500})),
+            (Dialect::Gemini, json!({"generationConfig": {"maxOutputTokens": 500}})),
+        ] {
+            let fake = Fake::start(play(vec![Fault::named("truncated").unwrap()])).await.unwrap();
+            let mut spec = spec(dialect, &fake, false);
+            spec.options.output_tokens_max = None;
+            spec.options.request_overrides = overrides.as_object().unwrap().clone();
+            let came = ask(&exchange().model(&spec).unwrap(), &fake).await;
+            let rooms: Vec<bool> =
+                came.seen.iter().map(|seen| seen.body.to_string().contains("1000")).collect();
+            assert_eq!(rooms, [false, true], "{dialect:?}");
+        }
     });
 }
 
@@ -281,6 +298,49 @@ fn a_provider_without_money_is_left_alone() {
             assert!(fault.reason.contains("2026-01-01T00:0"), "{}", fault.reason);
             assert_eq!(came.seen.len(), 1, "nobody asked again");
         }
+    });
+}
+
+/// An answer that broke off is told apart from one that never was an answer.
+#[test]
+fn half_an_answer_is_no_wrong_address() {
+    block_on(async {
+        for (name, words) in [("end", "no whole JSON"), ("empty", "does base_url lead")] {
+            let fault = Fault::named(name).unwrap();
+            let fake = Fake::start(Play { for_ever: true, ..play(vec![fault]) }).await.unwrap();
+            let model = exchange().model(&spec(Dialect::Anthropic, &fake, false)).unwrap();
+            let fault = ask(&model, &fake).await.reply.unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Unreadable, "{fault}");
+            assert!(fault.reason.contains(words), "{fault}");
+        }
+    });
+}
+
+/// One that keeps failing is left alone: whoever stands in answers at once, and the fault says for
+/// how long nobody else does.
+#[test]
+fn a_provider_that_keeps_failing_is_left_alone() {
+    block_on(async {
+        let fault = Fault::named("overloaded").unwrap();
+        let broken = Fake::start(Play { for_ever: true, ..play(vec![fault]) }).await.unwrap();
+        let exchange = exchange();
+        let mut alone = spec(Dialect::Chat, &broken, true);
+        alone.retries.attempts_max = 2;
+        let model = exchange.model(&alone).unwrap();
+        for opens in [false, false, true] {
+            let fault = ask(&model, &broken).await.reply.unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Overloaded, "{fault}");
+            assert_eq!(fault.reason.contains("left alone until 2026-01-01"), opens, "{fault}");
+            assert_eq!(model.rest_ms().is_some_and(|ms| ms > 20_000), opens);
+        }
+        let asked = broken.seen().len();
+        let fault = ask(&model, &broken).await.reply.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::CircuitOpen);
+        let working = Fake::start(play(vec![])).await.unwrap();
+        alone.fallback = vec![spec(Dialect::Anthropic, &working, true)];
+        let reply = ask(&exchange.model(&alone).unwrap(), &working).await.reply.unwrap();
+        assert_eq!(reply.attempts[0].fault, FaultKind::CircuitOpen);
+        assert_eq!((asked, broken.seen().len()), (6, 6), "nobody asked it again");
     });
 }
 

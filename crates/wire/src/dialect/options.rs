@@ -1,7 +1,7 @@
 //! Decides what a model adds to every request: its name, its options, what it can do.
 
 use serde_json::{Map, Value, json};
-use toolgate_kernel::config::RESERVED_KEYS;
+use toolgate_kernel::config::{OUTPUT_KEYS, RESERVED_KEYS};
 use toolgate_kernel::json::lay_over;
 
 use crate::transform::Transforms;
@@ -92,6 +92,15 @@ impl Options {
         }
     }
 
+    /// Doubles the bound of a reply among the overrides, which are laid over every other.
+    pub(crate) fn double_overrides(&mut self) {
+        double(&mut self.request_overrides);
+        let gemini = self.request_overrides.get_mut("generationConfig");
+        if let Some(inside) = gemini.and_then(Value::as_object_mut) {
+            double(inside);
+        }
+    }
+
     /// Lays the overrides over the body.
     pub(super) fn overrule(&self, body: &mut Map<String, Value>) {
         // The Responses API has the form of the words beside other settings.
@@ -103,6 +112,15 @@ impl Options {
                 Some(form) => drop(text.insert("format".to_owned(), form)),
                 None => drop(text.shift_remove("format")),
             }
+        }
+    }
+}
+
+/// Doubles the bound of a reply, wherever it stands among these keys.
+fn double(keys: &mut Map<String, Value>) {
+    for key in OUTPUT_KEYS {
+        if let Some(tokens) = keys.get(*key).and_then(Value::as_u64) {
+            keys.insert((*key).to_owned(), tokens.saturating_mul(2).into());
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::curtain::Curtain;
 use crate::dialect::Dialect;
 use crate::veil::Veil;
 use toolgate_http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
+use toolgate_kernel::config::OWN_HEADERS;
 use toolgate_kernel::digest::{Digest, Tag};
 use toolgate_kernel::hidden::Hidden;
 
@@ -41,10 +42,6 @@ pub enum ModelRefusal {
     #[error("{0} is 0: every wait must end and none is switched off; leave it out for the default")]
     Zero(&'static str),
 }
-
-/// Headers that say how the request itself is written.
-const OURS: &[&str] =
-    &["host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade"];
 
 /// Where a model is reached.
 pub(super) struct Endpoint {
@@ -78,7 +75,7 @@ impl Endpoint {
         for (name, text) in &spec.headers {
             let legal: HeaderName =
                 name.parse().map_err(|_| ModelRefusal::HeaderName(name.clone()))?;
-            if OURS.contains(&legal.as_str()) {
+            if OWN_HEADERS.contains(&legal.as_str()) {
                 return Err(ModelRefusal::OwnHeader(name.clone()));
             }
             let mut sent = value(name, text.reveal())?;

@@ -149,6 +149,16 @@ impl Provider for Model {
         Some(all.fold(GRACE_MS, u64::saturating_add))
     }
 
+    fn rest_ms(&self) -> Option<u64> {
+        let rests = self.seats.iter().filter_map(|seat| match seat.breaker.open() {
+            // Nobody waits for money.
+            Some(open) if open.because == FaultKind::Billing => None,
+            Some(open) => Some(open.left_ms.max(1)),
+            None => Some(0),
+        });
+        rests.min().filter(|ms| *ms > 0)
+    }
+
     fn means(&self, schema: &Value) -> Means {
         let Some(seat) = self.seats.first() else { return Means::default() };
         let (can, holds) = (seat.options.capabilities, seat.dialect.holds(schema));
@@ -233,8 +243,19 @@ impl Seat {
     async fn reply(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
         let leave = self.breaker.ask().map_err(|open| self.left_alone(open))?;
         let answered = self.tries(page, turning).await;
-        leave.tell(answered.as_ref().err().map(|failure| failure.kind));
-        answered
+        let rest_ms = leave.tell(answered.as_ref().err().map(|failure| failure.kind));
+        answered.map_err(|failure| match rest_ms {
+            // Where there is no money, nobody waits for any.
+            Some(rest_ms) if failure.kind != FaultKind::Billing => {
+                let again = self.clock.now().plus_ms(rest_ms);
+                let reason = format!(
+                    "it is left alone until {again}, because it failed too often: {}",
+                    failure.reason
+                );
+                Failure { reason, ..failure }
+            }
+            Some(_) | None => failure,
+        })
     }
 
     async fn tries(&self, page: &mut Page, turning: &mut Turning<'_>) -> Result<Reply, Failure> {
@@ -280,7 +301,8 @@ impl Seat {
         let by_itself = written.max(self.dialect.output_tokens());
         let before = self.options.output_tokens_max.or(by_itself);
         let output_tokens_max = before.map(|tokens| tokens.saturating_mul(2));
-        let options = Options { output_tokens_max, ..self.options.clone() };
+        let mut options = Options { output_tokens_max, ..self.options.clone() };
+        options.double_overrides();
         Page::default().request(self.dialect, plan, &options).map_err(unsendable)
     }
 
@@ -332,7 +354,11 @@ impl Seat {
                 (Unread::TooDeep, _) => self.wire(WireFault::too_deep(), ""),
                 (Unread::NoJson, Some(fault)) => self.wire(fault, ""),
                 (Unread::NoJson, None) => {
-                    let reason = "the answer is no JSON; does base_url lead to a model server?";
+                    let begun = bytes.trim_ascii_start().first() == Some(&b'{');
+                    let reason = match begun {
+                        true => "the answer is no whole JSON: it broke off, or is written wrongly",
+                        false => "the answer is no JSON; does base_url lead to a model server?",
+                    };
                     Failure::new(FaultKind::Unreadable, reason.to_owned())
                 }
             };

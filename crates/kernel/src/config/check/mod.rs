@@ -3,6 +3,7 @@
 mod agents;
 mod directives;
 mod idle;
+mod models;
 mod outside;
 mod phases;
 mod refusals;
@@ -50,15 +51,13 @@ impl Checked {
 impl Reading {
     /// Looks at everything that is written, with the sections that it enables.
     pub fn check(mut self, sections: Vec<Section>) -> Checked {
-        let mut refused = Vec::new();
-        let text = self.text.clone();
-        let draft = text.draft(sections, |at, refusal| refused.push((at, refusal)));
-        let survey = Agent::survey(draft);
+        let others = self.other_models();
+        let kept = (!others.is_empty()).then(|| sections.clone());
+        let (refused, survey) = surveyed(&self.text, sections);
         let mut found = Vec::new();
         if self.tree.is_some() {
-            let desk = Desk { reading: &self, survey: &survey };
-            found.extend(refused.iter().flat_map(|(at, refusal)| desk.refusal(*at, refusal)));
-            found.extend(survey.refused.iter().flat_map(|refusal| desk.agent_refusal(refusal)));
+            let desk = Desk { reading: &self, text: &self.text, survey: &survey };
+            desk.refused(&refused, &mut found);
             desk.rules(&mut found);
             desk.phases(&mut found);
             desk.prompt(&mut found);
@@ -68,6 +67,12 @@ impl Reading {
             desk.web(&mut found);
             desk.agents(&mut found);
             desk.former(&mut found);
+            for text in others {
+                let (refused, survey) = surveyed(&text, kept.clone().unwrap_or_default());
+                let desk = Desk { reading: &self, text: &text, survey: &survey };
+                desk.refused(&refused, &mut found);
+                desk.choice(&mut found);
+            }
         }
         self.findings.extend(found);
         let mut findings = self.findings;
@@ -93,13 +98,50 @@ impl Reading {
     }
 }
 
+/// What could not be made of the text, each with its place in a list.
+type Refused = Vec<(usize, ConfigRefusal)>;
+
+/// What becomes of a text, with all that could not be made of it.
+fn surveyed(text: &AgentText, sections: Vec<Section>) -> (Refused, Survey) {
+    let mut refused = Vec::new();
+    let draft = text.clone().draft(sections, |at, refusal| refused.push((at, refusal)));
+    (refused, Agent::survey(draft))
+}
+
+impl Reading {
+    /// The same for every other model that says itself how it is asked to call tools: a run with
+    /// it must be possible too.
+    fn other_models(&self) -> Vec<AgentText> {
+        if self.tree.is_none() || self.doubtful.contains("models") {
+            return Vec::new();
+        }
+        let used = self.text.declared();
+        let own = self.text.models.iter().filter(|(_, model)| model.tool_calling.is_some());
+        let others = own.map(|(name, _)| name).filter(|name| Some(name.as_str()) != used);
+        let with = |name: &String| {
+            let mut text = self.text.clone();
+            text.settings.model = Some(name.clone());
+            (text.settings.base_url, text.settings.api_key) = (None, None);
+            text
+        };
+        others.map(with).collect()
+    }
+}
+
 /// What the checks look at.
 struct Desk<'a> {
     reading: &'a Reading,
+    text: &'a AgentText,
     survey: &'a Survey,
 }
 
 impl Desk<'_> {
+    /// Everything that could not be made of the text, or put together.
+    fn refused(&self, refused: &Refused, found: &mut Vec<Finding>) {
+        found.extend(refused.iter().flat_map(|(at, refusal)| self.refusal(*at, refusal)));
+        found.extend(self.survey.refused.iter().flat_map(|refusal| self.agent_refusal(refusal)));
+    }
+
     /// The place of a value.
     fn place(&self, path: &[Step<'_>]) -> Option<Span> {
         self.reading.tree.as_ref()?.place(path)
@@ -146,7 +188,7 @@ impl Desk<'_> {
     }
 
     fn text(&self) -> &AgentText {
-        &self.reading.text
+        self.text
     }
 
     fn agent(&self) -> Option<&Agent> {

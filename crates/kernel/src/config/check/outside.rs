@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{Desk, Finding, Mistake, Severity, Step};
+use super::{Desk, Finding, Mistake, Step};
 use crate::config::address::{AddressProblem, problems};
 use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
-use crate::config::{CallingRefusal, ChoiceRefusal, Chosen, Speech, ToolCallingText, ToolUseMode};
+use crate::config::{
+    CallingRefusal, ChoiceRefusal, Chosen, OWN_HEADERS, Speech, ToolCallingText, ToolUseMode,
+};
 use crate::names::nearest;
 
 /// Milliseconds of one request that can be given to a model.
@@ -17,10 +19,6 @@ const REPLY_MS_CEILING: u64 = 3_600_000;
 const TOKENS_CEILING: u64 = 10_000_000;
 /// Tries without tools that can be asked for.
 const RETRIES_CEILING: u64 = 10;
-
-/// Options that bound a reply, under the names that providers give them.
-const OUTPUT_KEYS: &[&str] =
-    &["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"];
 
 /// What to do about a model that is not marked reliable.
 const MEASURE: &str = "measure it with `toolgate doctor --probe 10`, then write \
@@ -31,6 +29,8 @@ impl Desk<'_> {
         self.servers(found);
         self.models(found);
         self.chosen(found);
+        self.choice(found);
+        self.namesakes(found);
         if !self.doubtful("models") {
             self.stand_ins(found);
         }
@@ -55,12 +55,11 @@ impl Desk<'_> {
                 let message = format!("mcp server {name}: {message}");
                 found.push(Finding::error(Mistake::Server, message).at(place).help(help));
             }
-            for (group, secrets) in [("env", &server.env), ("headers", &server.headers)] {
-                for (key, secret) in secrets {
-                    let inside = [Step::Key(group), Step::Key(key.as_str())];
-                    self.secret(secret, &[&path[..], &inside].concat(), found);
-                }
+            for (key, secret) in &server.env {
+                let inside = [Step::Key("env"), Step::Key(key.as_str())];
+                self.secret(secret, &[&path[..], &inside].concat(), found);
             }
+            self.headers(server.headers.iter(), &path, (Mistake::Server, &[]), found);
             if let Some(secret) = &server.auth {
                 self.secret(secret, &[&path[..], &[Step::Key("auth")]].concat(), found);
             }
@@ -105,15 +104,10 @@ impl Desk<'_> {
             if let Some(secret) = &model.api_key {
                 self.secret(secret, &under("api_key"), found);
             }
-            for (key, secret) in &model.headers {
-                let inside = [Step::Key("headers"), Step::Key(key.as_str())];
-                self.secret(secret, &[&path[..], &inside].concat(), found);
-            }
-            if model.model.trim().is_empty() && !self.doubtful("models") {
-                let message = format!("the model {} has no name", quoted(name));
-                let finding = Finding::error(Mistake::Model, message).at(self.key(&path));
-                found.push(finding.help("add `model:` with the name that its server knows"));
-            }
+            self.headers(model.headers.iter(), &path, (Mistake::Model, OWN_HEADERS), found);
+            self.model_name(name, found);
+            self.prefix(name, model, found);
+            self.bounds(name, model, found);
             for (key, limit, ceiling) in [
                 ("connect_ms_max", model.connect_ms_max, REPLY_MS_CEILING),
                 ("first_byte_ms_max", model.first_byte_ms_max, REPLY_MS_CEILING),
@@ -148,8 +142,7 @@ impl Desk<'_> {
             in_map(overrides).or_else(|| in_map(options))
         };
         let number = |map: &Map<String, Value>, key: &str| map.get(key).and_then(Value::as_u64);
-        let written = OUTPUT_KEYS.iter().filter_map(|key| number(options, key)).max();
-        let room = number(overrides, "max_tokens").or(model.text.max_output_tokens).or(written);
+        let room = number(overrides, "max_tokens").or(model.text.output_tokens_max());
         let budget = said("budget_tokens").and_then(|budget| budget.as_u64());
         let (Some(room), Some(budget)) = (room, budget) else { return };
         // With thoughts between calls, which a header asks for, they have room of their own.
@@ -256,80 +249,17 @@ impl Desk<'_> {
             found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
         }
         if let Chosen::Model(model) = &chosen {
-            match self.text().fallbacks(model) {
-                Ok(chain) => {
-                    let weak = chain.iter().find(|m| m.text.tool_calling_reliable != Some(true));
-                    let weak = weak.filter(|_| enforced && calling.allow_unreliable != Some(true));
-                    if let Some(weak) = weak {
-                        let name = &weak.name;
-                        let message = format!(
-                            "tools must be used, and the model {name} that stands in is not marked \
-                             reliable"
-                        );
-                        let span = place(&["models", name, "model"]);
-                        found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
-                    }
-                }
-                Err(
-                    refusal
-                    @ (ChoiceRefusal::Fallback { .. } | ChoiceRefusal::FallbackLimit { .. }),
-                ) => {
-                    let finding = Finding::error(Mistake::Model, refusal.to_string());
-                    found.push(finding.at(place(&["models", &model.name, "fallback"])));
-                }
-                // A name that leads nowhere is told below.
-                Err(
-                    ChoiceRefusal::Unknown { .. }
-                    | ChoiceRefusal::Declared { .. }
-                    | ChoiceRefusal::Nameless(_),
-                ) => {}
-            }
-        }
-        if let (Some(tool), Some(agent)) = (calling.chosen_tool(), self.agent()) {
-            let entries = agent.toolset.entries();
-            let known = entries.iter().map(|entry| entry.spec.name.as_str());
-            let at = place(&["tool_calling", "tool_choice"]);
-            let is_there = agent.toolset.find(tool).is_some();
-            let of_server = self.of_a_server(tool);
-            if !is_there && !of_server && !self.of_a_pack("tool", tool) {
-                let message = format!("tool_choice: no tool is named {}", quoted(tool));
-                let finding = Finding::error(Mistake::UnknownName, message);
-                found.push(finding.at(at).near(nearest(tool, known)));
-            } else if (is_there || of_server) && calling.takes_away(tool) {
-                let message = format!("tool_choice: {} is taken away by the lists", quoted(tool));
-                let finding = Finding::error(Mistake::UnknownName, message).at(at);
-                found.push(finding.help("look at `tool_denylist` and `tool_allowlist`"));
-            }
-        }
-    }
-
-    /// Models that stand in: each is there, is another one, and is asked once.
-    fn stand_ins(&self, found: &mut Vec<Finding>) {
-        let models = &self.text().models;
-        for (name, model) in models {
-            let Some(fallback) = model.fallback.as_deref() else { continue };
-            let path = [Step::Key("models"), Step::Key(name.as_str()), Step::Key("fallback")];
-            let place = self.place(&path);
-            if fallback == name {
-                let message = format!("fallback: the model {} stands in for itself", quoted(name));
-                let finding = Finding::error(Mistake::UnknownName, message).at(place);
-                found.push(finding.help("name another model, or leave it out"));
-                continue;
-            }
-            if !models.contains_key(fallback) {
-                let message = format!("fallback: there is no other model {}", quoted(fallback));
-                let finding = Finding::error(Mistake::UnknownName, message).at(place);
-                found.push(finding.near(nearest(fallback, models.keys().map(String::as_str))));
-                continue;
-            }
-            let next = |name: &str| models.get(name).and_then(|model| model.fallback.as_deref());
-            let chain = std::iter::successors(Some(fallback), |name| next(name));
-            // A circle is told once, where it leads up again.
-            let up = models.get_index_of(fallback) < models.get_index_of(name);
-            if up && chain.take(models.len()).any(|other| other == name) {
-                let message =
-                    format!("fallback: this leads back to {}; each is asked once", quoted(name));
-                found.push(Finding::new(Severity::Note, Mistake::Model, message).at(place));
+            // Those that cannot stand in are told elsewhere.
+            let chain = self.text().fallbacks(model).unwrap_or_default();
+            let weak = chain.iter().find(|m| m.text.tool_calling_reliable != Some(true));
+            if let Some(weak) = weak.filter(|_| enforced && calling.allow_unreliable != Some(true))
+            {
+                let name = &weak.name;
+                let message = format!(
+                    "tools must be used, and the model {name} that stands in is not marked reliable"
+                );
+                let span = place(&["models", name, "model"]);
+                found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
             }
         }
     }
@@ -373,7 +303,7 @@ impl Desk<'_> {
         }
     }
 
-    fn secret(&self, secret: &Secret, path: &[Step<'_>], found: &mut Vec<Finding>) {
+    pub(super) fn secret(&self, secret: &Secret, path: &[Step<'_>], found: &mut Vec<Finding>) {
         if let Err(refusal) = secret.parts() {
             let finding = Finding::error(Mistake::Secret, refusal.to_string());
             found.push(finding.at(self.place(path)));

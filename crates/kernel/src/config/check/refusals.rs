@@ -106,8 +106,16 @@ impl Desk<'_> {
     }
 
     /// What could not be made of tool calling.
+    /// Where a key of tool calling stands that holds for the run: with its model, or for all.
+    pub(super) fn calling_key<'k>(&'k self, key: &'k str) -> Vec<Step<'k>> {
+        let all = vec![Step::Key("tool_calling"), Step::Key(key)];
+        let Some(name) = self.text().declared() else { return all };
+        let own = [&[Step::Key("models"), Step::Key(name)], &all[..]].concat();
+        if self.key(&own).is_some() { own } else { all }
+    }
+
     pub(super) fn calling(&self, refusal: &CallingRefusal) -> Finding {
-        let path = |key| [Step::Key("tool_calling"), Step::Key(key)];
+        let path = |key| self.calling_key(key);
         match refusal {
             CallingRefusal::Choice(_) => {
                 let finding = Finding::error(Mistake::BadName, refusal.to_string());
@@ -142,11 +150,11 @@ impl Desk<'_> {
                 let limits = Step::Key("limits");
                 // A limit has two names and two places; where it is written is where it is marked.
                 let paths = [
-                    [Step::Key("tool_calling"), Step::Key(other)],
-                    [limits, Step::Key(refusal.name())],
-                    [limits, Step::Key(other)],
+                    self.calling_key(other),
+                    vec![limits, Step::Key(refusal.name())],
+                    vec![limits, Step::Key(other)],
                 ];
-                let written = paths.iter().find(|path| self.key(&path[..]).is_some());
+                let written = paths.iter().find(|path| self.key(path).is_some());
                 let place = written.and_then(|path| self.place(path));
                 vec![Finding::error(Mistake::OutOfRange, refusal.to_string()).at(place)]
             }
@@ -195,7 +203,7 @@ impl Desk<'_> {
             return Vec::new();
         }
         let phase;
-        let calling = |key| vec![Step::Key("tool_calling"), Step::Key(key)];
+        let calling = |key| self.calling_key(key);
         let path = match place {
             Place::Phase(name) => {
                 phase = name.clone();

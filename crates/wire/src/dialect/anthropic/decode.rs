@@ -56,10 +56,9 @@ fn finish(body: &Value, calls: &[ReplyCall]) -> Result<Finish, WireFault> {
         // Calls come before the rest: an answer to them goes on by itself.
         "pause_turn" if !calls.is_empty() => Ok(Finish::Calls),
         "max_tokens" | "model_context_window_exceeded" if calls.is_empty() => Ok(Finish::Length),
-        "max_tokens" | "model_context_window_exceeded" => fault(
-            FaultKind::Truncated,
-            "the reply was cut off at its limit, in the midst of its calls",
-        ),
+        "max_tokens" | "model_context_window_exceeded" => {
+            fault(FaultKind::Truncated, "the reply was cut off at its limit, amid its calls")
+        }
         "pause_turn" => Ok(Finish::Paused),
         "refusal" => Ok(Finish::Refused),
         "" => fault(FaultKind::UnknownFinish, "the reply does not say why it stopped"),

@@ -71,10 +71,9 @@ fn finish(candidate: &Value, calls: &[ReplyCall]) -> Result<Finish, WireFault> {
         "STOP" if calls.is_empty() => Ok(Finish::Stop),
         "STOP" => Ok(Finish::Calls),
         "MAX_TOKENS" if calls.is_empty() => Ok(Finish::Length),
-        "MAX_TOKENS" => fault(
-            FaultKind::Truncated,
-            "the reply was cut off at its limit, in the midst of its calls",
-        ),
+        "MAX_TOKENS" => {
+            fault(FaultKind::Truncated, "the reply was cut off at its limit, amid its calls")
+        }
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
