@@ -46,7 +46,7 @@ pub use preset::{PRESETS, Preset, PresetRefusal, effective};
 pub use provider::{Known, PROVIDERS, ProviderName, Speech};
 pub use read::{Reading, read};
 pub use secret::{Secret, SecretPart, SecretRefusal};
-pub use server::{OauthText, ServerText, Transport};
+pub use server::{OauthText, ServerText, Transport, is_header};
 pub use settings::SettingsText;
 pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
 pub use web::WebText;

@@ -7,7 +7,7 @@ use crate::config::address::{AddressProblem, problems};
 use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
-use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
+use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, NOTHING, is_address};
 use crate::config::{CallingRefusal, ChoiceRefusal, Chosen, Speech, ToolCallingText, ToolUseMode};
 use crate::names::nearest;
 
@@ -46,7 +46,12 @@ impl Desk<'_> {
         for (name, server) in &self.text().mcp_servers {
             let path = [Step::Key("mcp_servers"), Step::Key(name.as_str())];
             for (key, message, help) in server.problems() {
-                let inside: Vec<Step<'_>> = key.split('/').map(Step::Key).collect();
+                // Of what could not be read it is not known what it has.
+                if key == NOTHING && self.doubtful("mcp_servers") {
+                    continue;
+                }
+                let keys = key.split('/').filter(|key| !key.is_empty());
+                let inside: Vec<Step<'_>> = keys.map(Step::Key).collect();
                 let place = self.place(&[&path[..], &inside].concat());
                 let message = format!("mcp server {name}: {message}");
                 found.push(Finding::error(Mistake::Server, message).at(place).help(help));
