@@ -2,6 +2,7 @@
 //! environment it is given, and gone with all that it started soon after its end.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use super::strays::{self, MARK, Mark, Stray};
 use toolgate_kernel::hidden::Hidden;
 
 /// How long a program may take to end by itself once its input is closed.
-const LEAVE: Duration = Duration::from_secs(2);
+const LEAVE: Duration = Duration::from_millis(1_500);
 /// How long it may take after it was told to end.
 const TERM: Duration = Duration::from_secs(1);
 /// How often what was left behind is looked for: it may start more while it is ended.
@@ -75,7 +76,15 @@ impl Program {
         command.process_group(0).kill_on_drop(true);
         let failed = |error: std::io::Error| {
             let name = program.file_name().unwrap_or_default().to_string_lossy();
-            ServerFault::NotStarted(format!("{}: {}", shown(&name, 100), error.kind()))
+            let kind = error.kind();
+            let why = if kind != ErrorKind::NotFound {
+                kind.to_string()
+            } else if cwd.is_dir() {
+                "it was not found; look at `command` and at PATH".to_owned()
+            } else {
+                "the folder of `cwd` is not there".to_owned()
+            };
+            ServerFault::NotStarted(format!("{}: {why}", shown(&name, 100)))
         };
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

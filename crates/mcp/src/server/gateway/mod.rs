@@ -125,6 +125,10 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
 }
 
 impl Served for Gateway {
+    fn cut_off(&self) {
+        self.clerk.cut_off();
+    }
+
     fn card(&self, caller: &Caller) -> Card {
         let view = self.clerk.view();
         Card {
