@@ -15,6 +15,7 @@ use crate::gateway::until;
 use crate::mcp::{Server, made};
 use crate::servers::Web;
 use crate::support::Desk;
+use crate::terminal::told_to_go;
 
 /// A program that does not want to end, and one more that it starts.
 const STUBBORN: &str =
@@ -186,6 +187,12 @@ fn a_conversation_ends_when_it_is_told() {
         std::thread::sleep(Duration::from_millis(300));
         assert_eq!(end(&mut child, &desk, how, how), Some(0), "{how}");
     }
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: []\n");
+    let mut command = desk.command();
+    command.args(["chat", "--model", "script:s.yaml"]);
+    desk.write("s.yaml", "replies: []\n");
+    assert_eq!(told_to_go(command, "> "), (0, true), "the terminal is left as it was found");
 }
 
 /// A call of the newest revision.
