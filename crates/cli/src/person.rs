@@ -7,9 +7,7 @@ use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
 use futures_util::future::BoxFuture;
 use rustix::stdio::stdin;
-use rustix::termios::{
-    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
-};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcflush, tcsetattr};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -22,6 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::console::{hint, on_screen, tell, visible, visible_lines};
 use crate::credential;
+use crate::typing::AsBefore;
 use crate::visible::exact;
 
 /// Whoever sits at the terminal.
@@ -274,24 +273,16 @@ pub(crate) async fn secret(asked: &str) -> Option<Zeroizing<String>> {
 }
 
 /// While this is there, the terminal does not show what is typed.
-struct Quiet(Option<Termios>);
+struct Quiet(#[expect(dead_code, reason = "dropping it shows again")] AsBefore);
 
 impl Quiet {
     fn begin() -> Self {
-        let before = tcgetattr(stdin()).ok();
-        if let Some(mut quiet) = before.clone() {
+        let before = AsBefore::now();
+        if let Some(mut quiet) = before.0.clone() {
             quiet.local_modes.remove(LocalModes::ECHO);
             tcsetattr(stdin(), OptionalActions::Now, &quiet).ok();
         }
         Self(before)
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            tcsetattr(stdin(), OptionalActions::Now, before).ok();
-        }
     }
 }
 

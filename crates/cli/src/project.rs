@@ -414,5 +414,9 @@ impl Clock for SystemClock {
 
 /// A runtime for async work, on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    // Somebody may still wait for a line on stdin, which nobody will write.
+    runtime.shutdown_background();
+    done
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::stdio::stdin;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -82,6 +84,8 @@ impl Typing {
                     }
                     line
                 };
+                // Whoever waits no longer leaves the terminal as it was found.
+                let _mode = AsBefore::now();
                 match tokio::task::spawn_blocking(read).await? {
                     Ok(line) => Typed::Said(joined(&line)),
                     Err(ReadlineError::Interrupted) => Typed::Nothing,
@@ -97,6 +101,23 @@ impl Typing {
             ensure!(text.len() <= MESSAGE_BYTES_MAX, too_long());
         }
         Ok(typed)
+    }
+}
+
+/// How the terminal was; it is so again when this is dropped.
+pub(crate) struct AsBefore(pub(crate) Option<Termios>);
+
+impl AsBefore {
+    pub(crate) fn now() -> Self {
+        Self(tcgetattr(stdin()).ok())
+    }
+}
+
+impl Drop for AsBefore {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            tcsetattr(stdin(), OptionalActions::Now, before).ok();
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use toolgate_kernel::pin::Definition;
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::client::oauth::{Chance, Keeper, Login, OauthPlan, Permit, Permits, Request};
 use toolgate_mcp::client::{
-    Asked, Bounds, CallFault, Form, Found, HttpKind, Listed, Reach, Registry, Respondent,
+    Bounds, CallFault, Form, Found, HttpKind, Listed, Reach, Registry, RemoteCall, Respondent,
     ServerFault, ServerPlan,
 };
 use toolgate_mcp::scan::{Scanned, scan};
@@ -147,7 +147,7 @@ impl Caller {
     async fn call(&mut self, tool: &str, args: &str) -> Fallible<String> {
         loop {
             let deadline = tokio::time::Instant::now() + Duration::from_millis(CALL_MS);
-            let asked = Asked { tool, args, known: None, key: None };
+            let asked = RemoteCall { tool, args, known: None, key: None };
             match self.registry.call(&self.name, asked, deadline).await {
                 Ok(answered) => return Ok(answered.text),
                 Err(CallFault::NotSent(fault)) => self.helped(fault).await?,

@@ -183,7 +183,12 @@ fn believed(found: &Found, name: &ToolName, pins: &Pins, taken: &BTreeSet<String
                 false => Belief::Held(why.join("; "), None),
             }
         }
-        Standing::Rejected => Belief::Rejected,
+        Standing::Rejected if known.is_some_and(|pin| pin.refused.is_some()) => Belief::Rejected,
+        // Another one was offered meanwhile, so that nobody would find it where it could be decided.
+        Standing::Rejected => {
+            why.insert(0, "a person rejected it before".to_owned());
+            held(definition, why)
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use toolgate_kernel::tool::{Effect, ToolSpec};
 use toolgate_runtime::Transaction;
 use toolgate_runtime::port::{Fault, Output, Tool};
 
-use crate::client::{Asked, CallFault, Found, Registry, ServerFault};
+use crate::client::{CallFault, Found, Registry, RemoteCall, ServerFault};
 use crate::parts::output;
 
 /// A tool of a server.
@@ -38,7 +38,7 @@ impl Tool for Remote {
             let deadline = now.checked_add(left).unwrap_or(now);
             let key = tx.idempotency_key();
             let known = Some(&self.found);
-            let asked = Asked { tool: &self.found.name, args: &args, known, key: Some(&key) };
+            let asked = RemoteCall { tool: &self.found.name, args: &args, known, key: Some(&key) };
             let mut answered = self.registry.call(&self.server, asked, deadline).await;
             if self.spec.effect == Effect::Read && matches!(answered, Err(CallFault::Lost(_))) {
                 // Looking twice does no harm.

@@ -1,5 +1,6 @@
 //! The only fakes of the project, the scenario runner, and what the crash loop needs.
 
+pub mod bent;
 pub mod clock;
 pub mod corpus;
 pub mod crash;

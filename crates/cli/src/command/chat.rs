@@ -105,6 +105,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             shows: if options.json { Shows::Json } else { Shows::Lines },
             ready,
             attended: typing.attended(),
+            leaves: false,
         };
         talk.on(&typing, options.message.as_deref()).await
     }))
@@ -164,6 +165,19 @@ struct Talk<'a> {
     ready: crate::person::Ready,
     /// Whether a person types.
     attended: bool,
+    /// Whether the program was told to go.
+    leaves: bool,
+}
+
+/// The next words, or the end when the program is told to stop while it waits for them.
+async fn until_told(typing: &Typing) -> Result<Typed> {
+    // What was heard before, such as Ctrl-C in the middle of an answer, does not count.
+    let mut stop = Stop::listen()?;
+    tokio::select! {
+        biased;
+        _ = stop.heard() => Ok(Typed::Closed),
+        typed = typing.next("> ") => typed,
+    }
 }
 
 fn stage_word(stage: Stage) -> &'static str {
@@ -206,7 +220,7 @@ impl Talk<'_> {
         loop {
             let text = match first.take() {
                 Some(text) => text,
-                None => match typing.next("> ").await {
+                None => match until_told(typing).await {
                     // What cannot be taken does not end the conversation.
                     Err(error) if typing.attended() => {
                         tell(&format!("{error:#}"));
@@ -234,7 +248,7 @@ impl Talk<'_> {
                     Err(error) => return Err(error),
                 },
             };
-            if once || (exit != Exit::Done && !typing.attended()) {
+            if once || self.leaves || (exit != Exit::Done && !typing.attended()) {
                 return Ok(exit);
             }
         }
@@ -400,6 +414,8 @@ impl Talk<'_> {
             // What was under way is settled when the conversation goes on.
             Watched::Parked(exit) => {
                 hint("Stopped.");
+                // Ctrl-C stops an answer; whoever is told to go goes.
+                self.leaves = exit == Exit::Done;
                 Ok(exit)
             }
         }

@@ -20,7 +20,7 @@ use super::{login, phase, pins};
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
-use crate::project::{Opened, Place, SystemClock};
+use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::roster::TokenFile;
 use crate::servers::Servers;
 use crate::stop::Stop;
@@ -103,11 +103,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         Some(What::Logout { server }) => return login::logout(place, server),
         None => {}
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let exit = runtime.block_on(serve(place, options));
-    // Somebody may still wait for a line on stdin, which nobody will write.
-    runtime.shutdown_background();
-    exit
+    block_on(serve(place, options))
 }
 
 /// Notes that are told; a server that always has new ones is not listened to for ever.

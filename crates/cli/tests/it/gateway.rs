@@ -86,7 +86,7 @@ impl Drop for Pipes {
     }
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < Duration::from_secs(20), "{what} did not come");

@@ -132,14 +132,14 @@ fn what_came_back_and_what_is_gone_is_told() {
 #[test]
 fn what_a_person_rejected_is_told_as_that() {
     let desk = Desk::new();
-    let web = Web::new(&desk, "x", Mode::Change);
-    desk.write(
-        "toolgate.yaml",
-        &format!(
+    let use_server = |web: &Web| {
+        let yaml = format!(
             "packs: []\nmcp_servers: {{x: {{url: '{}'}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n",
             web.url
-        ),
-    );
+        );
+        desk.write("toolgate.yaml", &yaml);
+    };
+    use_server(&Web::new(&desk, "x", Mode::Change));
     let call = |tool: &str| desk.run(&["call", tool, r#"{"text": "a"}"#, "--json"]);
     let decide = |word: &str| {
         let mut command = desk.command();
@@ -183,6 +183,14 @@ fn what_a_person_rejected_is_told_as_that() {
         assert!(!listed.contains("PRIVATE") && !told.to_string().contains("PRIVATE"));
     }
     assert!(desk.run(&["mcp", "pins", "reject", "mcp:x:echo"]).err.contains("rejected already"));
+    // The believed one comes back, and after it the rejected one: it is there to be decided again.
+    use_server(&Web::new(&desk, "again", Mode::Change));
+    let codes: Vec<i32> = (0..3).map(|_| call("mcp:x:echo").code).collect();
+    assert_eq!(codes, [0, 0, 1]);
+    let pins = desk.ok(&["mcp", "pins", "list"]);
+    assert!(pins.contains("changed   mcp:x:echo"), "{pins}");
+    assert!(pins.contains("a person rejected it before"), "{pins}");
+    decide("reject");
     let shown = desk.ok(&["mcp", "pins", "diff", "mcp:x:echo"]);
     assert!(shown.contains("was rejected by human:ada") && shown.contains("+   PASS"), "{shown}");
     decide("accept");

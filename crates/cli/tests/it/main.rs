@@ -8,6 +8,7 @@ mod beside;
 mod calls;
 mod configs;
 mod down;
+mod ending;
 mod enrolment;
 mod facts;
 mod faults;

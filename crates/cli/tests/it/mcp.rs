@@ -11,7 +11,7 @@ use crate::support::Desk;
 
 /// A server over HTTP that is ended with the test.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) child: Child,
     port: u16,
 }
 

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
 
 /// How long a program may keep a test waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,6 +88,26 @@ pub(crate) fn hanging_up(mut command: Command, after: &str) -> Option<i32> {
     drop(child.kill());
     let ended = child.wait().unwrap();
     (!stopped).then(|| ended.code().unwrap_or(-1))
+}
+
+/// Runs a program at a terminal, and tells it to go once something is on the screen. Tells how it
+/// ended, and whether the terminal takes lines and shows them as before.
+pub(crate) fn told_to_go(mut command: Command, after: &str) -> (i32, bool) {
+    let (keys, screen) = open();
+    let end = || Stdio::from(screen.try_clone().unwrap());
+    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+    let shown = watch(File::from(keys));
+    let mut seen = String::new();
+    while !seen.contains(after) {
+        let more = shown.recv_timeout(PATIENCE);
+        seen.push_str(&more.unwrap_or_else(|_| panic!("{after:?} is not shown:\n{seen}")));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let told = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(told.unwrap().success());
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    let modes = tcgetattr(&screen).unwrap().local_modes;
+    (code, modes.contains(LocalModes::ICANON | LocalModes::ECHO))
 }
 
 /// Runs a program at a terminal. Each answer is typed once its question is on the screen; what is

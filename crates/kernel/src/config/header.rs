@@ -6,6 +6,27 @@ use super::secret::{Secret, SecretPart};
 pub const OWN_HEADERS: &[&str] =
     &["host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade"];
 
+/// The same for MCP servers, with what the protocol itself sends.
+pub(super) const OWN_SERVER_HEADERS: &[&str] = &[
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "accept",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "last-event-id",
+];
+
+/// Whether a header of this name can be written down for an MCP server.
+pub fn is_server_header(name: &str) -> bool {
+    is_name(name) && !OWN_SERVER_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
 /// Whether this can be the name of a header: letters, digits and a few signs.
 pub(super) fn is_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

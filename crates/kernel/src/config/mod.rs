@@ -36,7 +36,7 @@ pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
-pub use header::OWN_HEADERS;
+pub use header::{OWN_HEADERS, is_server_header};
 pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{
     CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, OUTPUT_KEYS,

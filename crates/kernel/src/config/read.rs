@@ -59,9 +59,12 @@ pub fn read(bytes: &[u8]) -> Reading {
     let form = structure::check(schema(), &mut tree);
     findings.extend(form.findings);
     let text = serde_json::from_value(tree.to_json()).unwrap_or_else(|error| {
-        // The schema is made from the types, so this is only what a schema cannot say.
-        let message = format!("the file cannot be read: {error}");
-        findings.push(Finding::error(Mistake::WrongType, message).at(Span::default()));
+        // The schema is made from the types, so this is only what a schema cannot say, or what is
+        // left of something that was told already.
+        if findings.is_empty() {
+            let message = format!("the file cannot be read: {error}");
+            findings.push(Finding::error(Mistake::WrongType, message).at(Span::default()));
+        }
         AgentText::default()
     });
     let (doubtful, dropped) = (form.doubtful, form.dropped);

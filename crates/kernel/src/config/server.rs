@@ -94,6 +94,15 @@ pub enum Transport {
     Auto,
 }
 
+/// The key it concerns, what is the matter, what to write.
+type Problem = (&'static str, &'static str, &'static str);
+
+/// The key of a problem that concerns all of a server.
+pub(super) const NOTHING: &str = "";
+
+/// Milliseconds that a server can be waited for.
+const MS_CEILING: u64 = 3_600_000;
+
 impl ServerText {
     /// How it is reached, said or not.
     pub fn transport(&self) -> Transport {
@@ -104,8 +113,8 @@ impl ServerText {
         }
     }
 
-    /// What is wrong with it: the key it concerns, what is the matter, what to write.
-    pub(super) fn problems(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+    /// What is wrong with it.
+    pub(super) fn problems(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         let stdio = self.transport() == Transport::Stdio;
         match (&self.command, &self.url) {
@@ -120,11 +129,17 @@ impl ServerText {
             (_, Some(_)) if stdio => {
                 found.push(("url", "a stdio server has no address", "leave `url:` out"));
             }
-            (_, None) if !stdio => {
-                found.push(("transport", "this server needs an address", "add `url:`"));
-            }
+            (_, None) if !stdio => match self.transport {
+                Some(_) => found.push(("transport", "this server needs an address", "add `url:`")),
+                None => found.push((
+                    NOTHING,
+                    "this server has neither a program nor an address",
+                    "add `command:` for a program, or `url:`",
+                )),
+            },
             _ => {}
         }
+        self.idle_keys(stdio, &mut found);
         if self.command.as_deref().is_some_and(|command| !one_word(command)) {
             found.push((
                 "command",
@@ -132,28 +147,87 @@ impl ServerText {
                 "no shell is used: write `command: npx` and `args: [\"-y\", \"the-server\"]`",
             ));
         }
-        if self.url.as_deref().is_some_and(|url| !is_address(url)) {
-            found.push(("url", NO_ADDRESS, ADDRESS_HELP));
+        match self.url.as_deref() {
+            Some(url) if !is_address(url) => found.push((
+                "url",
+                NO_ADDRESS,
+                "write it out, such as https://mcp.example.com/mcp; only secrets may name variables",
+            )),
+            Some(url) if has_password(url) => found.push((
+                "url",
+                "an address holds no name and no password",
+                "write the secret under `auth:` or `headers:`",
+            )),
+            Some(_) | None => {}
+        }
+        if self.effects.values().any(|effect| *effect == Effect::Staged) {
+            found.push((
+                "effects",
+                "what a server did cannot be taken back, so none of its tools is staged",
+                "write `read`, `idempotent` or `external`",
+            ));
         }
         self.oauth_problems(&mut found);
         for (key, limit) in
             [("connect_ms_max", self.connect_ms_max), ("call_ms_max", self.call_ms_max)]
         {
-            if limit == Some(0) {
-                found.push((key, "0 never means no limit", "leave the line out for the default"));
+            match limit {
+                Some(0) => found.push((
+                    key,
+                    "0 never means no limit",
+                    "leave the line out for the default",
+                )),
+                Some(limit) if limit > MS_CEILING => {
+                    found.push((key, "this is longer than an hour", "write at most 3600000"));
+                }
+                Some(_) | None => {}
             }
         }
         found
     }
 
-    fn oauth_problems(&self, found: &mut Vec<(&'static str, &'static str, &'static str)>) {
+    /// What is written down and would be used by nobody, and what could not be sent.
+    fn idle_keys(&self, stdio: bool, found: &mut Vec<Problem>) {
+        let mut wrong = |key, what, help| found.push((key, what, help));
+        if stdio {
+            let what = "a program is given its secrets by `env`";
+            if !self.headers.is_empty() {
+                wrong("headers", what, "leave `headers:` out");
+            }
+            if self.auth.is_some() {
+                wrong("auth", what, "leave `auth:` out");
+            }
+        } else if self.url.is_some() {
+            let what = "a server with an address is not started here";
+            let help = "leave it out, or write `command:` in place of `url:`";
+            let idle = [
+                ("args", self.args.is_empty()),
+                ("env", self.env.is_empty()),
+                ("cwd", self.cwd.is_none()),
+            ];
+            idle.into_iter().filter(|(_, left)| !left).for_each(|(key, _)| wrong(key, what, help));
+        }
+        if self.auth.is_some() && self.has_token_header() {
+            let help = "keep `auth:`, or the header `Authorization`";
+            wrong("auth", "a server has one token, and `headers:` has another", help);
+        }
+        if self.env.keys().any(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            wrong("env", "a variable has a name without `=`", "write it like `NAME: value`");
+        }
+    }
+
+    /// Whether a token is sent that is written down as a header.
+    fn has_token_header(&self) -> bool {
+        self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    fn oauth_problems(&self, found: &mut Vec<Problem>) {
         let Some(oauth) = &self.oauth else { return };
         let mut wrong = |key, what, help| found.push((key, what, help));
         if self.transport() == Transport::Stdio {
             wrong("oauth", "a program is given its secrets by `env`", "leave `oauth:` out");
         }
-        let header = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
-        if self.auth.is_some() || header {
+        if self.auth.is_some() || self.has_token_header() {
             let help = "keep `oauth:`, or the token under `auth:` or `headers:`";
             wrong("oauth", "a server has one token, and this is a second way to get it", help);
         }
@@ -207,6 +281,12 @@ pub(super) const NO_ADDRESS: &str = "this is not an address that can be used";
 pub(super) const ADDRESS_HELP: &str =
     "write it out, such as http://localhost:1234/v1; only secrets may name variables";
 
+/// Whether an address holds a name or a password.
+fn has_password(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+}
+
 /// Whether a text is an address: http or https, a host, and no variables in it.
 pub(super) fn is_address(url: &str) -> bool {
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -236,6 +316,15 @@ mod tests {
             (r#"{"url":"http://${HOME}/"}"#, 1),
             (r#"{"url":"file:///etc/passwd"}"#, 1),
             (r#"{"url":"http://x","call_ms_max":0}"#, 1),
+            (r#"{"url":"http://x","call_ms_max":3600001}"#, 1),
+            (r#"{"url":"https://ada:secret@x/mcp"}"#, 1),
+            (r#"{"url":"https://x/mcp?user=a@b"}"#, 0),
+            (r#"{"url":"https://x","headers":{"X-Team":"a"},"auth":"env:TOKEN"}"#, 0),
+            (r#"{"url":"https://x","headers":{"authorization":"a"},"auth":"env:TOKEN"}"#, 1),
+            (r#"{"url":"https://x","args":["a"],"env":{"A":"b"},"cwd":"c"}"#, 3),
+            (r#"{"command":"npx","auth":"env:TOKEN","headers":{"X-Team":"a"}}"#, 2),
+            (r#"{"command":"npx","env":{"A=B":"c"}}"#, 1),
+            (r#"{"command":"npx","effects":{"a":"read","b":"staged"}}"#, 1),
             (r#"{"url":"https://x","oauth":{}}"#, 0),
             (r#"{"url":"https://x","oauth":{"client_id":"a","client_secret":"b"}}"#, 0),
             (

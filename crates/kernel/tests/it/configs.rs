@@ -325,6 +325,12 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ("models: {m: {model: x, headers: {Host: y}}}", Mistake::Model, "Host", "not yours to set"),
     ("models: {m: {model: x, headers: {x-a: y, X-A: z}}}", Mistake::Model, "X-A", "twice"),
     (
+        "mcp_servers: {s: {url: 'https://x.example/mcp', headers: {Mcp-Session-Id: z}}}",
+        Mistake::Server,
+        "Mcp-Session-Id",
+        "not yours to set",
+    ),
+    (
         "mcp_servers: {s: {url: 'https://x.example/mcp', headers: {'x y': z}}}",
         Mistake::Server,
         "'x y'",

@@ -27,7 +27,7 @@ pub struct Answered {
 
 /// What a caller asks for.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RemoteCall<'a> {
     /// The tool, as its server calls it.
     pub tool: &'a str,
     /// Its arguments: a JSON object.
@@ -43,7 +43,7 @@ const KEY: &str = "toolgate/idempotency-key";
 
 pub(super) async fn call(
     connection: &Connection,
-    asked: Asked<'_>,
+    asked: RemoteCall<'_>,
     deadline: Instant,
 ) -> Result<Answered, CallFault> {
     let key = asked.key.map(|key| format!(r#""{KEY}":{}"#, Value::from(key)));

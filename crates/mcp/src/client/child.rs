@@ -2,6 +2,7 @@
 //! environment it is given, and gone with all that it started soon after its end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use super::strays::{self, MARK, Mark, Stray};
 use toolgate_kernel::hidden::Hidden;
 
 /// How long a program may take to end by itself once its input is closed.
-const LEAVE: Duration = Duration::from_secs(2);
+const LEAVE: Duration = Duration::from_millis(1_500);
 /// How long it may take after it was told to end.
 const TERM: Duration = Duration::from_secs(1);
 /// How often what was left behind is looked for: it may start more while it is ended.
@@ -88,11 +89,18 @@ impl Started<'_> {
             true => std::env::split_paths(path).any(|folder| folder.join(self.program).is_file()),
             false => self.cwd.join(self.program).is_file(),
         };
-        if there { Ok(()) } else { Err(self.not_started(std::io::ErrorKind::NotFound)) }
+        if there { Ok(()) } else { Err(self.not_started(ErrorKind::NotFound)) }
     }
 
-    fn not_started(&self, why: std::io::ErrorKind) -> ServerFault {
+    fn not_started(&self, why: ErrorKind) -> ServerFault {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        let why = if why != ErrorKind::NotFound {
+            why.to_string()
+        } else if self.cwd.is_dir() {
+            "it was not found; look at `command` and at PATH".to_owned()
+        } else {
+            "the folder of `cwd` is not there".to_owned()
+        };
         ServerFault::NotStarted(format!("{}: {why}", shown(&name, 100)))
     }
 }

@@ -9,7 +9,7 @@ const PEEK_BYTES: usize = 256;
 
 /// One line, or what stands in its place.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum LineRead<'a> {
     /// A line of text.
     Text(&'a str),
     /// A line that is no UTF-8.
@@ -37,7 +37,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// The next line that is not empty; nothing at the end. A line without its end is no line.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<Line<'_>>> {
+    pub(super) async fn next(&mut self) -> std::io::Result<Option<LineRead<'_>>> {
         loop {
             if let Some(end) = self.end_of_line() {
                 let begin = std::mem::replace(&mut self.start, end + 1);
@@ -55,7 +55,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 }
                 // The borrow checker wants the range again.
                 let line = self.buffer.get(begin..end).unwrap_or_default();
-                return Ok(Some(std::str::from_utf8(line).map_or(Line::NotText, Line::Text)));
+                return Ok(Some(
+                    std::str::from_utf8(line).map_or(LineRead::NotText, LineRead::Text),
+                ));
             }
             self.make_room();
             self.buffer.reserve(CHUNK_BYTES);
@@ -100,9 +102,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         &self,
         (begin, mut tail): (Vec<u8>, Vec<u8>),
         rest: std::ops::Range<usize>,
-    ) -> Line<'_> {
+    ) -> LineRead<'_> {
         keep_last(&mut tail, self.buffer.get(rest).unwrap_or_default());
-        Line::TooLong { begin, end: tail }
+        LineRead::TooLong { begin, end: tail }
     }
 }
 
@@ -125,9 +127,9 @@ mod tests {
         let mut told = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
             told.push(match line {
-                Line::Text(text) => text.to_owned(),
-                Line::NotText => "(not text)".to_owned(),
-                Line::TooLong { begin, end } => {
+                LineRead::Text(text) => text.to_owned(),
+                LineRead::NotText => "(not text)".to_owned(),
+                LineRead::TooLong { begin, end } => {
                     assert!(begin.len() <= bytes_max);
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     format!("(too long) {} … {}", text(&begin[..5]), text(&end))

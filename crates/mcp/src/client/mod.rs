@@ -26,7 +26,7 @@ mod strays;
 mod stream;
 mod switch;
 
-pub use call::{Answered, Asked};
+pub use call::{Answered, RemoteCall};
 pub(crate) use fault::shown;
 pub use fault::{CallFault, ServerFault};
 pub use form::{Form, Respondent};

@@ -11,27 +11,13 @@ use tokio::time::Instant;
 use toolgate_http::{
     AddressRefusal, Answer, Asking, HttpFault, Origin, Patience, Plain, Server, Transport, Verb,
 };
+use toolgate_kernel::config::is_server_header;
 use toolgate_kernel::names::ServerName;
 
 use super::fault::ServerFault;
 use super::oauth::{self, Challenge, Keeper};
 use super::plan::ServerPlan;
 use toolgate_kernel::hidden::Hidden;
-
-/// Headers that are ours to set.
-const RESERVED: &[&str] = &[
-    "host",
-    "content-length",
-    "content-type",
-    "transfer-encoding",
-    "connection",
-    "accept",
-    "mcp-session-id",
-    "mcp-protocol-version",
-    "mcp-method",
-    "mcp-name",
-    "last-event-id",
-];
 
 /// A server over HTTP: its connections, the path, and the headers that every message has.
 #[derive(Clone)]
@@ -240,7 +226,7 @@ fn address(url: &str) -> Result<(Origin, Uri), ServerFault> {
 fn header(name: &str, value: &Hidden) -> Result<(HeaderName, HeaderValue), ServerFault> {
     let refused = || ServerFault::Header(super::fault::shown(name, 80));
     let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
-    if RESERVED.contains(&parsed.as_str()) {
+    if !is_server_header(name) {
         return Err(refused());
     }
     let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| refused())?;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use toolgate_http::Transport;
 use toolgate_kernel::names::ServerName;
 
-use super::call::{self, Answered, Asked};
+use super::call::{self, Answered, RemoteCall};
 use super::fault::{CallFault, ServerFault};
 use super::form::Respondent;
 use super::listing::Listed;
@@ -105,7 +105,7 @@ impl Registry {
     pub async fn call(
         &self,
         server: &ServerName,
-        asked: Asked<'_>,
+        asked: RemoteCall<'_>,
         deadline: Instant,
     ) -> Result<Answered, CallFault> {
         let seat = self.seat(server).map_err(CallFault::NotSent)?;
@@ -129,7 +129,7 @@ impl Registry {
     async fn attempt(
         &self,
         seat: &Seat,
-        asked: Asked<'_>,
+        asked: RemoteCall<'_>,
         deadline: Instant,
     ) -> Result<Answered, CallFault> {
         let connecting = seat.connection(&self.http, deadline);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use toolgate_http::{Transport, after};
 
@@ -42,6 +43,8 @@ pub(super) struct Seat {
     retry: Mutex<Option<Instant>>,
     /// Only one reads the list at a time.
     reading: tokio::sync::Mutex<()>,
+    /// Whether it is let go, for whoever is about to connect.
+    closing: watch::Sender<bool>,
 }
 
 /// A list, and when it was asked for.
@@ -89,6 +92,7 @@ impl Seat {
             refreshed: Mutex::default(),
             retry: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
+            closing: watch::Sender::new(false),
         }
     }
 
@@ -120,11 +124,14 @@ impl Seat {
                 }
             }
         }
-        self.rest(&mut state, deadline).await?;
+        self.unless_closed(self.rest(&state, deadline)).await?;
         // It is large and rare, so that no call should have room for it.
-        let opening = Box::pin(open(&self.plan, http, &self.side));
-        let opened = tokio::time::timeout_at(deadline, opening).await;
-        match opened.unwrap_or_else(|_| Err(self.late())) {
+        let opening = Box::pin(async {
+            let opened =
+                tokio::time::timeout_at(deadline, open(&self.plan, http, &self.side)).await;
+            opened.unwrap_or_else(|_| Err(self.late()))
+        });
+        match self.unless_closed(opening).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some((Arc::clone(&connection), tokio::time::Instant::now()));
@@ -140,13 +147,27 @@ impl Seat {
         }
     }
 
+    /// Works, unless the server is let go meanwhile: then the work is dropped, and what it started
+    /// ends.
+    async fn unless_closed<T>(
+        &self,
+        work: impl Future<Output = Result<T, ServerFault>>,
+    ) -> Result<T, ServerFault> {
+        let mut closing = self.closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Err(ServerFault::Closed),
+            done = work => done,
+        }
+    }
+
     fn late(&self) -> ServerFault {
         let ms = self.plan.connect_ms_max;
         ServerFault::TimedOut { what: "connecting", ms, words: String::new() }
     }
 
     /// Waits until the server may be tried again, if that is soon enough.
-    async fn rest(&self, state: &mut State, deadline: Instant) -> Result<(), ServerFault> {
+    async fn rest(&self, state: &State, deadline: Instant) -> Result<(), ServerFault> {
         let failures = self.failures.load(Ordering::Acquire);
         let last = || state.last.clone().unwrap_or(ServerFault::Closed);
         let many = failures >= self.plan.bounds.failures_max;
@@ -361,6 +382,7 @@ impl Seat {
 
     /// Ends the connection, for good.
     pub(super) async fn close(&self) {
+        self.closing.send_replace(true);
         let mut state = self.state.lock().await;
         state.closed = true;
         if let Some((connection, _)) = state.connection.take() {

@@ -11,7 +11,7 @@ use toolgate_http::after;
 
 use super::child::Words;
 use super::fault::ServerFault;
-use super::lines::{Line, Lines};
+use super::lines::{LineRead, Lines};
 use super::outbox::Outbox;
 use super::plan::Bounds;
 use super::switch::{Heard, Switch};
@@ -67,9 +67,9 @@ impl Transport<RoleClient> for Pipes {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let heard = match self.lines.next().await {
-                Ok(Some(Line::Text(text))) => self.switch.hear(text),
-                Ok(Some(Line::NotText)) => self.switch.noise(),
-                Ok(Some(Line::TooLong { begin, end })) => self.switch.too_long(&begin, &end),
+                Ok(Some(LineRead::Text(text))) => self.switch.hear(text),
+                Ok(Some(LineRead::NotText)) => self.switch.noise(),
+                Ok(Some(LineRead::TooLong { begin, end })) => self.switch.too_long(&begin, &end),
                 Ok(None) | Err(_) => {
                     self.words.settle().await;
                     self.switch.end(ServerFault::Ended(self.words.last()));

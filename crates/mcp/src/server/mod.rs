@@ -14,6 +14,7 @@ mod refusal;
 mod revision;
 mod served;
 pub mod stdio;
+mod stop;
 pub mod token;
 mod user;
 mod visit;

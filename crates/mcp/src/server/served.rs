@@ -204,4 +204,7 @@ pub trait Served: Send + Sync + 'static {
 
     /// Wakes whoever watches the lists.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// The server stops, and what was begun has had its time: whoever waits is answered now.
+    fn cut_off(&self) {}
 }

@@ -16,13 +16,11 @@ use super::protocol::{self, Wanted};
 use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
 use super::served::{Answer, Caller, Principal, Request, Served};
+use super::stop::ends;
 use super::visit::{OpenRequests, Visit};
 
 /// How long the other side may take to read what is written.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
-
-/// How long what was begun may take after the other side has closed its end.
-const STOP_WAIT: Duration = Duration::from_secs(25);
 
 /// Work on one message; what it says at its end is written.
 type Work = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
@@ -56,6 +54,7 @@ pub async fn serve(
     let mut pipe = Pipe { served, principal, card, visit: None, open, out, ended };
     let mut lines = Lines { input, bytes_max, held: Vec::new(), skipping: false };
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
+    let served = Arc::clone(&pipe.served);
     loop {
         let written = tokio::select! {
             biased;
@@ -100,7 +99,7 @@ pub async fn serve(
             }
         }
     };
-    drop(tokio::time::timeout(STOP_WAIT, rest).await);
+    ends(served.as_ref(), rest).await;
 }
 
 async fn write(output: &mut (impl AsyncWrite + Unpin), mut message: String) -> bool {

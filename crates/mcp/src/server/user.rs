@@ -46,12 +46,12 @@ impl Matter {
 
 /// A question that a user must answer before the call can be made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct UserQuestion {
     about: Matter,
     words: String,
 }
 
-impl Asked {
+impl UserQuestion {
     fn of(question: &Question) -> Option<Self> {
         let args = serde_json::to_string_pretty(&question.args).ok()?;
         let words = format!(
@@ -90,7 +90,7 @@ pub(crate) struct Said {
 
 impl Said {
     /// What a client brings back. An answer that is neither a yes nor a no is none.
-    pub(crate) fn read(asked: &Asked, told: &Value) -> Option<Self> {
+    pub(crate) fn read(asked: &UserQuestion, told: &Value) -> Option<Self> {
         let ticked = || told.get("content")?.get(FIELD)?.as_bool();
         let answer = match (told.get("action")?.as_str()?, ticked()) {
             ("accept", Some(true)) => Answer::Approve,
@@ -109,7 +109,7 @@ pub struct User(Arc<Mutex<Interview>>);
 struct Interview {
     who: Actor,
     said: Option<Said>,
-    asked: Option<Asked>,
+    asked: Option<UserQuestion>,
 }
 
 impl User {
@@ -122,7 +122,7 @@ impl User {
     }
 
     /// What the user must be asked, if the call came to nothing for want of it.
-    pub(crate) fn asked(&self) -> Option<Asked> {
+    pub(crate) fn asked(&self) -> Option<UserQuestion> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked.take()
     }
 
@@ -135,7 +135,7 @@ impl User {
             // It is about something else, and nobody is asked twice for one request.
             Some(_) => None,
             None => {
-                interview.asked = Asked::of(question);
+                interview.asked = UserQuestion::of(question);
                 None
             }
         }
@@ -187,7 +187,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Open {
-    asked: Asked,
+    asked: UserQuestion,
     principal: Arc<Principal>,
     state: String,
     until: Instant,
@@ -197,7 +197,7 @@ impl Questions {
     /// Keeps a question for its answer, and writes it as a result that is none yet.
     pub(crate) fn put(
         &self,
-        asked: Asked,
+        asked: UserQuestion,
         caller: &Caller,
         limits: &Limits,
         now: Instant,
@@ -221,7 +221,7 @@ impl Questions {
     }
 
     /// The question that a client was given, once, and while there is time.
-    pub(crate) fn take(&self, state: &str, caller: &Caller, now: Instant) -> Option<Asked> {
+    pub(crate) fn take(&self, state: &str, caller: &Caller, now: Instant) -> Option<UserQuestion> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = state.split_once('.')?.0.parse().ok()?;
         let own = |open: &Open| open.state == state && *open.principal == *caller.principal;

@@ -12,21 +12,19 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Answer, CallSettled, Event, Record, StreamId};
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
 use toolgate_kernel::names::{Family, SectionName};
-use toolgate_kernel::seal::SignedHead;
 use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::{Clerk, Order};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
-    Append, Checkpoint, Output, Pause, Person, Question, Response, Row, Store, StoreFault, Tool,
-    Word,
+    Output, Pause, Person, Question, Response, Store, StoreFault, Tool, Word,
 };
 use toolgate_runtime::{MemoryStore, Nothing, Pack, Transaction, tool, waiting_tool};
+use toolgate_testkit::bent::{Bend, Bent};
 
 use crate::stage::{clerk_of, session};
 
@@ -251,77 +249,27 @@ async fn a_slow_read_of_what_was_changed_meanwhile_counts_for_nothing() {
 }
 
 /// A log that cannot be read while it is told so.
-struct Unreadable {
-    log: MemoryStore,
-    broken: AtomicBool,
-}
+#[derive(Default)]
+struct Unreadable(AtomicBool);
 
-impl Unreadable {
-    fn broken<T>(&self) -> Option<Result<T, StoreFault>> {
-        let broken = self.broken.load(Ordering::SeqCst);
-        broken.then(|| Err(StoreFault::Unavailable("a test".to_owned())))
-    }
-}
-
-impl Store for Unreadable {
-    fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
-        self.log.claim(stream)
-    }
-
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
-        self.log.append(append)
-    }
-
-    fn read(
-        &self,
-        stream: &StreamId,
-        from: u64,
-        rows_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
-        match self.broken() {
-            Some(fault) => Box::pin(async { fault }),
-            None => self.log.read(stream, from, rows_max),
-        }
-    }
-
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
-        match self.broken() {
-            Some(fault) => Box::pin(async { fault }),
-            None => self.log.head(stream),
-        }
-    }
-
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
-        self.log.heads()
-    }
-
-    fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {
-        self.log.blob(hash)
-    }
-
-    fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>> {
-        self.log.save_checkpoint(checkpoint)
-    }
-
-    fn checkpoint(
-        &self,
-        stream: &StreamId,
-    ) -> BoxFuture<'_, Result<Option<Checkpoint>, StoreFault>> {
-        self.log.checkpoint(stream)
+impl Bend for Unreadable {
+    fn before_read(&self) -> Result<(), StoreFault> {
+        let broken = self.0.load(Ordering::SeqCst);
+        if broken { Err(StoreFault::Unavailable("a test".to_owned())) } else { Ok(()) }
     }
 }
 
 /// Trouble with those who come is theirs: whoever is at work comes to the end of it first.
 #[tokio::test]
 async fn trouble_at_the_door_waits_for_those_at_work() {
-    let store = Arc::new(Unreadable { log: MemoryStore::new(), broken: AtomicBool::new(false) });
+    let store = Arc::new(Bent::<Unreadable>::default());
     let scene = Scene::new(Arc::clone(&store) as Arc<dyn Store>, None).await;
     let at_work = scene.begin("slow_reach", "").await;
-    store.broken.store(true, Ordering::SeqCst);
+    store.bend.0.store(true, Ordering::SeqCst);
     let newcomer = scene.begin("look", "").await;
     let late = scene.begin("see", "a").await;
     assert!(!at_work.is_finished() && !newcomer.is_finished());
-    store.broken.store(false, Ordering::SeqCst);
+    store.bend.0.store(false, Ordering::SeqCst);
     scene.gate.notify_one();
     let told = ended(at_work, "who was at work").await;
     assert_eq!(told["message"], "at last", "{told}");

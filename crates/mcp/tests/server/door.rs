@@ -12,6 +12,7 @@ fn list(ask: Ask) -> Ask {
     ask.modern("tools/list", json!({}))
 }
 
+/// MOA-009: a token of another service, such as one whose audience is somebody else, opens nothing.
 #[tokio::test]
 async fn a_request_without_a_good_token_is_refused_with_a_challenge() {
     let stage = Stage::new().await;

@@ -20,7 +20,7 @@ use toolgate_kernel::names::{CallId, PhaseName};
 use super::ask::LOOK_MS;
 use super::company::Place;
 use super::run::perform;
-use super::supply::Supplied;
+use super::supply::SupplyOutcome;
 use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
@@ -105,7 +105,7 @@ struct Asking {
 struct Arrived {
     incoming: Vec<Incoming>,
     phase: PhaseName,
-    supplied: Supplied,
+    supplied: SupplyOutcome,
 }
 
 /// What is waited for while calls are at work.

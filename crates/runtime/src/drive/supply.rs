@@ -13,7 +13,7 @@ use crate::execute::within;
 use crate::port::{Supply, SupplyFault, Wanted};
 
 /// What came of asking for tools from outside; nothing where there is no news.
-pub(super) type Supplied = Result<Option<Supply>, SupplyFault>;
+pub(super) type SupplyOutcome = Result<Option<Supply>, SupplyFault>;
 
 impl Driver {
     /// Asks for the tools from outside that the phase needs, and goes on with them. What came or
@@ -53,7 +53,7 @@ impl Driver {
     pub(super) fn supplied_for(
         &self,
         calls: impl Iterator<Item = String>,
-    ) -> Option<(PhaseName, BoxFuture<'static, Supplied>)> {
+    ) -> Option<(PhaseName, BoxFuture<'static, SupplyOutcome>)> {
         self.crew.supplier.as_ref()?;
         let phase = self.session.phase.clone()?;
         let supplied = self.supplied_in(&phase, Some(calls.collect()))?;
@@ -65,7 +65,7 @@ impl Driver {
         &self,
         phase: &PhaseName,
         calls: Option<Vec<String>>,
-    ) -> Option<BoxFuture<'static, Supplied>> {
+    ) -> Option<BoxFuture<'static, SupplyOutcome>> {
         let supplier = self.crew.supplier.clone()?;
         let (agent, phase) = (Arc::clone(&self.crew.agent), phase.clone());
         let supply_ms_max = agent.limits.supply_ms_max;
@@ -84,7 +84,7 @@ impl Driver {
     pub(super) fn take_supplied(
         &mut self,
         phase: PhaseName,
-        supplied: Supplied,
+        supplied: SupplyOutcome,
     ) -> Result<(), DriveFault> {
         match supplied? {
             Some(supply) => self.take_supply(phase, supply),

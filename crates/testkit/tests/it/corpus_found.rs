@@ -13,10 +13,10 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::port::{Append, Output, Tool};
 use toolgate_runtime::{Driver, Runtime};
+use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
 
-use crate::bent::{Bend, Bent};
 use crate::corpus_bench::{Bench, client, crew, doing, session, taking_text};
 use crate::scenarios::block_on;
 

@@ -24,10 +24,10 @@ use toolgate_runtime::port::{
 use toolgate_runtime::{
     Crew, DriveFault, Driver, Halt, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
 };
+use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::stage::SCENARIO_KEY;
 
-use crate::bent::{Bend, Bent};
 use crate::corpus_bench::{Bench, client, crew, doing, session};
 use crate::corpus_found::keeping;
 use crate::scenarios::block_on;

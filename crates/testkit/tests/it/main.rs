@@ -2,7 +2,6 @@
 
 #![cfg(test)]
 
-mod bent;
 mod checkpoints;
 mod corpus;
 mod corpus_args;

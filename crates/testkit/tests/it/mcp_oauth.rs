@@ -12,7 +12,7 @@ use toolgate_mcp::client::oauth::{
     Chance, Keeper, Login, OauthFault, OauthPlan, Permit, Permits, Request,
 };
 use toolgate_mcp::client::{
-    Asked, Bounds, CallFault, HttpKind, Reach, Registry, ServerFault, ServerPlan,
+    Bounds, CallFault, HttpKind, Reach, Registry, RemoteCall, ServerFault, ServerPlan,
 };
 use toolgate_runtime::port::Clock;
 use toolgate_testkit::mcp::{Guarded, Twist};
@@ -103,7 +103,7 @@ impl Stage {
 }
 
 async fn call(registry: &Registry) -> Result<(), CallFault> {
-    let asked = Asked { tool: "echo", args: r#"{"text":"x"}"#, known: None, key: None };
+    let asked = RemoteCall { tool: "echo", args: r#"{"text":"x"}"#, known: None, key: None };
     registry.call(&name(), asked, after(10_000)).await.map(drop)
 }
 

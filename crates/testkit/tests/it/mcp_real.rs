@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::pin::Definition;
 use toolgate_mcp::client::{
-    Asked, Bounds, HttpKind, Listed, Reach, Registry, ServerPlan, inherited,
+    Bounds, HttpKind, Listed, Reach, Registry, RemoteCall, ServerPlan, inherited,
 };
 use toolgate_mcp::scan::{Scanned, scan};
 
@@ -75,7 +75,7 @@ async fn listed(registry: &Registry) -> Arc<Listed> {
 
 async fn call(registry: &Registry, tool: &str, args: Value) -> String {
     let args = args.to_string();
-    let asked = Asked { tool, args: &args, known: None, key: None };
+    let asked = RemoteCall { tool, args: &args, known: None, key: None };
     let answered = registry.call(&name(), asked, after(30_000)).await;
     let answered = answered.unwrap_or_else(|fault| panic!("{tool}: {fault}"));
     assert!(!answered.is_error, "{tool}: {}", answered.text);

@@ -12,7 +12,7 @@ use toolgate_http::{Roots, Transport};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::ServerName;
 use toolgate_mcp::client::{
-    Answered, Asked, Bounds, CallFault, Found, HttpKind, Listed, Reach, Registry, Respondent,
+    Answered, Bounds, CallFault, Found, HttpKind, Listed, Reach, Registry, RemoteCall, Respondent,
     ServerFault, ServerPlan,
 };
 
@@ -147,7 +147,7 @@ impl Stage {
         known: Option<&Found>,
     ) -> Result<Answered, CallFault> {
         let args = serde_json::json!({ "text": text }).to_string();
-        let asked = Asked { tool, args: &args, known, key: Some("key-1") };
+        let asked = RemoteCall { tool, args: &args, known, key: Some("key-1") };
         self.registry.call(&name(), asked, after(60_000)).await
     }
 

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 use super::{Desk, Finding, Mistake, Step};
 use crate::config::address::{AddressProblem, problems};
 use crate::config::finding::quoted;
+use crate::config::header::OWN_SERVER_HEADERS;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
-use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, is_address};
+use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, NOTHING, is_address};
 use crate::config::{
     CallingRefusal, ChoiceRefusal, Chosen, OWN_HEADERS, Speech, ToolCallingText, ToolUseMode,
 };
@@ -46,11 +47,12 @@ impl Desk<'_> {
         for (name, server) in &self.text().mcp_servers {
             let path = [Step::Key("mcp_servers"), Step::Key(name.as_str())];
             for (key, message, help) in server.problems() {
-                // Which transport was meant is not known, so neither is what it needs.
-                if key == "transport" && self.doubtful("mcp_servers") {
+                // Of what could not be read it is not known what it has, and what it needs.
+                if [NOTHING, "transport"].contains(&key) && self.doubtful("mcp_servers") {
                     continue;
                 }
-                let inside: Vec<Step<'_>> = key.split('/').map(Step::Key).collect();
+                let keys = key.split('/').filter(|key| !key.is_empty());
+                let inside: Vec<Step<'_>> = keys.map(Step::Key).collect();
                 let place = self.place(&[&path[..], &inside].concat());
                 let message = format!("mcp server {name}: {message}");
                 found.push(Finding::error(Mistake::Server, message).at(place).help(help));
@@ -59,7 +61,12 @@ impl Desk<'_> {
                 let inside = [Step::Key("env"), Step::Key(key.as_str())];
                 self.secret(secret, &[&path[..], &inside].concat(), found);
             }
-            self.headers(server.headers.iter(), &path, (Mistake::Server, &[]), found);
+            self.headers(
+                server.headers.iter(),
+                &path,
+                (Mistake::Server, OWN_SERVER_HEADERS),
+                found,
+            );
             if let Some(secret) = &server.auth {
                 self.secret(secret, &[&path[..], &[Step::Key("auth")]].concat(), found);
             }

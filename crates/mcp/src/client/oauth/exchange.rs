@@ -16,7 +16,7 @@ const ASK_MS_MAX: u64 = 15_000;
 const ANSWER_BYTES_MAX: u64 = 256 << 10;
 
 /// What came back.
-pub(super) struct Told {
+pub(super) struct Exchanged {
     pub(super) what: &'static str,
     pub(super) status: u16,
     body: Bytes,
@@ -37,7 +37,7 @@ pub(super) async fn ask(
     http: &Transport,
     endpoint: &Endpoint,
     sent: Sent<'_>,
-) -> Result<Told, OauthFault> {
+) -> Result<Exchanged, OauthFault> {
     let what = endpoint.what;
     let unusable = |_| OauthFault::Address { what, why: "its host is no name" };
     let host = HeaderValue::from_str(&endpoint.origin.to_string()).map_err(unusable)?;
@@ -88,10 +88,10 @@ pub(super) async fn ask(
         | HttpFault::TooLarge { .. }
         | HttpFault::Unreadable(_)) => OauthFault::Unreachable { what, fault },
     })?;
-    Ok(Told { what, status, body })
+    Ok(Exchanged { what, status, body })
 }
 
-impl Told {
+impl Exchanged {
     /// The answer, if it is one.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, OauthFault> {
         if !(200..300).contains(&self.status) {

@@ -6,7 +6,7 @@ use toolgate_http::Transport;
 
 use super::address::{Endpoint, Guard, bare, taken_apart};
 use super::challenge::Challenge;
-use super::exchange::{Sent, Told, ask};
+use super::exchange::{Exchanged, Sent, ask};
 use super::fault::OauthFault;
 
 const RESOURCE: &str = "protected resource metadata";
@@ -96,7 +96,7 @@ pub(super) async fn issuer(
 }
 
 /// The first of these places where something is.
-async fn first(http: &Transport, places: &[Endpoint]) -> Result<Option<Told>, OauthFault> {
+async fn first(http: &Transport, places: &[Endpoint]) -> Result<Option<Exchanged>, OauthFault> {
     for place in places {
         let told = ask(http, place, Sent::Nothing).await?;
         if !(400..500).contains(&told.status) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_kernel::time::Timestamp;
 
 use super::client::{Client, Proof};
-use super::exchange::Told;
+use super::exchange::Exchanged;
 use super::fault::OauthFault;
 use toolgate_kernel::hidden::Hidden;
 
@@ -75,7 +75,7 @@ struct Refused {
 
 impl Given {
     /// What came, if it is a token that can be sent.
-    pub(super) fn read(told: &Told) -> Result<Self, OauthFault> {
+    pub(super) fn read(told: &Exchanged) -> Result<Self, OauthFault> {
         if (400..500).contains(&told.status) {
             // Only the code of the error: its description may repeat what was sent.
             let refused: Refused = told.body()?;

@@ -19,15 +19,15 @@ use crate::server::user::Users;
 #[derive(Default)]
 pub(super) struct Calls {
     /// Those that have no id yet, by ticket, which says their order.
-    pub(super) let_in: BTreeMap<u64, Begun>,
-    pub(super) by_id: BTreeMap<CallId, Begun>,
+    pub(super) let_in: BTreeMap<u64, AtWork>,
+    pub(super) by_id: BTreeMap<CallId, AtWork>,
     /// The next ticket.
     next: u64,
 }
 
 impl Calls {
     /// Somebody is let in.
-    pub(super) fn let_in(&mut self, begun: Begun) -> Incoming {
+    pub(super) fn let_in(&mut self, begun: AtWork) -> Incoming {
         let ticket = self.next;
         self.next += 1;
         let Order { actor, name, args, alias, phase, user: _ } = &begun.order;
@@ -51,14 +51,14 @@ pub(super) fn lock(open: &Open) -> std::sync::MutexGuard<'_, Calls> {
 }
 
 /// A call that has begun.
-pub(super) struct Begun {
+pub(super) struct AtWork {
     pub(super) order: Order,
     pub(super) beat: Option<mpsc::Sender<()>>,
     reply: oneshot::Sender<Delivery>,
     company: Company,
 }
 
-impl Begun {
+impl AtWork {
     pub(super) fn answer(self, delivery: Delivery) {
         // The caller may be gone; the log has the answer.
         let _gone = self.reply.send(delivery);
@@ -67,11 +67,11 @@ impl Begun {
 
 impl Job {
     /// A call that begins, unless it was taken back.
-    fn begin(self, agent: &Agent) -> Option<Begun> {
+    fn begin(self, agent: &Agent) -> Option<AtWork> {
         match self {
             Self::Call { order, ticket, beat, reply } => {
                 let company = company(agent, &order);
-                ticket.begin().then_some(Begun { order, beat, reply, company })
+                ticket.begin().then_some(AtWork { order, beat, reply, company })
             }
             Self::Ready(_) => None,
         }
@@ -166,7 +166,7 @@ impl ClerkFloor {
 
 /// The calls that are next and can be judged together while nobody is at work, or phases whose tools
 /// are asked for.
-pub(super) fn first(agent: &Agent, queue: &Queue<Job>) -> (Vec<Begun>, Option<Vec<PhaseName>>) {
+pub(super) fn first(agent: &Agent, queue: &Queue<Job>) -> (Vec<AtWork>, Option<Vec<PhaseName>>) {
     let (mut batch, mut ready) = (Vec::new(), None);
     let room = count(agent.limits.mcp_calls_together_max);
     let mut look = Look { room, ..Look::of(agent) };

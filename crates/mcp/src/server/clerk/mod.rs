@@ -16,9 +16,9 @@ use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session, Supplied};
 use toolgate_kernel::names::{AgentId, PhaseName};
 use toolgate_runtime::port::{Person, Supplier, Wanted};
-use toolgate_runtime::{Answered, Crew, DriveFault, Driver, Runtime};
+use toolgate_runtime::{Answered, Cancel, Crew, DriveFault, Driver, Runtime};
 
-use self::floor::{Begun, Open, lock};
+use self::floor::{AtWork, Open, lock};
 use self::work::{Shown, Work};
 use super::queue::{Full, Queue, QueueIn, QueueOut};
 use super::user::{User, Users};
@@ -116,7 +116,11 @@ pub struct Clerk {
     runtime: Arc<Runtime>,
     /// Who brings tools from outside, which must be there before they are listed.
     supplier: Option<Arc<dyn Supplier>>,
+    cancel: Switch,
 }
+
+/// Stops what the driver of now is running.
+type Switch = Arc<Mutex<Cancel>>;
 
 /// The session as it stands in the log.
 type Latest = Arc<Mutex<Arc<Session>>>;
@@ -135,7 +139,7 @@ impl Clerk {
         let open_calls = Open::default();
         let heard = Arc::clone(&open_calls);
         crew.heartbeat = Arc::new(move |call| {
-            if let Some(Begun { beat: Some(beat), .. }) = lock(&heard).by_id.get(&call) {
+            if let Some(AtWork { beat: Some(beat), .. }) = lock(&heard).by_id.get(&call) {
                 // Whoever does not listen has heard enough.
                 let _full = beat.try_send(());
             }
@@ -154,9 +158,10 @@ impl Clerk {
             latest,
             runtime: Arc::clone(&runtime),
             supplier: crew.supplier.clone(),
+            cancel: Arc::new(Mutex::new(driver.cancel())),
         };
-        let queue = QueueOut(queue);
-        let work = Work { runtime, crew, driver, shown, open: open_calls, queue, users };
+        let (queue, cancel) = (QueueOut(queue), Arc::clone(&clerk.cancel));
+        let work = Work { runtime, crew, driver, shown, open: open_calls, queue, users, cancel };
         Ok((clerk, Box::pin(work.run())))
     }
 
@@ -202,6 +207,11 @@ impl Clerk {
             }
             delivery(&agent(), lost(&name, &DriveFault::Stopped))
         })
+    }
+
+    /// Cuts off the calls at work, which are settled and answered, and lets no other one begin.
+    pub fn cut_off(&self) {
+        self.cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 
     /// How the session looks with the tools from outside that some phases have. Those that do not

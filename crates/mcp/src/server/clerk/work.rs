@@ -9,8 +9,8 @@ use toolgate_kernel::fold::Session;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{Crew, DriveFault, Driver, Runtime};
 
-use super::floor::{Begun, Calls, ClerkFloor, Open, first, lock};
-use super::{Job, Latest, View, busy, delivery, lost, view_of};
+use super::floor::{AtWork, Calls, ClerkFloor, Open, first, lock};
+use super::{Job, Latest, Switch, View, busy, delivery, lost, view_of};
 use crate::server::queue::QueueOut;
 use crate::server::user::Users;
 
@@ -51,6 +51,7 @@ pub(super) struct Work {
     pub(super) open: Open,
     pub(super) queue: QueueOut<Job>,
     pub(super) users: Arc<Users>,
+    pub(super) cancel: Switch,
 }
 
 impl Work {
@@ -69,7 +70,7 @@ impl Work {
     }
 
     /// Brings calls to their end as one batch. Each is answered as soon as it is in the log.
-    async fn calls(&mut self, batch: Vec<Begun>) {
+    async fn calls(&mut self, batch: Vec<AtWork>) {
         if batch.is_empty() {
             return;
         }
@@ -90,7 +91,7 @@ impl Work {
             self.show();
             let Calls { let_in, by_id, .. } = std::mem::take(&mut *lock(&self.open));
             let received = by_id.into_values();
-            let waiting: Vec<Begun> = let_in.into_values().collect();
+            let waiting: Vec<AtWork> = let_in.into_values().collect();
             let fault = match outcome {
                 Ok(()) => return,
                 Err(DriveFault::Ended) => {
@@ -118,7 +119,7 @@ impl Work {
         self.refuse(left, "Somebody else drives this session. Nothing of the call ran.");
     }
 
-    fn refuse(&self, left: Vec<Begun>, message: &str) {
+    fn refuse(&self, left: Vec<AtWork>, message: &str) {
         for begun in left {
             let envelope = busy(&begun.order.name, message);
             begun.answer(delivery(self.driver.agent(), envelope));
@@ -130,12 +131,22 @@ impl Work {
         let (runtime, crew) = (Arc::clone(&self.runtime), self.crew.clone());
         match Driver::resume(runtime, crew, self.driver.session().id.clone()).await {
             Ok(driver) => {
-                self.driver = driver;
+                self.is_driven_by(driver);
                 self.driver.settle_open().await.is_ok()
             }
             // The next call tries again.
             Err(_) => false,
         }
+    }
+
+    /// A new driver is stopped if the old one was.
+    fn is_driven_by(&mut self, driver: Driver) {
+        let mut cancel = self.cancel.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *cancel, driver.cancel()).is_cancelled() {
+            cancel.cancel();
+        }
+        drop(cancel);
+        self.driver = driver;
     }
 
     fn show(&self) {

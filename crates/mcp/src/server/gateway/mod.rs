@@ -18,7 +18,7 @@ use super::clerk::{Clerk, Delivery, View};
 use super::line::Line;
 use super::refusal::Refused;
 use super::served::{Answer, Answering, Cache, Caller, Card, Lists, Request, Served};
-use super::user::{Asked, Questions, Said, User, answer_in, can_ask};
+use super::user::{Questions, Said, User, UserQuestion, answer_in, can_ask};
 
 /// Entries of one page of a list.
 const PAGE_MAX: usize = 200;
@@ -125,6 +125,10 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
 }
 
 impl Served for Gateway {
+    fn cut_off(&self) {
+        self.clerk.cut_off();
+    }
+
     fn card(&self, caller: &Caller) -> Card {
         let view = self.clerk.view();
         Card {
@@ -249,7 +253,7 @@ impl Gateway {
             None => None,
             Some(state) => Some(self.questions.take(&state, caller, now).ok_or_else(closed)?),
         };
-        let word = |asked: &Asked| Said::read(asked, answer_in(&params.responses()));
+        let word = |asked: &UserQuestion| Said::read(asked, answer_in(&params.responses()));
         let user = may_ask.then(|| User::of(&caller.principal, asked.as_ref().and_then(word)));
         let first = self.clerk.call(params.order(caller, user.clone()), beat.clone()).await;
         let wanted = user.and_then(|user| user.asked()).filter(|_| asked.is_none());

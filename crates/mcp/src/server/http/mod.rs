@@ -39,6 +39,7 @@ use self::unread::Unread;
 use super::line::LINE_MESSAGES_MAX;
 use super::protocol::{self, Wanted};
 use super::served::Served;
+use super::stop::ends;
 use super::visit::Visits;
 
 /// How long a client may take for its headers, and be silent between two requests.
@@ -46,9 +47,6 @@ const HEADERS_WAIT: Duration = Duration::from_secs(20);
 
 /// How long it may take for its body.
 const BODY_WAIT: Duration = Duration::from_secs(20);
-
-/// How long open requests get to end once the server is told to stop.
-const STOP_WAIT: Duration = Duration::from_secs(25);
 
 /// An MCP server over HTTP.
 pub struct Server {
@@ -87,6 +85,7 @@ pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receive
     let limits = served.limits();
     let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let body_bytes_max = count(limits.mcp_body_bytes_max);
+    let stopping = Arc::clone(&served);
     let server = Arc::new(Server { served, porter, door, visits, card, body_bytes_max, stop });
     let places = Places::new(count(limits.mcp_connections_max));
     let (mut connections, mut next) = (JoinSet::new(), None);
@@ -107,10 +106,8 @@ pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receive
         }
     }
     drop(listener);
-    let all = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(STOP_WAIT, all).await.is_err() {
-        connections.shutdown().await;
-    }
+    ends(stopping.as_ref(), async { while connections.join_next().await.is_some() {} }).await;
+    connections.shutdown().await;
 }
 
 async fn accept(listener: &TcpListener) -> Option<TcpStream> {
@@ -180,7 +177,7 @@ async fn answer(
     let entrance = match server.door.enter(&head.uri, &head.headers, porter, served) {
         Ok(entrance) => entrance,
         Err((StatusCode::UNAUTHORIZED, denied)) => return unauthorized(denied),
-        Err((status, _)) => return closing(plain(status, "")),
+        Err((status, _)) => return closing(turned_away(status)),
     };
     if !place.belongs_to(&entrance.principal.name) {
         let words = "Too many connections with this token; close some, then try again.";
@@ -193,7 +190,7 @@ async fn answer(
                 posted.handle(server, &body).await
             }
             // What is left of a body is not read, so nothing more can come this way.
-            Err(status) => closing(plain(status, "")),
+            Err(status) => closing(turned_away(status)),
         },
         Method::GET => stream(server, &head.headers, &entrance),
         Method::DELETE => leave(server, &head.headers, &entrance),
@@ -316,7 +313,7 @@ fn unauthorized(denied: Option<Denied>) -> Response<Reply> {
         ),
         Some(Denied::OtherSession) => (
             invalid!("The token is for another session"),
-            "The token is for another session; make one with: toolgate token create --session",
+            "The token is for another session; make one with: toolgate token create --session NAME",
         ),
         Some(Denied::Missing) | None => {
             ("Bearer realm=\"toolgate\"", "A token is needed; make one with: toolgate token create")
@@ -330,6 +327,21 @@ fn unauthorized(denied: Option<Denied>) -> Response<Reply> {
 fn closing(mut reply: Response<Reply>) -> Response<Reply> {
     reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     reply
+}
+
+/// Nobody is told more than that: what there is here is for those who are let in.
+fn turned_away(status: StatusCode) -> Response<Reply> {
+    let words = match status {
+        StatusCode::FORBIDDEN => {
+            "This host or web page is not let in; see --allow-host and --allow-origin."
+        }
+        StatusCode::NOT_FOUND => "There is nothing here; the address ends in /mcp.",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "Send it as application/json.",
+        StatusCode::PAYLOAD_TOO_LARGE => "The body is too large (limits.mcp_body_bytes_max).",
+        StatusCode::REQUEST_TIMEOUT => "The body did not come in time.",
+        _ => "",
+    };
+    plain(status, words)
 }
 
 fn plain(status: StatusCode, words: &'static str) -> Response<Reply> {

@@ -25,7 +25,7 @@ use crate::server::visit::{Running, Visit};
 struct Turned(StatusCode, Refused);
 
 /// A request that is about to be answered.
-struct Asked {
+struct Accepted {
     id: RequestId,
     method: String,
     params: String,
@@ -156,7 +156,7 @@ impl Posted<'_> {
         id: &RequestId,
         method: &str,
         params: &str,
-    ) -> Result<Asked, Turned> {
+    ) -> Result<Accepted, Turned> {
         let bad = |refusal: Refused| Turned(StatusCode::BAD_REQUEST, refusal);
         let common = Common::read(params).map_err(bad)?;
         let version = self.version().map_err(bad)?;
@@ -165,7 +165,7 @@ impl Posted<'_> {
         if !modern {
             let visit = self.visit(server)?;
             let caller = visit.caller.clone();
-            return Ok(Asked { id, method, params, caller, common, visit: Some(visit) });
+            return Ok(Accepted { id, method, params, caller, common, visit: Some(visit) });
         }
         if let (Some(version), Some(said)) = (version, common.version())
             && said.as_str().is_some_and(|said| said != version.as_str())
@@ -186,7 +186,7 @@ impl Posted<'_> {
         let Entrance { principal, phase } = self.entrance;
         let (principal, phase) = (Arc::clone(principal), phase.clone());
         let caller = Caller { principal, revision, capabilities, phase };
-        Ok(Asked { id, method, params, caller, common, visit: None })
+        Ok(Accepted { id, method, params, caller, common, visit: None })
     }
 
     fn takes_events(&self) -> bool {
@@ -196,7 +196,7 @@ impl Posted<'_> {
             .any(|value| value.contains("text/event-stream") || value.contains("*/*"))
     }
 
-    async fn answer(&self, server: &Arc<Server>, asked: Asked) -> Response<Reply> {
+    async fn answer(&self, server: &Arc<Server>, asked: Accepted) -> Response<Reply> {
         let modern = asked.caller.revision.modern();
         if modern && asked.method == "subscriptions/listen" {
             return self.subscribe(server, asked);
@@ -220,7 +220,7 @@ impl Posted<'_> {
         }
     }
 
-    fn subscribe(&self, server: &Arc<Server>, asked: Asked) -> Response<Reply> {
+    fn subscribe(&self, server: &Arc<Server>, asked: Accepted) -> Response<Reply> {
         let lists = server.served.lists(&asked.caller);
         let wanted = match Wanted::read(&asked.params, &lists) {
             Ok(wanted) => wanted,
@@ -313,12 +313,12 @@ fn declares_modern(params: &str) -> bool {
 /// Answers one request. It ends when it is cancelled, or dropped.
 fn work(
     server: Arc<Server>,
-    asked: Asked,
+    asked: Accepted,
     sender: mpsc::Sender<String>,
     running: Option<Running>,
 ) -> Work {
     Box::pin(async move {
-        let Asked { id, method, params, caller, common, visit } = asked;
+        let Accepted { id, method, params, caller, common, visit } = asked;
         let revision = caller.revision;
         let level = match &visit {
             Some(visit) => visit.level(),

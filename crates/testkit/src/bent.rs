@@ -1,4 +1,4 @@
-//! A log over another one, for tests that bend it.
+//! Decides when a log fails or falls silent: one over another one, for tests that bend it.
 
 use std::sync::Arc;
 
@@ -10,11 +10,13 @@ use toolgate_runtime::MemoryStore;
 use toolgate_runtime::port::{Append, Checkpoint, Row, Store, StoreFault};
 
 /// What happens before the log beneath is asked.
-pub(crate) trait Bend: Send + Sync {
+pub trait Bend: Send + Sync {
+    /// Before something is written.
     fn before_append<'a>(&'a self, _append: &'a Append) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 
+    /// Before something is read: rows, or where a stream ends.
     fn before_read(&self) -> Result<(), StoreFault> {
         Ok(())
     }
@@ -22,9 +24,11 @@ pub(crate) trait Bend: Send + Sync {
 
 /// A log that is bent.
 #[derive(Default)]
-pub(crate) struct Bent<B> {
-    pub(crate) log: Arc<MemoryStore>,
-    pub(crate) bend: B,
+pub struct Bent<B> {
+    /// The log beneath.
+    pub log: Arc<MemoryStore>,
+    /// How it is bent.
+    pub bend: B,
 }
 
 impl<B: Bend> Store for Bent<B> {
@@ -52,7 +56,10 @@ impl<B: Bend> Store for Bent<B> {
     }
 
     fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
-        self.log.head(stream)
+        match self.bend.before_read() {
+            Ok(()) => self.log.head(stream),
+            Err(fault) => Box::pin(async { Err(fault) }),
+        }
     }
 
     fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {

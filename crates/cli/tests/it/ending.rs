@@ -1,0 +1,215 @@
+//! The end: however the program is told to stop, the servers it started are gone five seconds later,
+//! with all that they started, also while a call waits for one of them.
+
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use toolgate_testkit::mcp::Mode;
+
+use crate::gateway::until;
+use crate::mcp::{Server, made};
+use crate::servers::Web;
+use crate::support::Desk;
+use crate::terminal::told_to_go;
+
+/// A program that does not want to end, and one more that it starts.
+const STUBBORN: &str =
+    "trap '' TERM HUP\necho $$ >> ids\nsetsid sh -c 'echo $$ >> ids; exec sleep 99' &\n";
+
+/// It answers everything but calls.
+const MUTE: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/')
+  case $line in
+    *'"server/discover"'*) say='"error":{"code":-32601,"message":"unknown"}' ;;
+    *'"initialize"'*) say='"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"m","version":"1"}}' ;;
+    *'"tools/list"'*) say='"result":{"tools":[{"name":"echo","inputSchema":{"type":"object","additionalProperties":false}}]}' ;;
+    *'"tools/call"'*) echo call >> called; continue ;;
+    *) continue ;;
+  esac
+  echo "{\"jsonrpc\":\"2.0\",\"id\":$id,$say}"
+done
+"#;
+
+/// It answers nothing at all.
+const SILENT: &str = "sleep 60\n";
+
+/// Which server the program waits for when it is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Waits {
+    ForAnAnswer,
+    ForItsStart,
+    OverHttp,
+}
+
+fn desk(waits: Waits) -> (Desk, Option<Web>) {
+    let desk = Desk::new();
+    let rest = if waits == Waits::ForItsStart { SILENT } else { MUTE };
+    desk.write("x.sh", &format!("{STUBBORN}{rest}{SILENT}"));
+    desk.write("s.yaml", "replies: [{calls: [{tool: mcp__x__echo}]}, {text: Done.}]\n");
+    let web = (waits == Waits::OverHttp).then(|| Web::new(&desk, "x", Mode::Hang));
+    let reach = match &web {
+        Some(web) => format!("url: '{}'", web.url),
+        None => "command: sh, args: [x.sh]".to_owned(),
+    };
+    desk.write(
+        "toolgate.yaml",
+        &format!(
+            "packs: []\nmcp_servers: {{x: {{{reach}}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n"
+        ),
+    );
+    (desk, web)
+}
+
+/// Tells a program to stop, waits until it has and all that was started is gone, and gives its code.
+fn end(child: &mut Child, desk: &Desk, how: &str, about: &str) -> Option<i32> {
+    let began = Instant::now();
+    match how {
+        "EOF" => drop(child.stdin.take()),
+        signal => {
+            let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+            assert!(told.unwrap().success());
+        }
+    }
+    let code = child.wait().unwrap().code();
+    until("the end of all", || ids(desk).iter().all(is_gone));
+    assert!(began.elapsed() < Duration::from_secs(5), "{about}: {:?}", began.elapsed());
+    code
+}
+
+fn ids(desk: &Desk) -> Vec<String> {
+    let text = std::fs::read_to_string(desk.project().join("ids")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn is_gone(id: &String) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
+}
+
+/// Waits until the program waits for its server.
+fn waits(desk: &Desk, web: Option<&Web>, waits: Waits) {
+    until("the server", || match web {
+        Some(web) => !web.calls().is_empty(),
+        None => {
+            ids(desk).len() == 2
+                && (waits == Waits::ForItsStart || desk.project().join("called").exists())
+        }
+    });
+}
+
+fn all(check: fn(Waits, &str), hows: &'static [&'static str]) {
+    std::thread::scope(|scope| {
+        for waits in [Waits::ForAnAnswer, Waits::ForItsStart, Waits::OverHttp] {
+            for how in hows {
+                scope.spawn(move || check(waits, how));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_run_and_a_call_end_in_time() {
+    let check = |waiting, how: &str| {
+        for args in [&["call", "mcp:x:echo"][..], &["run", "x", "--model", "script:s.yaml"]] {
+            let (desk, web) = desk(waiting);
+            let mut command = desk.command();
+            command.args(args);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            waits(&desk, web.as_ref(), waiting);
+            let about = format!("{args:?} {waiting:?} {how}");
+            let code = end(&mut child, &desk, how, &about);
+            let expected = if args[0] == "run" && how == "-TERM" { 0 } else { 130 };
+            assert_eq!(code, Some(expected), "{about}");
+        }
+    };
+    all(check, &["-INT", "-TERM"]);
+}
+
+#[test]
+fn a_server_over_pipes_ends_in_time() {
+    let check = |waiting, how: &str| {
+        let (desk, web) = desk(waiting);
+        let mut command = desk.command();
+        command.arg("mcp");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "{}", call()).unwrap();
+        waits(&desk, web.as_ref(), waiting);
+        let about = format!("{waiting:?} {how}");
+        assert_eq!(end(&mut child, &desk, how, &about), Some(0), "{about}");
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        is_settled(&desk, waiting, &said);
+    };
+    all(check, &["EOF", "-INT", "-TERM"]);
+}
+
+#[test]
+fn a_server_over_http_ends_in_time() {
+    let check = |waiting, how: &str| {
+        let (desk, web) = desk(waiting);
+        let token = made(&desk, &[]).1;
+        let mut server = Server::start(&desk, &[]);
+        let headers = format!(
+            "Authorization: Bearer {token}\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: mcp__x__echo\r\n"
+        );
+        let mut stream = server.open("POST", &headers, &call());
+        waits(&desk, web.as_ref(), waiting);
+        let about = format!("{waiting:?} {how}");
+        assert_eq!(end(&mut server.child, &desk, how, &about), Some(0), "{about}");
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        is_settled(&desk, waiting, &said);
+    };
+    all(check, &["-INT", "-TERM"]);
+}
+
+/// A conversation that waits for words hears that it shall go, also after an answer.
+#[test]
+fn a_conversation_ends_when_it_is_told() {
+    for how in ["-TERM", "-HUP", "-INT"] {
+        let desk = Desk::new();
+        desk.write("toolgate.yaml", "packs: []\n");
+        desk.write("s.yaml", "replies: [{text: Hello.}]\n");
+        let mut command = desk.command();
+        command.args(["chat", "--model", "script:s.yaml"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "Hi.").unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.into_iter().any(|line| line.contains("Hello.")), "{how}");
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(end(&mut child, &desk, how, how), Some(0), "{how}");
+    }
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: []\n");
+    let mut command = desk.command();
+    command.args(["chat", "--model", "script:s.yaml"]);
+    desk.write("s.yaml", "replies: []\n");
+    assert_eq!(told_to_go(command, "> "), (0, true), "the terminal is left as it was found");
+}
+
+/// A call of the newest revision.
+fn call() -> String {
+    let params = json!({ "name": "mcp__x__echo", "arguments": {},
+        "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                   "io.modelcontextprotocol/clientCapabilities": {} } });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
+}
+
+/// The call is in the log as one that may have happened, and its caller was told so.
+fn is_settled(desk: &Desk, waiting: Waits, said: &str) {
+    if waiting == Waits::ForItsStart {
+        return;
+    }
+    assert!(said.contains("OUTCOME_UNKNOWN"), "{waiting:?}: {said}");
+    let log = desk.ok(&["sessions", "export", "mcp"]);
+    assert!(log.contains("\"outcome\": \"unknown\""), "{waiting:?}: {log}");
+    desk.ok(&["verify"]);
+}
