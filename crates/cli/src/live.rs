@@ -1,26 +1,20 @@
 //! Decides what a person sees of a run: a banner per phase, a line per call, one status line.
 
-use std::collections::BTreeMap;
+mod state;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
-use tokio::time::Instant;
-use toolgate_kernel::directive::{Directed, Directive};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    Answer, Attempt, CallRefused, Closing, Event, Finish, IterationClosed, Origin, Outcome,
-    ProjectEvent, RawCall, Record, Said,
+    Answer, CallRefused, Event, Finish, Origin, Outcome, ProjectEvent, RawCall, Record, Said,
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
 
 use crate::card::about;
-use crate::console::{
-    bold, columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width,
-    words, wrapped,
-};
-use crate::visible::{is_joining, visible_after};
+use crate::console::{columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines};
+use state::{Ended, Quiet, State};
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,69 +37,6 @@ pub(crate) struct Live {
     /// Whether it is a conversation: no banners, and nobody is shown their own words.
     talk: bool,
     state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    phase: String,
-    iteration: u64,
-    calls: u64,
-    tokens: u64,
-    /// The calls of the last reply, for showing what they were about.
-    written: BTreeMap<CallId, RawCall>,
-    /// Calls that came to their end before one that was written before them.
-    ended: BTreeMap<CallId, Ended>,
-    /// Whether the words of the next reply were shown as they came.
-    streamed: bool,
-    /// The column the words have come to; zero at the start of a line.
-    column: usize,
-    /// Whether words of this reply were shown, and whether a blank line follows them if more come.
-    said: bool,
-    gap: bool,
-    /// Whether a status line stands at the bottom.
-    status: bool,
-    /// How long nothing came.
-    quiet: Quiet,
-    /// The end of a piece of words that is understood with the next one.
-    rest: String,
-    /// The last character that was shown of the words.
-    last: Option<char>,
-    banner: String,
-    /// Whether words are shown as brightly as everything else.
-    plain: bool,
-}
-
-/// A time in which nothing comes.
-#[derive(Default)]
-struct Quiet {
-    /// Since when; never while a person is asked.
-    since: Option<Instant>,
-    /// The seconds that are shown.
-    seconds: u64,
-    /// Whether the model thinks.
-    thinking: bool,
-    /// Why the model is asked again, and in how many seconds.
-    again: Option<(String, u64)>,
-}
-
-impl Quiet {
-    fn broken() -> Self {
-        Self { since: Some(Instant::now()), ..Self::default() }
-    }
-
-    /// Whether there is something new to show.
-    fn tick(&mut self) -> bool {
-        let seconds = self.since.map_or(0, |since| since.elapsed().as_secs());
-        std::mem::replace(&mut self.seconds, seconds) != seconds && seconds > 0
-    }
-}
-
-/// What is shown of a call that came to its end.
-struct Ended {
-    line: String,
-    ok: bool,
-    args: String,
-    data: String,
 }
 
 impl Live {
@@ -404,201 +335,4 @@ fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
     let tool = visible(&envelope.tool);
     format!("  {} {tool}{about} — {code}{}", mark(sign), visible(message))
-}
-
-impl State {
-    /// A person wrote other arguments for a call; they are what it is about.
-    fn changed(&mut self, call: CallId, args: &Value) {
-        if let Some(raw) = self.written.get_mut(&call) {
-            raw.args = args.to_string();
-        }
-    }
-
-    /// Takes the status line away before something else is printed.
-    fn wipe(&mut self) {
-        if std::mem::take(&mut self.status) {
-            put("\r\u{1b}[2K");
-        }
-    }
-
-    /// What is waited for, and for how long, once that is a second.
-    fn waiting(&self) -> Option<String> {
-        let Quiet { seconds, thinking, again, .. } = &self.quiet;
-        let (seconds, thinking) = (*seconds, *thinking);
-        if let Some((reason, all)) = again.as_ref().filter(|(_, all)| seconds > 0 && seconds < *all)
-        {
-            return Some(format!("{}; trying again in {} s", visible(reason), all - seconds));
-        }
-        let what = match self.written.values().next() {
-            Some(call) => format!("running {}…", visible(&call.name)),
-            None if thinking => "thinking…".to_owned(),
-            None => "waiting for the model…".to_owned(),
-        };
-        (seconds > 0).then(|| format!("{what} {seconds} s"))
-    }
-
-    fn newline(&mut self) {
-        if self.column > 0 {
-            say("");
-            self.column = 0;
-        }
-    }
-
-    fn line(&mut self, line: &str) {
-        self.end_words();
-        say(line);
-    }
-
-    /// The words are over: what comes next begins a line, and no blank one is owed.
-    fn end_words(&mut self) {
-        self.newline();
-        (self.said, self.gap) = (false, false);
-    }
-
-    /// A banner per phase, and a quiet line per further iteration in it.
-    fn banner(&mut self) {
-        self.newline();
-        let iteration = format!("iteration {}", self.iteration);
-        if self.banner == self.phase {
-            return say(&dim(&format!("  · {iteration}")));
-        }
-        self.banner.clone_from(&self.phase);
-        let title = format!("━━ {} ", self.phase);
-        let rest = columns().saturating_sub(width(&title) + width(&iteration) + 4);
-        say("");
-        say(&fit(&format!("{}{} {iteration} ━━", bold(&title), "━".repeat(rest))));
-    }
-
-    /// What somebody said, line by line.
-    fn said(&mut self, text: &str) {
-        for (at, line) in visible_lines(text.trim_end()).lines().enumerate() {
-            let sign = if at == 0 { '»' } else { ' ' };
-            self.line(&fit(&format!("  {sign} {line}")));
-        }
-    }
-
-    /// A try that failed before a reply, or before the last failure.
-    fn tried(&mut self, attempt: &Attempt) {
-        self.mended(&format!("model — a try failed: {}", attempt.reason));
-    }
-
-    /// What was mended in a reply.
-    fn mended(&mut self, mended: &str) {
-        self.line(&fit(&dim(&format!("  ~ {}", visible(mended)))));
-    }
-
-    /// The directives of a reply, and what was dropped.
-    fn directed(&mut self, directed: &Directed) {
-        for Directive { kind, payload } in &directed.directives {
-            let payload = Value::Object(payload.clone()).to_string();
-            self.line(&fit(&format!("  ◆ {} {}", visible(kind), visible(&payload))));
-        }
-        for warning in &directed.warnings {
-            self.line(&fit(&dim(&format!("  ~ {}: {}", warning.code, visible(&warning.message)))));
-        }
-        if !directed.ok {
-            let code = directed.tried.last().and_then(|tried| tried.code.as_deref());
-            let code = code.unwrap_or("no form was possible");
-            self.line(&fit(&dim(&format!("  ~ no directives could be read ({code})"))));
-        }
-    }
-
-    fn closed(&mut self, closed: &IterationClosed) {
-        match closed.closing {
-            // Why the model failed was just said.
-            Closing::Done | Closing::PhaseChanged | Closing::Stopped | Closing::Failed => {}
-            Closing::CallLimit
-            | Closing::ContextLimit
-            | Closing::TurnLimit
-            | Closing::Refused
-            | Closing::Truncated => {
-                let note = visible(&closed.note);
-                self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));
-            }
-        }
-    }
-
-    /// Lets a piece of words flow. What can only be told with the next piece waits for it.
-    fn stream(&mut self, piece: &str) {
-        self.rest.push_str(piece);
-        let end = self.rest.trim_end_matches(is_joining).len();
-        let rest = self.rest.split_off(end);
-        let ready = std::mem::replace(&mut self.rest, rest);
-        let text = visible_after(&mut self.last, &ready);
-        self.flow(&text);
-    }
-
-    /// No piece comes any more.
-    fn whole(&mut self) {
-        let rest = std::mem::take(&mut self.rest);
-        if !rest.is_empty() {
-            let text = visible_after(&mut self.last, &rest);
-            self.flow(&text);
-        }
-        self.last = None;
-    }
-
-    /// Lets words flow, wrapped at the terminal's edge, two columns in.
-    fn flow(&mut self, text: &str) {
-        let edge = columns().saturating_sub(2);
-        for (at, line) in text.split('\n').enumerate() {
-            // A blank line among the words is kept; before and after them it says nothing.
-            if at > 0 && self.column == 0 {
-                self.gap = self.said;
-            } else if at > 0 {
-                self.newline();
-            }
-            for word in words(line, edge.saturating_sub(2)) {
-                let wide = width(word.trim_end());
-                if self.column > 2 && self.column + wide > edge {
-                    self.newline();
-                }
-                if self.column == 0 {
-                    put(if std::mem::take(&mut self.gap) { "\n  " } else { "  " });
-                    self.column = 2;
-                    self.said = true;
-                }
-                put(&if self.plain { word.clone() } else { dim(&word) });
-                self.column += width(&word);
-            }
-        }
-    }
-
-    fn detail(&mut self, what: &str, text: &str, chars_max: u64) {
-        let max = usize::try_from(chars_max).unwrap_or(usize::MAX);
-        let mut shown: String = text.chars().take(max).collect();
-        if text.chars().count() > max {
-            shown.push('…');
-        }
-        let edge = columns().saturating_sub(2);
-        for line in visible_lines(&format!("    {what}: {shown}")).lines() {
-            for part in wrapped(line, 6, edge) {
-                put(&format!("{}\n", if self.plain { part } else { dim(&part) }));
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_waited_for_is_told_after_a_second() {
-        let mut state = State::default();
-        assert_eq!(state.waiting(), None, "nobody asked");
-        assert!(!state.quiet.tick(), "a person is asked");
-        state.quiet = Quiet::broken();
-        assert!(!state.quiet.tick() && state.waiting().is_none(), "it just began");
-        state.quiet.since = Instant::now().checked_sub(std::time::Duration::from_millis(2_500));
-        assert!(state.quiet.tick());
-        assert!(!state.quiet.tick(), "it is shown once a second");
-        assert_eq!(state.waiting().as_deref(), Some("waiting for the model… 2 s"));
-        state.quiet.again = Some(("the server answered 429".to_owned(), 8));
-        let told = "the server answered 429; trying again in 6 s";
-        assert_eq!(state.waiting().as_deref(), Some(told));
-        state.quiet.again = None;
-        state.quiet.thinking = true;
-        assert_eq!(state.waiting().as_deref(), Some("thinking… 2 s"));
-    }
 }

@@ -50,6 +50,9 @@ pub(super) struct Program {
     pub(super) words: Words,
 }
 
+/// Where programs are looked for when there is no PATH.
+const NO_PATH: &str = "/bin:/usr/bin";
+
 /// What is started, and how.
 pub(super) struct Started<'a> {
     pub(super) program: &'a Path,
@@ -83,7 +86,7 @@ impl Started<'_> {
 
     /// Whoever starts it apart could not say in our words that there is no such program.
     fn check_there(&self) -> Result<(), ServerFault> {
-        let path = self.env.get("PATH").map(Hidden::reveal).unwrap_or_default();
+        let path = self.env.get("PATH").map_or(NO_PATH, Hidden::reveal);
         let named = self.program.components().count() == 1;
         let there = match named {
             true => std::env::split_paths(path).any(|folder| folder.join(self.program).is_file()),
