@@ -6,7 +6,7 @@ pub enum PathRefusal {
     /// It leads out of the project folder.
     #[error("leads out of the project folder: use a path inside it")]
     Outside,
-    /// It names the project's own law or log.
+    /// It names the project's own law or log, or what git obeys.
     #[error("is reserved: no tool may reach it")]
     Reserved,
     /// It has characters that would show another name than they mean.
@@ -22,6 +22,9 @@ const PATH_BYTES_MAX: usize = 400;
 
 /// Names at the top of a project that no tool reaches, in any case.
 const RESERVED: &[&str] = &["toolgate.yaml", "toolgate.yml", ".toolgate"];
+
+/// A name that no tool reaches anywhere: git runs what it finds there (ADR 0026).
+const GIT: &str = ".git";
 
 /// The one form of a path inside the project: no leading slash, no `.`, no `..`.
 ///
@@ -51,8 +54,11 @@ pub fn project_path(given: &str, mount: Option<&str>) -> Result<String, PathRefu
         return Err(PathRefusal::Outside);
     }
     // Some file systems drop trailing dots and spaces, so a reserved name is compared without.
-    let first = parts.first().map(|part| part.trim_end_matches(['.', ' ']).to_lowercase());
-    if first.is_some_and(|first| RESERVED.contains(&first.as_str())) {
+    let bare = |part: &&str| part.trim_end_matches(['.', ' ']).to_lowercase();
+    let first = parts.first().map(bare);
+    if first.is_some_and(|first| RESERVED.contains(&first.as_str()))
+        || parts.iter().map(bare).any(|part| part == GIT)
+    {
         return Err(PathRefusal::Reserved);
     }
     let path = parts.join("/");
@@ -65,9 +71,13 @@ pub fn project_path(given: &str, mount: Option<&str>) -> Result<String, PathRefu
 /// Whether a path is in its one form at a glance: common characters, and nothing to resolve.
 pub(crate) fn is_plain(given: &str) -> bool {
     let common = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    let named = |part: &[u8]| part.iter().any(|byte| *byte != b'.') && part.iter().all(common);
-    let reserved =
-        |name: &&str| given.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    let begins = |text: &[u8], name: &str| {
+        text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let named = |part: &[u8]| {
+        part.iter().any(|byte| *byte != b'.') && part.iter().all(common) && !begins(part, GIT)
+    };
+    let reserved = |name: &&str| begins(given.as_bytes(), name);
     given.len() <= PATH_BYTES_MAX
         && given.as_bytes().split(|byte| *byte == b'/').all(named)
         && !RESERVED.iter().any(reserved)
@@ -90,9 +100,20 @@ mod tests {
         for path in ["a", "src/main.rs", "notes/.a/b-c_d.md", "..a", "toolgate"] {
             assert!(is_plain(path), "{path}");
         }
-        for path in
-            ["", "/a", "a/", "a//b", ".", "a/..", "a\\b", "c:d", "é", "a b", "ToolGate.yaml/x"]
-        {
+        for path in [
+            "",
+            "/a",
+            "a/",
+            "a//b",
+            ".",
+            "a/..",
+            "a\\b",
+            "c:d",
+            "é",
+            "a b",
+            "ToolGate.yaml/x",
+            "a/.GIT/b",
+        ] {
             assert!(!is_plain(path), "{path}");
         }
         assert!(!is_plain(&"a".repeat(401)));
@@ -100,6 +121,9 @@ mod tests {
 
     #[test]
     fn one_file_has_one_path() {
+        for path in [".gitignore", ".github/workflows/ci.yml", "a.git/b", "git/c"] {
+            assert_eq!(project_path(path, None).as_deref(), Ok(path));
+        }
         for same in ["a/b.md", "/a/b.md", "./a//b.md", "a/x/../b.md", "a\\b.md"] {
             assert_eq!(project_path(same, None).as_deref(), Ok("a/b.md"), "{same}");
         }
@@ -120,6 +144,9 @@ mod tests {
             ("/TOOLGATE.yaml", PathRefusal::Reserved),
             ("x/../.toolgate/log.db", PathRefusal::Reserved),
             (".toolgate. /log.db", PathRefusal::Reserved),
+            (".git", PathRefusal::Reserved),
+            (".git/hooks/pre-commit", PathRefusal::Reserved),
+            ("sub/.Git. /config", PathRefusal::Reserved),
             ("file\u{202e}txt.exe", PathRefusal::Deceptive(0x202e)),
             ("a\u{0}b", PathRefusal::Deceptive(0)),
             ("", PathRefusal::Length),

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use cap_std::fs::{Dir, File, Metadata};
 
 /// The names of the law, whose files and folders are known by more than their names.
-const LAW: &[&str] = &[".toolgate", "toolgate.yaml", "toolgate.yml"];
+const LAW: &[&str] = &[".toolgate", "toolgate.yaml", "toolgate.yml", ".git"];
 
 /// A name in an open folder.
 pub(super) struct Spot {

@@ -118,6 +118,10 @@ fn links_to_the_law_are_refused() {
     link("../.toolgate/staged", "sub/staged");
     link("../toolgate.yaml", "sub/config");
     link("state", "again");
+    fs::create_dir_all(project.path().join(".git/hooks")).unwrap();
+    fs::create_dir_all(project.path().join("sub/.git")).unwrap();
+    link("../.git/hooks", "sub/hooks");
+    link("sub/.git", "inner");
     fs::hard_link(project.path().join("toolgate.yaml"), project.path().join("hard.md")).unwrap();
     let paths = [
         "state/log.db",
@@ -131,6 +135,10 @@ fn links_to_the_law_are_refused() {
         "sub/config",
         "again/log.db",
         "hard.md",
+        ".git/config",
+        "here/.git/hooks/pre-commit",
+        "sub/hooks/pre-commit",
+        "inner/config",
     ];
     for path in paths {
         unreachable(&folder, path);
