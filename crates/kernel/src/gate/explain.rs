@@ -103,7 +103,7 @@ impl Explanation {
         let parsed = parse::parse(&open.raw, spec.effect, &agent.limits).map_err(at("parse"))?;
         let why = parsed.repaired.unwrap_or("one JSON object").to_owned();
         self.say("parse", Ruling::Pass, why);
-        let parsed = former::translate(&open.raw, &spec, parsed);
+        let parsed = former::translate(&open.raw, &spec, parsed).map_err(at("validate"))?;
         let call = validate::validate(resolved, parsed, open).map_err(at("validate"))?;
         validate::keeps_out(&agent.toolset, &call).map_err(at("validate"))?;
         let why = match call.warnings() {

@@ -4,9 +4,10 @@
 use serde_json::{Map, Value};
 
 use super::parse::{Parsed, parse};
-use super::refusal;
+use super::refusal::{self, Refusal};
 use crate::agent::Agent;
-use crate::event::RawCall;
+use crate::envelope::{Code, Trouble};
+use crate::event::{RawCall, Stage};
 use crate::json::{Document, Part};
 use crate::tool::{ACTION, Effect, ToolSpec};
 
@@ -14,9 +15,8 @@ use crate::tool::{ACTION, Effect, ToolSpec};
 struct Form {
     name: &'static str,
     action: &'static str,
-    /// The fields that its arguments were named after; each had the value. The first one that a call
-    /// has is its field, and another one goes along under its own name. Without any the first one is
-    /// meant.
+    /// The fields that its arguments were named after; each had the value. Without any in a call the
+    /// first one is meant.
     fields: &'static [&'static str],
 }
 
@@ -41,29 +41,37 @@ fn form(name: &str, spec: &ToolSpec, args: &Document) -> Option<&'static Form> {
 }
 
 /// Puts a call in the form of today.
-pub(super) fn translate(raw: &RawCall, spec: &ToolSpec, parsed: Parsed) -> Parsed {
-    let Some(form) = form(&raw.name, spec, &parsed.args) else { return parsed };
+pub(super) fn translate(raw: &RawCall, spec: &ToolSpec, parsed: Parsed) -> Result<Parsed, Refusal> {
+    let Some(form) = form(&raw.name, spec, &parsed.args) else { return Ok(parsed) };
     let mut args = parsed.args.to_map();
     args.insert(ACTION.to_owned(), form.action.into());
     if !args.contains_key("field") {
-        name_field(form, &mut args);
+        name_field(form, &mut args)?;
     }
-    Parsed { args: Document::from(&args), repaired: parsed.repaired.or(Some(TOLD)) }
+    Ok(Parsed { args: Document::from(&args), repaired: parsed.repaired.or(Some(TOLD)) })
 }
 
 /// An argument that was named after a field is that field with its value.
-fn name_field(form: &Form, args: &mut Map<String, Value>) {
-    for field in form.fields {
-        if args.get(*field).is_some_and(blank) {
-            args.remove(*field);
-        }
+fn name_field(form: &Form, args: &mut Map<String, Value>) -> Result<(), Refusal> {
+    let given = |field: &&&str| args.get(**field).is_some_and(|value| !blank(value));
+    let given: Vec<&str> = form.fields.iter().filter(given).copied().collect();
+    if given.len() > 1 {
+        let message = format!(
+            "{} can be changed one at a time: send a call for each, with action, field and value.",
+            given.join(" and ")
+        );
+        let trouble = Trouble::new(Code::ARGUMENTS_INVALID, message);
+        return Err(Refusal::new(Stage::Validate, trouble));
     }
-    let given = form.fields.iter().find(|field| args.contains_key(**field));
-    let Some(field) = given.or(form.fields.first()) else { return };
+    let Some(field) = given.first().or(form.fields.first()) else { return Ok(()) };
     args.insert("field".to_owned(), (*field).into());
-    if let Some(value) = args.remove(*field) {
+    let values = form.fields.iter().filter_map(|field| Some((*field, args.remove(*field)?)));
+    let values: Vec<(&str, Value)> = values.collect();
+    let value = values.into_iter().find(|(name, _)| name == field);
+    if let Some((_, value)) = value {
         args.insert("value".to_owned(), value);
     }
+    Ok(())
 }
 
 /// A blank text kept what there was.

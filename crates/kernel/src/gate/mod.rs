@@ -209,7 +209,7 @@ pub fn prepare(
     let resolved = resolve::resolve(agent, session, pins, open)?;
     resolve::in_its_setting(agent, session, &resolved.spec)?;
     let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
-    let parsed = former::translate(&open.raw, &resolved.spec, parsed);
+    let parsed = former::translate(&open.raw, &resolved.spec, parsed)?;
     let mut call = validate::validate(resolved, parsed, open)?;
     if open.edited {
         // Whoever made the call is told that it ran with other arguments.

@@ -9,16 +9,14 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
 use toolgate_kernel::names::{AgentId, NameRefusal};
-use toolgate_kernel::profile::{
-    self, AGENT_FAMILY, AGENTS, Field, Profile, ValueRefusal, same_name,
-};
+use toolgate_kernel::profile::{self, AGENT_FAMILY, AGENTS, Field, Profile, same_name};
 use toolgate_kernel::tool::{ACTION, Setting, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output};
 use toolgate_runtime::{Pack, Transaction};
 
 use super::consent::{Consent, Models};
 use super::{NAME, review};
-use crate::domain::{Domain, answer, given, key, whole_and_parts};
+use crate::domain::{Domain, answer, key, whole_and_parts};
 
 const ABOUT: &str = "Shows or changes what you are: your name, your prompts and, if a person says \
                      yes, your model. Actions: view, update.";
@@ -36,8 +34,6 @@ struct Params {
     field: Option<Field>,
     /// What it shall be; for update. A model is one that a person declared.
     value: Option<String>,
-    /// A new name besides; for update of another field.
-    name: Option<String>,
 }
 
 /// What is told of a field.
@@ -103,15 +99,9 @@ async fn update(
 ) -> Result<Output, Fault> {
     let (id, mut profile) = own(tx)?;
     let field = params.field.unwrap_or(Field::Name);
-    let value = fit(field, "value", params.value.as_deref().unwrap_or_default())?;
-    let name = given(params.name.as_deref()).map(|name| fit(Field::Name, "name", name));
-    let name = name.transpose()?;
-    if let Some(name) = &name {
-        if field == Field::Name {
-            return Err(Fault::invalid("Send the new name as value alone").at("name"));
-        }
-        check_free(tx, &id, name)?;
-    }
+    let value = field.fit(params.value.as_deref().unwrap_or_default()).map_err(|refusal| {
+        Fault::invalid(refusal.to_string()).at("value").with("field", field.as_str())
+    })?;
     match field {
         Field::Name => check_free(tx, &id, &value)?,
         Field::Model => check_declared(&models, &value)?,
@@ -125,23 +115,13 @@ async fn update(
     let kept = profile::key(&id).ok_or_else(|| Fault::failed("The agent cannot be kept."))?;
     // Only what was changed is kept: the rest stays as a person declares it.
     let mut changed: Profile = tx.load(&kept)?.unwrap_or_default();
-    for (field, value) in name.map(|name| (Field::Name, name)).into_iter().chain([(field, value)]) {
-        changed.set(field, value.clone());
-        profile.set(field, value);
-    }
+    changed.set(field, value.clone());
+    profile.set(field, value);
     let mut whole: Whole = tx.load(&key(AGENTS)?)?.unwrap_or_default();
     whole.changes += 1;
     tx.put(&key(AGENTS)?, &whole)?;
     tx.put(&kept, &changed)?;
     told("update", field, &profile)
-}
-
-/// A value as the field takes it.
-fn fit(field: Field, at: &str, text: &str) -> Result<String, Fault> {
-    let refused = |refusal: ValueRefusal| {
-        Fault::invalid(refusal.to_string()).at(at).with("field", field.as_str())
-    };
-    field.fit(text).map_err(refused)
 }
 
 fn told(action: &str, field: Field, profile: &Profile) -> Result<Output, Fault> {
