@@ -196,7 +196,7 @@ pub(crate) fn on_screen(lines: &[String]) -> (Vec<String>, usize) {
         }
         broken.push(row);
     }
-    (broken, rows.max(ROWS))
+    (broken, rows)
 }
 
 /// Cuts a line so that it fits, by what a terminal shows of it.

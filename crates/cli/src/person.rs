@@ -59,8 +59,6 @@ impl AtTerminal {
     async fn answer(&self, question: &Question) -> Option<Response> {
         self.ready.clear();
         forget_typed();
-        let about = format!("{} ({})", question.policy, exact(&question.reason));
-        hint(&format!("\n{about} wants your word."));
         let Some(choice) = choose(question).await else {
             hint("Nothing was decided. The call waits: toolgate approvals list");
             return None;
@@ -98,10 +96,13 @@ pub(crate) const TRIES: usize = 3;
 /// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers,
 /// or nothing of it is an answer.
 async fn choose(question: &Question) -> Option<Choice> {
+    let about = format!("{} ({})", question.policy, exact(&question.reason));
     let (mut changed, mut shown) = (None, question.args.clone());
     let always = if question.lasting { "always (in this session), " } else { "" };
     let mut tries = TRIES;
-    paged(&would_run(question.tool.as_str(), &shown)).await?;
+    let heading = [String::new(), format!("{about} wants your word.")];
+    let card = would_run(question.tool.as_str(), &shown);
+    paged(&heading.into_iter().chain(card).collect::<Vec<_>>()).await?;
     loop {
         hint(&format!("Type yes, {always}edit, or no (and why, for the model):"));
         let said = line().await?;
@@ -166,16 +167,19 @@ pub(crate) fn would_run(tool: &str, args: &Map<String, Value>) -> Vec<String> {
     head.into_iter().chain(args.lines().map(|line| format!("  {}", exact(line)))).collect()
 }
 
+/// Rows below what a person decides on: what it means, the question, and what is typed.
+const BELOW: usize = 6;
+
 /// Shows what a person is about to decide on, a screen at a time: nothing of it can pass by unseen.
 /// Nothing when the person leaves before its end.
 pub(crate) async fn paged(lines: &[String]) -> Option<()> {
     let (broken, rows) = on_screen(lines);
-    if broken.len() + 2 <= rows || !attended() {
+    let page = rows.saturating_sub(BELOW).max(1);
+    if broken.len() <= page || !attended() {
         lines.iter().for_each(|line| hint(line));
         return Some(());
     }
-    // The question below takes a line, and what is typed another one.
-    let (page, mut left) = (rows.saturating_sub(2), broken.len());
+    let mut left = broken.len();
     for rows in broken.chunks(page) {
         rows.iter().for_each(|row| hint(row));
         left -= rows.len();
@@ -187,6 +191,8 @@ pub(crate) async fn paged(lines: &[String]) -> Option<()> {
             }
         }
     }
+    // What was typed while there was more to see is no answer to it.
+    forget_typed();
     Some(())
 }
 

@@ -1,11 +1,16 @@
 //! Decides how a log is read to look at it: folded from its beginning, whoever wrote it.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail, ensure};
 use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
+use toolgate_runtime::Runtime;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
+
+use crate::project::{Log, SystemClock};
 
 /// A session as its log has it.
 pub(crate) struct Read {
@@ -57,12 +62,11 @@ pub(crate) async fn session(store: &dyn Store, id: &SessionId) -> Result<Session
 }
 
 /// A session as it will be when somebody drives it on: with what lies in its inbox.
-pub(crate) async fn caught_up(store: &dyn Store, id: &SessionId) -> Result<Session> {
-    let mut session = session(store, id).await?;
-    let (stream, mut news) = (StreamId::Inbox(id.clone()), Vec::new());
-    let heard = Tip { seq: session.inbox, hash: session.inbox_hash };
-    read_from(store, &stream, heard, |record, row| news.push((record, row.hash))).await?;
-    for (record, hash) in news {
+pub(crate) async fn caught_up(log: &Log, id: &SessionId) -> Result<Session> {
+    let mut session = session(log.store.as_ref(), id).await?;
+    let (store, key) = (Arc::clone(&log.store), log.key.clone());
+    let runtime = Runtime::new(store, Arc::new(SystemClock), key);
+    for (record, hash) in runtime.unheard(&session).await? {
         let Record { seq: inbox, at, actor, event: InboxEvent::Spoken { said }, .. } = record;
         let (seq, epoch, event) = (session.seq + 1, 0, Event::Heard { inbox, hash, said });
         session.apply(&Record { seq, at, actor, epoch, saw: None, event, signed: None });

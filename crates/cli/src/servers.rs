@@ -138,7 +138,7 @@ fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Re
             let cwd = server.cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
             let program = server.command.as_deref().context("it has no command")?;
             let program = PathBuf::from(program);
-            let (args, apart) = (server.args.clone(), apart::starter());
+            let (args, apart) = (server.args.clone(), Some(apart::starter()?));
             return Ok(Reach::Stdio { program, args, env, cwd, apart });
         }
         Way::Sse => HttpKind::Sse,

@@ -11,14 +11,14 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::Project;
+use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::seal::SigningKey;
 
 use crate::checkpoint;
-use crate::credential::{Author, Signer, Spot, project_counts, sign};
+use crate::credential::{Author, Signer, Spot, counts, project_counts, sign};
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
 use crate::picture::{Picture, PictureRefusal};
@@ -180,6 +180,29 @@ impl Runtime {
         }
         self.mirrored.store(mirror.tip.seq, Ordering::Release);
         Ok(Arc::clone(&mirror.project))
+    }
+
+    /// What others said to a session and it has not heard. Words of a person count when they are
+    /// signed by one who is known here.
+    pub async fn unheard(
+        &self,
+        session: &Session,
+    ) -> Result<Vec<(Record<InboxEvent>, Digest)>, ReadFault> {
+        let stream = StreamId::Inbox(session.id.clone());
+        let heard = Tip { seq: session.inbox, hash: session.inbox_hash };
+        let unheard = news::<InboxEvent>(self.store.as_ref(), &self.key, &stream, heard).await?;
+        if unheard.is_empty() {
+            return Ok(unheard);
+        }
+        let (project, mut before) = (self.catch_up().await?, heard.hash);
+        for (record, hash) in &unheard {
+            let spot = Spot { log: &self.mark, stream: &stream, before };
+            if !counts(&spot, &project, record) {
+                return Err(ReadFault::Unvouched { seq: record.seq, stream });
+            }
+            before = *hash;
+        }
+        Ok(unheard)
     }
 
     fn spot(&self, before: Digest) -> Spot<'_> {

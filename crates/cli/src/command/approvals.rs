@@ -153,7 +153,14 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
     let project = reading::project(log.store.as_ref()).await?;
     let mut open = Vec::new();
     for id in &project.sessions {
-        let session = reading::caught_up(log.store.as_ref(), id).await?;
+        let session = match reading::caught_up(&log, id).await {
+            Ok(session) => session,
+            // What nobody signed says nothing about this session, and nothing about the others.
+            Err(error) => {
+                console::tell(&format!("{id}: {error:#}"));
+                reading::session(log.store.as_ref(), id).await?
+            }
+        };
         if session.ended.is_none() || !session.waiting.is_empty() {
             open.push(session);
         }
@@ -338,7 +345,7 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         let person = credential::decider(&place.folder).await?;
         // What was shown must still be what waits.
         let log = place.log()?;
-        let session = reading::caught_up(log.store.as_ref(), &card.session).await?;
+        let session = reading::caught_up(&log, &card.session).await?;
         let same = |other: &Card| other.call == card.call && other.shown == card.shown;
         if !cards(&session, SystemClock.now()).iter().any(same) {
             bail!(

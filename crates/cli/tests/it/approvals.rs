@@ -148,6 +148,13 @@ fn what_is_long_is_seen_whole_before_it_is_approved() {
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &left);
     assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
     assert!(!seen.screen.contains('Q'), "{}", seen.screen);
+    // The same where a call asks at the terminal: a yes before the last page answers nothing.
+    let early = [("more lines. Press Enter", "\nyes"), ("Type yes", "no thanks")];
+    let call = ["call", "write_notes", &args.replace("\"b\"", "\"c\"")];
+    let seen = at_terminal(&desk, &call, &early);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert!(seen.screen.contains('Q') && seen.screen.contains("wants your word"));
+    assert_eq!(notes(&desk).as_object().unwrap().len(), 1, "{}", seen.screen);
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(super) struct Program {
 const NO_PATH: &str = "/bin:/usr/bin";
 
 /// What is started, and how.
-pub(super) struct Started<'a> {
+pub(super) struct Launch<'a> {
     pub(super) program: &'a Path,
     pub(super) args: &'a [String],
     pub(super) env: &'a BTreeMap<String, Hidden>,
@@ -62,7 +62,7 @@ pub(super) struct Started<'a> {
     pub(super) apart: Option<&'a Path>,
 }
 
-impl Started<'_> {
+impl Launch<'_> {
     /// The command, without its environment.
     fn command(&self) -> Result<Command, ServerFault> {
         let mut command = match self.apart {
@@ -89,7 +89,8 @@ impl Started<'_> {
         let path = self.env.get("PATH").map_or(NO_PATH, Hidden::reveal);
         let named = self.program.components().count() == 1;
         let there = match named {
-            true => std::env::split_paths(path).any(|folder| folder.join(self.program).is_file()),
+            true => std::env::split_paths(path)
+                .any(|folder| self.cwd.join(folder).join(self.program).is_file()),
             false => self.cwd.join(self.program).is_file(),
         };
         if there { Ok(()) } else { Err(self.not_started(ErrorKind::NotFound)) }
@@ -111,14 +112,14 @@ impl Started<'_> {
 impl Program {
     /// Starts a program; it is spoken to over the two ends.
     pub(super) fn start(
-        started: &Started<'_>,
+        launch: &Launch<'_>,
         stderr_bytes_max: usize,
     ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
-        let mut command = started.command()?;
+        let mut command = launch.command()?;
         command.env_clear();
         let (mark, mut outer) = (Mark::new(), None);
-        let cover = Cover::over(started.env.values());
-        for (name, value) in started.env {
+        let cover = Cover::over(launch.env.values());
+        for (name, value) in launch.env {
             if name == MARK {
                 outer = Some(value);
             } else {
@@ -128,7 +129,7 @@ impl Program {
         command.env(MARK, mark.beside(outer.map(Hidden::reveal)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
-        let failed = |error: std::io::Error| started.not_started(error.kind());
+        let failed = |error: std::io::Error| launch.not_started(error.kind());
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());

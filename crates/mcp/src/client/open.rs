@@ -11,7 +11,7 @@ use rmcp::service::{
 use rmcp::transport::Transport;
 use toolgate_http::Transport as Http;
 
-use super::child::{Program, Started};
+use super::child::{Launch, Program};
 use super::connection::{Connection, Era, Link, Parts, about_us};
 use super::fault::{ServerFault, shown};
 use super::guest::Guest;
@@ -96,8 +96,8 @@ async fn start(
         return Err(ServerFault::Unknown);
     };
     let bounds = plan.bounds;
-    let started = Started { program, args, env, cwd, apart: apart.as_deref() };
-    let (program, stdin, stdout) = Program::start(&started, bounds.stderr_bytes_max)?;
+    let launch = Launch { program, args, env, cwd, apart: apart.as_deref() };
+    let (program, stdin, stdout) = Program::start(&launch, bounds.stderr_bytes_max)?;
     let words = program.words.clone();
     let switch = Arc::new(Switch::new(Arc::clone(&side.signal)));
     let outbox = stdio::outbox(stdin);

@@ -8,15 +8,14 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Event, InboxEvent, RawCall, Said, StreamId};
+use toolgate_kernel::event::{Event, InboxEvent, RawCall, Said};
 use toolgate_kernel::fold::{OpenCall, Progress, shown};
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
 use super::{DriveFault, Driver, Halt, OnAsk};
-use crate::credential::{Author, Spot, counts};
+use crate::credential::Author;
 use crate::execute::within;
-use crate::log::{ReadFault, Tip, news};
 use crate::port::{Pause, Person, Question, Response, Word};
 use crate::runtime::SayFault;
 
@@ -145,20 +144,11 @@ impl Driver {
 
     /// Takes in what others said since the last step.
     pub(super) async fn hear(&mut self) -> Result<(), DriveFault> {
-        let stream = StreamId::Inbox(self.session.id.clone());
-        let (store, key) = (self.runtime.store.as_ref(), &self.runtime.key);
-        let heard = Tip { seq: self.session.inbox, hash: self.session.inbox_hash };
-        let news = news::<InboxEvent>(store, key, &stream, heard).await?;
-        if news.is_empty() {
+        let unheard = self.runtime.unheard(&self.session).await?;
+        if unheard.is_empty() {
             return Ok(());
         }
-        let (project, mut before) = (self.runtime.catch_up().await?, heard.hash);
-        for (record, hash) in news {
-            let spot = Spot { log: &self.runtime.mark, stream: &stream, before };
-            if !counts(&spot, &project, &record) {
-                return Err(ReadFault::Unvouched { stream, seq: record.seq }.into());
-            }
-            before = hash;
+        for (record, hash) in unheard {
             let InboxEvent::Spoken { said } = record.event;
             self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
         }
