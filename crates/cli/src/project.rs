@@ -139,7 +139,10 @@ impl Place {
         };
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         // Nothing is staged while somebody only looks, so the folder for it need not stay.
-        let staged = std::env::temp_dir().join(format!("toolgate-look-{}", std::process::id()));
+        // Nobody can guess its name and be there first.
+        let name: [u8; 8] = environment::random()?;
+        let name = u64::from_be_bytes(name);
+        let staged = std::env::temp_dir().join(format!("toolgate-look-{name:016x}"));
         let files = Arc::new(self.files(&staged)?);
         std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
         let runtime = Arc::new(runtime.with_files(files));

@@ -81,8 +81,24 @@ pub(crate) async fn save<F: Serialize>(
 mod tests {
     use serde_json::{Value, json};
     use toolgate_kernel::digest::Digest;
+    use toolgate_kernel::fold::{Project, Session};
+    use toolgate_kernel::names::SessionId;
 
     use super::*;
+
+    /// Forgetting to raise `SHAPE` would make `verify` take an old checkpoint for a forgery.
+    #[test]
+    fn a_fold_with_another_field_has_another_shape() {
+        let session = Session::new(SessionId::parse("s").unwrap());
+        let folds = [serde_json::to_value(session), serde_json::to_value(Project::default())];
+        let fields: Vec<String> = folds
+            .into_iter()
+            .flat_map(|fold| fold.unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>())
+            .collect();
+        let told = "a fold has another field: raise SHAPE, and write the new digest here";
+        assert_eq!(Digest::of(fields.join(" ").as_bytes()).short(), "26924501158c", "{told}");
+    }
+
     /// A fold of before a field was added says less than the log, and is no forgery.
     #[test]
     fn what_an_earlier_program_kept_is_not_held_against_the_log() {
