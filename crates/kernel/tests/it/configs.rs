@@ -266,6 +266,13 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
         "its result_format would not hold",
     ),
     (
+        "settings: {model: a}\ntool_calling: {result_format: text}\nmodels:\n  a: {model: x, fallback: \
+         b}\n  b: {model: y, tool_calling: {result_format: envelope}}",
+        Mistake::Model,
+        "b",
+        "its result_format would not hold",
+    ),
+    (
         "models:\n  a: {model: x, fallback: b}\n  b: {model: y, tool_calling: {fix_empty_final: \
          false}}",
         Mistake::Model,
@@ -630,6 +637,11 @@ fn what_is_fine_is_quiet() {
         "phases: {A: {tools: [notes, +create_section, -write_notes]}}",
         "name: &n x\ndescription: *n",
         "system_prompt: '{\"json\": {{stays}}} {phase_rules}'",
+        // What is said for all models is no setting of the one that stands in.
+        "settings: {model: a}\ntool_calling: {result_format: text}\nmodels:\n  a: {model: x, fallback: \
+         b, tool_calling: {result_format: envelope}}\n  b: {model: y}",
+        "settings: {model: a}\ntool_calling: {max_turns: 5}\nmodels:\n  a: {model: x, fallback: b, \
+         tool_calling: {max_turns: 7}}\n  b: {model: y}",
     ] {
         let checked = checked(yaml);
         assert_eq!(checked.findings, [], "{yaml}");
