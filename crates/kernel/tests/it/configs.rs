@@ -637,6 +637,7 @@ fn what_is_fine_is_quiet() {
         "phases: {A: {tools: [notes, +create_section, -write_notes]}}",
         "name: &n x\ndescription: *n",
         "system_prompt: '{\"json\": {{stays}}} {phase_rules}'",
+        "policies: [{rule: {tools: [write_notes], deny: 'phase == \"args.x\"', message: No.}}]",
         // What is said for all models is no setting of the one that stands in.
         "settings: {model: a}\ntool_calling: {result_format: text}\nmodels:\n  a: {model: x, fallback: \
          b, tool_calling: {result_format: envelope}}\n  b: {model: y}",
