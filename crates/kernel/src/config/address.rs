@@ -83,7 +83,7 @@ pub fn pasted(base_url: &str) -> Option<(&str, &str)> {
 }
 
 /// What stands between the scheme and the path.
-fn authority(url: &str) -> &str {
+pub(super) fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }

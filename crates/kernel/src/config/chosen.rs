@@ -202,11 +202,13 @@ impl AgentText {
                 let (name, fallback) = (model.name.clone(), other.name.clone());
                 return Err(ChoiceRefusal::Fallback { name, fallback });
             }
-            if let Some((key, given, holds)) = self.other_limit(model, &other) {
+            // What is said for all models is nobody's own.
+            let own = other.text.tool_calling.clone().unwrap_or_default();
+            if let Some((key, given, holds)) = self.other_limit(model, &own) {
                 let (name, fallback) = (model.name.clone(), other.name.clone());
                 return Err(ChoiceRefusal::FallbackLimit { name, fallback, key, given, holds });
             }
-            if let Some(key) = model.calling.overrules(&other.calling) {
+            if let Some(key) = model.calling.overrules(&other.calling, &own) {
                 let (name, fallback) = (model.name.clone(), other.name.clone());
                 return Err(ChoiceRefusal::FallbackSetting { name, fallback, key });
             }
@@ -216,15 +218,15 @@ impl AgentText {
         Ok(chain)
     }
 
-    /// A limit that one model says otherwise than it holds for a run with another.
+    /// A limit that one model says itself, otherwise than it holds for a run with another.
     fn other_limit(
         &self,
         model: &ChosenModel,
-        other: &ChosenModel,
+        own: &ToolCallingText,
     ) -> Option<(&'static str, u64, u64)> {
         let mut held = self.limits.clone();
         model.calling.build_limits(&mut held, &mut |_| {});
-        other.calling.limits().into_iter().find_map(|LimitKey { key, given, of, .. }| {
+        own.limits().into_iter().find_map(|LimitKey { key, given, of, .. }| {
             let holds = *of(&mut held);
             given.filter(|given| *given != holds).map(|given| (key, given, holds))
         })

@@ -6,14 +6,8 @@ use super::secret::{Secret, SecretPart};
 pub const OWN_HEADERS: &[&str] =
     &["host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade"];
 
-/// The same for MCP servers, with what the protocol itself sends.
-pub(super) const OWN_SERVER_HEADERS: &[&str] = &[
-    "host",
-    "content-length",
-    "content-type",
-    "transfer-encoding",
-    "connection",
-    "upgrade",
+/// What the protocol itself sends to an MCP server, besides.
+const OWN_SERVER_HEADERS: &[&str] = &[
     "accept",
     "mcp-session-id",
     "mcp-protocol-version",
@@ -22,9 +16,19 @@ pub(super) const OWN_SERVER_HEADERS: &[&str] = &[
     "last-event-id",
 ];
 
+/// Whether a request to a model has this header by itself.
+pub(super) fn is_own(name: &str) -> bool {
+    OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// Whether a request to an MCP server has this header by itself.
+pub(super) fn is_own_of_server(name: &str) -> bool {
+    is_own(name) || OWN_SERVER_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
 /// Whether a header of this name can be written down for an MCP server.
 pub fn is_server_header(name: &str) -> bool {
-    is_name(name) && !OWN_SERVER_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+    is_name(name) && !is_own_of_server(name)
 }
 
 /// Whether this can be the name of a header: letters, digits and a few signs.
@@ -63,6 +67,16 @@ mod tests {
             ("größe", false),
         ] {
             assert_eq!(is_name(name), legal, "{name:?}");
+        }
+        for (name, model, server) in [
+            ("Host", true, true),
+            ("upgrade", true, true),
+            ("Accept", false, true),
+            ("mcp-session-id", false, true),
+            ("x-team", false, false),
+        ] {
+            assert_eq!((is_own(name), is_own_of_server(name)), (model, server), "{name}");
+            assert_eq!(is_server_header(name), !server, "{name}");
         }
         for (value, legal) in [
             ("Bearer ${TOKEN}", true),

@@ -458,40 +458,41 @@ impl ToolCallingText {
     }
 
     /// What another model says otherwise than it holds for a run with this one: these settings are
-    /// of the run, whoever answers.
-    pub(super) fn overrules(&self, other: &Self) -> Option<&'static str> {
+    /// of the run, whoever answers. `own` is what the other one says itself, not what is said for
+    /// all.
+    pub(super) fn overrules(&self, other: &Self, own: &Self) -> Option<&'static str> {
         let holds = self.build(&mut Limits::default(), |_| {});
         let said = other.build(&mut Limits::default(), |_| {});
         let (ends, asks) = (&holds.finish, &said.finish);
         let words = |finish: &Option<Finishing>| finish.as_ref().map(|finish| finish.text.clone());
         let tools = |finish: &Option<Finishing>| finish.as_ref().map(|finish| finish.tools);
         let rows = [
-            ("tool_use_mode", other.tool_use_mode.is_some(), said.mode() == holds.mode()),
+            ("tool_use_mode", own.tool_use_mode.is_some(), said.mode() == holds.mode()),
             (
                 "tool_failure_policy",
-                other.tool_failure_policy.is_some(),
+                own.tool_failure_policy.is_some(),
                 said.failure_policy() == holds.failure_policy(),
             ),
-            ("tool_choice", other.tool_choice.is_some(), said.choice == holds.choice),
+            ("tool_choice", own.tool_choice.is_some(), said.choice == holds.choice),
             (
                 "fallback_retry_count",
-                other.fallback_retry_count.is_some(),
+                own.fallback_retry_count.is_some(),
                 said.toolless_retries == holds.toolless_retries,
             ),
-            ("fix_empty_final", other.fix_empty_final.is_some(), asks.is_some() == ends.is_some()),
+            ("fix_empty_final", own.fix_empty_final.is_some(), asks.is_some() == ends.is_some()),
             (
                 "fix_empty_final_user_text",
-                other.fix_empty_final_user_text.is_some(),
+                own.fix_empty_final_user_text.is_some(),
                 words(asks) == words(ends),
             ),
             (
                 "fix_empty_final_disable_tools",
-                other.fix_empty_final_disable_tools.is_some(),
+                own.fix_empty_final_disable_tools.is_some(),
                 tools(asks) == tools(ends),
             ),
             (
                 "result_format",
-                other.result_format.is_some(),
+                own.result_format.is_some(),
                 said.result_format == holds.result_format,
             ),
         ];

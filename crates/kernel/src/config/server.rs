@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::address::authority;
 use super::secret::Secret;
 use crate::tool::Effect;
 
@@ -283,8 +284,7 @@ pub(super) const ADDRESS_HELP: &str =
 
 /// Whether an address holds a name or a password.
 fn has_password(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+    authority(url).contains('@')
 }
 
 /// Whether a text is an address: http or https, a host, and no variables in it.

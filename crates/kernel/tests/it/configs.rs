@@ -1,7 +1,7 @@
 //! A configuration file is read whole or not at all, and every mistake in it is told in its place.
 
 use proptest::prelude::*;
-use toolgate_kernel::config::{Checked, Chosen, Finding, Mistake, Severity, read};
+use toolgate_kernel::config::{Checked, Chosen, Finding, Mistake, PackName, Severity, read};
 use toolgate_kernel::section::{Section, Variable};
 
 use crate::support::{built, cases, section};
@@ -261,6 +261,13 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ),
     (
         "models:\n  a: {model: x, fallback: b}\n  b: {model: y, tool_calling: {result_format: text}}",
+        Mistake::Model,
+        "b",
+        "its result_format would not hold",
+    ),
+    (
+        "settings: {model: a}\ntool_calling: {result_format: text}\nmodels:\n  a: {model: x, fallback: \
+         b}\n  b: {model: y, tool_calling: {result_format: envelope}}",
         Mistake::Model,
         "b",
         "its result_format would not hold",
@@ -630,6 +637,12 @@ fn what_is_fine_is_quiet() {
         "phases: {A: {tools: [notes, +create_section, -write_notes]}}",
         "name: &n x\ndescription: *n",
         "system_prompt: '{\"json\": {{stays}}} {phase_rules}'",
+        "policies: [{rule: {tools: [write_notes], deny: 'phase == \"args.x\"', message: No.}}]",
+        // What is said for all models is no setting of the one that stands in.
+        "settings: {model: a}\ntool_calling: {result_format: text}\nmodels:\n  a: {model: x, fallback: \
+         b, tool_calling: {result_format: envelope}}\n  b: {model: y}",
+        "settings: {model: a}\ntool_calling: {max_turns: 5}\nmodels:\n  a: {model: x, fallback: b, \
+         tool_calling: {max_turns: 7}}\n  b: {model: y}",
     ] {
         let checked = checked(yaml);
         assert_eq!(checked.findings, [], "{yaml}");
@@ -723,4 +736,21 @@ fn the_smallest_window_of_a_chain_bounds_the_context() {
                 b: {model: y, capabilities: {context_window_tokens: 4000}}\nsettings: {model: a}\n";
     let checked = checked(yaml);
     assert_eq!(checked.agent().unwrap().settings.max_context_tokens, 4000);
+}
+
+/// A pack has one name: in a file, in the published schema and in what is told.
+#[test]
+fn a_pack_is_called_as_it_is_written() {
+    for pack in PackName::ALL {
+        assert_eq!(serde_json::to_value(pack).unwrap(), pack.as_str());
+    }
+    let schema = serde_json::to_value(schemars::schema_for!(PackName)).unwrap();
+    let written: Vec<&str> = schema["oneOf"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["const"].as_str().unwrap())
+        .collect();
+    let all: Vec<&str> = PackName::ALL.iter().map(|pack| pack.as_str()).collect();
+    assert_eq!(all, written);
 }

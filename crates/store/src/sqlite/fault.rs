@@ -25,8 +25,8 @@ pub enum OpenFault {
     },
     /// A part of the log is still beside it, where it cannot be read.
     #[error(
-        "{path}: was not closed cleanly, and what was written last can only be read where it may \
-         be written; copy the project there, with log.db-wal"
+        "{path}: is open elsewhere, or was not closed cleanly, and what was written last can only be \
+         read where it may be written; close it, or copy the project there, with log.db-wal"
     )]
     Unfolded {
         /// The file.

@@ -68,13 +68,17 @@ pub(super) fn for_looking(path: &Path) -> std::result::Result<Connection, OpenFa
         connection.pragma_update(None, "query_only", true)?;
         identity(&connection).map(|found| (connection, found))
     };
+    let alone = || {
+        let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        open(&unchanging(path), access)
+    };
     let opened = match open(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
         // SQLite wants to share the WAL with others. Where there is none, it need not.
-        Err(_) if !has_wal(path) => {
-            let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            open(&unchanging(path), access)
-        }
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+        Err(_) if !has_wal(path) => alone(),
+        // It is the WAL that is in the way only where the file alone could be read.
+        Err(error)
+            if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && alone().is_ok() =>
+        {
             return Err(OpenFault::Unfolded { path: path.to_owned() });
         }
         opened => opened,
@@ -220,5 +224,28 @@ fn unusable(path: &Path, source: Error) -> OpenFault {
         OpenFault::Unreachable { path, source: io::Error::other(source) }
     } else {
         OpenFault::Unusable { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_log_that_could_be_read_alone_is_kept_by_its_wal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        drop(for_writing(&path).unwrap());
+        // Something that even root cannot read as a WAL.
+        let wal = folder.path().join("log.db-wal");
+        std::fs::create_dir(&wal).unwrap();
+        std::fs::write(wal.join("x"), "x").unwrap();
+        let refused = for_looking(&path).unwrap_err();
+        assert!(matches!(refused, OpenFault::Unfolded { .. }), "{refused}");
+        let told = "is open elsewhere, or was not closed cleanly";
+        assert!(refused.to_string().contains(told), "{refused}");
+        std::fs::remove_file(&path).unwrap();
+        let refused = for_looking(&path).unwrap_err();
+        assert!(matches!(refused, OpenFault::Unreachable { .. }), "{refused}");
     }
 }

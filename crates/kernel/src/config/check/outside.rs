@@ -5,25 +5,14 @@ use serde_json::{Map, Value};
 use super::{Desk, Finding, Mistake, Step};
 use crate::config::address::{AddressProblem, problems};
 use crate::config::finding::quoted;
-use crate::config::header::OWN_SERVER_HEADERS;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, NOTHING, is_address};
-use crate::config::{
-    CallingRefusal, ChoiceRefusal, Chosen, OWN_HEADERS, Speech, ToolCallingText, ToolUseMode,
-};
+use crate::config::{CallingRefusal, Chosen, Speech, ToolCallingText, header};
 use crate::names::nearest;
 
-/// Milliseconds of one request that can be given to a model.
-const REPLY_MS_CEILING: u64 = 3_600_000;
-/// Tokens of one reply that can be asked for.
-const TOKENS_CEILING: u64 = 10_000_000;
 /// Tries without tools that can be asked for.
 const RETRIES_CEILING: u64 = 10;
-
-/// What to do about a model that is not marked reliable.
-const MEASURE: &str = "measure it with `toolgate doctor --probe 10`, then write \
-    `tool_calling_reliable: true` for it under `models`; or write `allow_unreliable: true`";
 
 impl Desk<'_> {
     pub(super) fn outside(&self, found: &mut Vec<Finding>) {
@@ -64,7 +53,7 @@ impl Desk<'_> {
             self.headers(
                 server.headers.iter(),
                 &path,
-                (Mistake::Server, OWN_SERVER_HEADERS),
+                (Mistake::Server, header::is_own_of_server),
                 found,
             );
             if let Some(secret) = &server.auth {
@@ -96,49 +85,46 @@ impl Desk<'_> {
         }
     }
 
-    fn models(&self, found: &mut Vec<Finding>) {
-        let settings = &self.text().settings;
-        let path = |key| [Step::Key("settings"), Step::Key(key)];
-        if let Some(secret) = &settings.api_key {
-            self.secret(secret, &path("api_key"), found);
-        }
-        self.address(settings.base_url.as_deref(), false, &path("base_url"), found);
-        for (name, model) in &self.text().models {
-            let path = [Step::Key("models"), Step::Key(name.as_str())];
-            let under = |key| [&path[..], &[Step::Key(key)]].concat();
-            let plain = model.allow_plain_http == Some(true);
-            self.address(model.base_url.as_deref(), plain, &under("base_url"), found);
-            if let Some(secret) = &model.api_key {
-                self.secret(secret, &under("api_key"), found);
+    /// Headers that cannot be sent, or are not anybody's to send.
+    pub(super) fn headers<'t>(
+        &self,
+        given: impl Iterator<Item = (&'t String, &'t Secret)>,
+        path: &[Step<'_>],
+        (mistake, own): (Mistake, fn(&str) -> bool),
+        found: &mut Vec<Finding>,
+    ) {
+        let mut seen: Vec<String> = Vec::new();
+        for (name, secret) in given {
+            let inside = [path, &[Step::Key("headers"), Step::Key(name.as_str())]].concat();
+            let small = name.to_ascii_lowercase();
+            let told = if !header::is_name(name) {
+                let message = format!("{} is no name of a header", quoted(name));
+                Some((message, self.key(&inside), "write letters, digits and dashes: x-team"))
+            } else if own(name) {
+                let message = format!("the header {} is not yours to set", quoted(name));
+                Some((message, self.key(&inside), "leave it out"))
+            } else if seen.contains(&small) {
+                let message = format!("the header {} stands here twice", quoted(name));
+                Some((message, self.key(&inside), "case is of no account; keep one"))
+            } else if !header::is_value(secret) {
+                let message = format!(
+                    "the value of {} has characters that cannot be sent in a header",
+                    quoted(name)
+                );
+                Some((message, self.place(&inside), "write one line of plain characters"))
+            } else {
+                None
+            };
+            if let Some((message, place, help)) = told {
+                found.push(Finding::error(mistake, message).at(place).help(help));
             }
-            self.headers(model.headers.iter(), &path, (Mistake::Model, OWN_HEADERS), found);
-            self.model_name(name, found);
-            self.prefix(name, model, found);
-            self.bounds(name, model, found);
-            for (key, limit, ceiling) in [
-                ("connect_ms_max", model.connect_ms_max, REPLY_MS_CEILING),
-                ("first_byte_ms_max", model.first_byte_ms_max, REPLY_MS_CEILING),
-                ("idle_ms_max", model.idle_ms_max, REPLY_MS_CEILING),
-                ("reply_ms_max", model.reply_ms_max, REPLY_MS_CEILING),
-                ("max_output_tokens", model.max_output_tokens, TOKENS_CEILING),
-            ] {
-                match limit {
-                    Some(0) => found.push(self.zero(key, &under(key))),
-                    Some(limit) if limit > ceiling => {
-                        found.push(self.too_high(key, limit, ceiling, &under(key)));
-                    }
-                    Some(_) | None => {}
-                }
-            }
-            if let Some(calling) = &model.tool_calling {
-                self.retries(calling, &under("tool_calling"), found);
-            }
-            self.thoughts(name, found);
+            seen.push(small);
+            self.secret(secret, &inside, found);
         }
     }
 
     /// Anthropic counts thoughts toward a reply, and refuses a request without room for both.
-    fn thoughts(&self, name: &str, found: &mut Vec<Finding>) {
+    pub(super) fn thoughts(&self, name: &str, found: &mut Vec<Finding>) {
         let Ok(Chosen::Model(model)) = self.text().chosen_by_name(name) else { return };
         if model.provider.known().speech != Speech::Anthropic {
             return;
@@ -179,7 +165,7 @@ impl Desk<'_> {
         );
     }
 
-    fn address(
+    pub(super) fn address(
         &self,
         url: Option<&str>,
         plain_allowed: bool,
@@ -198,81 +184,13 @@ impl Desk<'_> {
         }
     }
 
-    /// Models that must use tools by their own word and are not marked, whether or not a run uses
-    /// them now. `but` is looked at with everything that holds for it.
-    fn enforced_elsewhere(&self, but: Option<&str>, found: &mut Vec<Finding>) {
-        let everywhere = self.text().tool_calling.as_ref().and_then(|all| all.allow_unreliable);
-        for (name, model) in &self.text().models {
-            let Some(own) = &model.tool_calling else { continue };
-            let allowed = own.allow_unreliable.or(everywhere) == Some(true);
-            let marked = model.tool_calling_reliable == Some(true);
-            let enforced = own.tool_use_mode == Some(ToolUseMode::Enforced);
-            if enforced && !marked && !allowed && but != Some(name.as_str()) {
-                let message =
-                    format!("tools must be used, and the model {name} is not marked reliable");
-                let path = ["models", name, "tool_calling", "tool_use_mode"].map(Step::Key);
-                let span = self.place(&path);
-                found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
-            }
-        }
-    }
-
-    /// Whether the model of a run can be told, and does what is asked of it.
-    fn chosen(&self, found: &mut Vec<Finding>) {
-        if self.doubtful("models") || self.doubtful("settings") {
-            return;
-        }
-        let place = |keys: &[&str]| {
-            let path: Vec<Step<'_>> = keys.iter().copied().map(Step::Key).collect();
-            self.place(&path)
-        };
-        let chosen = self.text().chosen().unwrap_or_else(|refusal| {
-            let key =
-                if let ChoiceRefusal::Declared { key, .. } = &refusal { key } else { "model" };
-            // One that comes from elsewhere is told when it is used.
-            if self.key(&[Step::Key("settings"), Step::Key(key)]).is_some() {
-                let finding = Finding::error(Mistake::Model, refusal.to_string());
-                found.push(finding.at(place(&["settings", key])));
-            }
-            Chosen::None
-        });
-        let taken = if let Chosen::Model(model) = &chosen { Some(&*model.name) } else { None };
-        self.enforced_elsewhere(taken, found);
-        let (calling, reliable, name) = match &chosen {
-            Chosen::Model(model) => {
-                (&model.calling, model.text.tool_calling_reliable == Some(true), &*model.name)
-            }
-            Chosen::None | Chosen::Script(_) => match &self.text().tool_calling {
-                Some(calling) => (calling, matches!(chosen, Chosen::Script(_)), "of the run"),
-                None => return,
-            },
-        };
-        let enforced = calling.tool_use_mode == Some(ToolUseMode::Enforced);
-        if enforced && !reliable && calling.allow_unreliable != Some(true) {
-            let message =
-                format!("tools must be used, and the model {name} is not marked reliable");
-            let own = place(&["models", name, "tool_calling", "tool_use_mode"]);
-            let span = own.or_else(|| place(&["tool_calling", "tool_use_mode"]));
-            found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
-        }
-        if let Chosen::Model(model) = &chosen {
-            // Those that cannot stand in are told elsewhere.
-            let chain = self.text().fallbacks(model).unwrap_or_default();
-            let weak = chain.iter().find(|m| m.text.tool_calling_reliable != Some(true));
-            if let Some(weak) = weak.filter(|_| enforced && calling.allow_unreliable != Some(true))
-            {
-                let name = &weak.name;
-                let message = format!(
-                    "tools must be used, and the model {name} that stands in is not marked reliable"
-                );
-                let span = place(&["models", name, "model"]);
-                found.push(Finding::error(Mistake::Model, message).at(span).help(MEASURE));
-            }
-        }
-    }
-
     /// A request that was turned down is not tried for ever.
-    fn retries(&self, calling: &ToolCallingText, path: &[Step<'_>], found: &mut Vec<Finding>) {
+    pub(super) fn retries(
+        &self,
+        calling: &ToolCallingText,
+        path: &[Step<'_>],
+        found: &mut Vec<Finding>,
+    ) {
         let key = "fallback_retry_count";
         if let Some(count) = calling.fallback_retry_count.filter(|count| *count > RETRIES_CEILING) {
             let path = [path, &[Step::Key(key)]].concat();

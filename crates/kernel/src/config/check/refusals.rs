@@ -105,7 +105,6 @@ impl Desk<'_> {
         }
     }
 
-    /// What could not be made of tool calling.
     /// Where a key of tool calling stands that holds for the run: with its model, or for all.
     pub(super) fn calling_key<'k>(&'k self, key: &'k str) -> Vec<Step<'k>> {
         let all = vec![Step::Key("tool_calling"), Step::Key(key)];
@@ -114,6 +113,7 @@ impl Desk<'_> {
         if self.key(&own).is_some() { own } else { all }
     }
 
+    /// What could not be made of tool calling.
     pub(super) fn calling(&self, refusal: &CallingRefusal) -> Finding {
         let path = |key| self.calling_key(key);
         match refusal {
@@ -231,7 +231,7 @@ impl Desk<'_> {
         };
         let mut spans = named(&path);
         if spans.is_empty() && matches!(place, Place::Policy(_)) {
-            // Two policies may have one name.
+            // Of two policies with one name, which is refused elsewhere, the second may be meant.
             spans = named(&[Step::Key("policies")]);
         }
         let finding = |span: Option<Span>| {

@@ -59,11 +59,72 @@ fn unfit(shape: &Shape, name: &str) -> Option<String> {
 /// The names after `args.` in a condition.
 fn arguments(condition: &str) -> BTreeSet<&str> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let named = condition.match_indices("args.").filter_map(|(at, root)| {
-        let whole = !condition.get(..at)?.ends_with(|c: char| word(c) || c == '.');
-        let rest = condition.get(at + root.len()..)?;
-        let name = rest.get(..rest.find(|c| !word(c)).unwrap_or(rest.len()))?;
-        (whole && !name.is_empty()).then_some(name)
-    });
-    named.collect()
+    let named = |part| {
+        str::match_indices(part, "args.").filter_map(move |(at, root)| {
+            let whole = !part.get(..at)?.ends_with(|c: char| word(c) || c == '.');
+            let rest = part.get(at + root.len()..)?;
+            let name = rest.get(..rest.find(|c| !word(c)).unwrap_or(rest.len()))?;
+            (whole && !name.is_empty()).then_some(name)
+        })
+    };
+    unquoted(condition).into_iter().flat_map(named).collect()
+}
+
+/// The parts of a condition that are neither texts in quotes nor remarks.
+fn unquoted(condition: &str) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), condition);
+    loop {
+        let at = [rest.find(['"', '\'']), rest.find("//")].into_iter().flatten().min();
+        let Some((part, after)) = at.and_then(|at| rest.split_at_checked(at)) else {
+            parts.push(rest);
+            return parts;
+        };
+        parts.push(part);
+        rest = if after.starts_with("//") {
+            after.split_once('\n').map_or("", |(_, next)| next)
+        } else {
+            after_text(after, part.ends_with(['r', 'R']))
+        };
+    }
+}
+
+/// What follows the text that begins here. In a raw one a backslash is a sign like others.
+fn after_text(text: &str, raw: bool) -> &str {
+    let closes = ["\"\"\"", "'''", "\"", "'"];
+    let close = closes.into_iter().find(|close| text.starts_with(close)).unwrap_or("\"");
+    let mut inside = text.strip_prefix(close).unwrap_or_default();
+    loop {
+        if let Some(after) = inside.strip_prefix(close) {
+            return after;
+        }
+        let mut chars = inside.chars();
+        match chars.next() {
+            None => return "",
+            Some('\\') if !raw => drop(chars.next()),
+            Some(_) => {}
+        }
+        inside = chars.as_str();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_named_outside_of_quotes() {
+        for (condition, names) in [
+            ("args.x > 1 && has(args.y)", &["x", "y"][..]),
+            ("more_args.x == my.args.y", &[]),
+            (r#"args.key == "args.x""#, &["key"]),
+            (r#"args.a == 'args.x' || args.b == "it's args.y""#, &["a", "b"]),
+            (r#"args.a == "\"args.x" && args.b == r'\' && args.c"#, &["a", "b", "c"]),
+            ("args.a == '''it's args.x''' && args.b", &["a", "b"]),
+            ("args.a // don't: args.x\n && args.b", &["a", "b"]),
+            ("args.a == 'args.x", &["a"]),
+        ] {
+            let found: Vec<&str> = arguments(condition).into_iter().collect();
+            assert_eq!(found, names, "{condition}");
+        }
+    }
 }
