@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
@@ -200,7 +199,7 @@ impl Driver {
 
     /// Waits so long, and hears meanwhile what others say. Whoever is told to stop waits no more.
     async fn wait(&mut self, ms: u64) -> Result<(), DriveFault> {
-        let (began, whole) = (Instant::now(), Duration::from_millis(ms));
+        let (began, whole) = (tokio::time::Instant::now(), Duration::from_millis(ms));
         while self.session.stop.is_none() && !self.cancel.is_cancelled() {
             let left = whole.saturating_sub(began.elapsed());
             if left.is_zero() {
