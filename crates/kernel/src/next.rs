@@ -436,12 +436,7 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
         let id = open.raw.id;
         match &open.progress {
             Progress::Received => received.push(Arc::clone(&open.raw)),
-            // A yes for the whole session, given meanwhile, is for this one too.
-            Progress::Asked { tool, policy, .. }
-                if session.allowed(tool, policy) && !agent.asks_each_time(tool, policy) =>
-            {
-                received.push(Arc::clone(&open.raw));
-            }
+            asked if is_lifted(agent, session, asked) => received.push(Arc::clone(&open.raw)),
             Progress::Asked { .. } => return Some(Step::AskPerson(id)),
             Progress::Answered { .. } => received.push(Arc::clone(&open.raw)),
             Progress::Admitted(_) | Progress::Started(_) => admitted.push(id),
@@ -456,6 +451,13 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
     // Whoever calls without a model makes the call again, and gets what comes of it.
     let yes = |waiting: &Waiting| waiting.modelled && waiting.approved();
     session.waiting.iter().find(|(_, waiting)| yes(waiting)).map(|(id, _)| Step::TakeUp(*id))
+}
+
+/// Whether a question need not be put any more: a yes for the whole session, given meanwhile, is for
+/// this call too. It is judged again.
+pub fn is_lifted(agent: &Agent, session: &Session, progress: &Progress) -> bool {
+    let Progress::Asked { tool, policy, .. } = progress else { return false };
+    session.allowed(tool, policy) && !agent.asks_each_time(tool, policy)
 }
 
 fn plan(

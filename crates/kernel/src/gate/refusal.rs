@@ -59,6 +59,13 @@ impl Refusal {
         Self::new(Stage::Resolve, Trouble::new(Code::TOOL_UNAVAILABLE, message))
     }
 
+    /// The end came while the call waited for tools from outside.
+    pub fn cancelled() -> Self {
+        let message = "The call was cancelled while it waited for tools from outside. Nothing of \
+                       it ran.";
+        Self::new(Stage::Resolve, Trouble::new(Code::CALL_CANCELLED, message))
+    }
+
     /// The phase does not grant it. The grant is a policy of its own.
     pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
         Self::withheld("phase-grant", DenialKind::NotVisibleInPhase, message, available)

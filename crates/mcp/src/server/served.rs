@@ -205,6 +205,7 @@ pub trait Served: Send + Sync + 'static {
     /// Wakes whoever watches the lists.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// The server stops, and what was begun has had its time: whoever waits is answered now.
+    /// The server stops, and what was begun has had its time: whoever waits, for an answer, for tools
+    /// from outside or for a person, is answered now.
     fn cut_off(&self) {}
 }

@@ -2,7 +2,7 @@
 //! cannot be read.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -30,7 +30,7 @@ use crate::stage::{clerk_of, session};
 
 const AGENT: &str = r#"{
     "phases": { "A": {} },
-    "policies": [{ "rule": { "tools": ["asked"], "ask": "true", "message": "A person must see this." } }]
+    "policies": [{ "rule": { "tools": ["asked", "asked_put"], "ask": "true", "message": "A person must see this." } }]
 }"#;
 
 #[derive(Deserialize, JsonSchema)]
@@ -66,6 +66,8 @@ fn pack(gate: &Arc<Notify>) -> Pack {
         tool(draft("look"), done).unwrap(),
         tool(draft("reach").effect(Effect::External), done).unwrap(),
         tool(draft("asked").effect(Effect::External), done).unwrap(),
+        tool(draft("asked_put").effect(Effect::Staged).touches(touches(Access::Write)), put)
+            .unwrap(),
         waiting_tool(draft("slow_see").touches(touches(Access::Read)), move |tx, args: Named| {
             let gate = Arc::clone(&slow_see);
             Box::pin(async move {
@@ -146,16 +148,18 @@ async fn ended(call: JoinHandle<Value>, what: &str) -> Value {
 /// A person who takes as long as the test wants.
 #[derive(Default)]
 struct Slow {
-    asked: AtomicBool,
+    asked: AtomicUsize,
     answers: Notify,
+    always: bool,
 }
 
 impl Person for Slow {
     fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Option<Response>> {
         Box::pin(async {
-            self.asked.store(true, Ordering::SeqCst);
+            self.asked.fetch_add(1, Ordering::SeqCst);
             self.answers.notified().await;
-            Some(Response::of(Actor::Human("ada".into()), Answer::Approve))
+            let yes = Response::of(Actor::Human("ada".into()), Answer::Approve);
+            Some(Response { always: self.always, ..yes })
         })
     }
 
@@ -173,7 +177,7 @@ async fn nobody_else_waits_for_the_person_who_is_asked() {
             .await;
     let before = scene.begin("slow_reach", "").await;
     let asked = scene.begin("asked", "").await;
-    assert!(person.asked.load(Ordering::SeqCst));
+    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
     let next = scene.begin("asked", "").await;
     scene.gate.notify_one();
     assert_eq!(ended(before, "what was at work").await["ok"], true);
@@ -185,6 +189,49 @@ async fn nobody_else_waits_for_the_person_who_is_asked() {
     assert_eq!(ended(asked, "what a person said yes to").await["ok"], true);
     person.answers.notify_one();
     assert_eq!(ended(next, "the next question").await["ok"], true);
+    assert!(scene.clerk.look().0.open.is_empty());
+}
+
+/// A yes for the whole session answers the questions that wait behind it.
+#[tokio::test]
+async fn after_always_nobody_is_asked_about_those_who_wait() {
+    let person = Arc::new(Slow { always: true, ..Slow::default() });
+    let scene =
+        Scene::new(Arc::new(MemoryStore::new()), Some(Arc::clone(&person) as Arc<dyn Person>))
+            .await;
+    let mut calls = Vec::new();
+    for name in ["a", "b", "c"] {
+        calls.push(scene.begin("asked_put", name).await);
+    }
+    let other = scene.begin("asked", "").await;
+    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+    person.answers.notify_one();
+    for call in calls {
+        assert_eq!(ended(call, "what a person said yes to").await["ok"], true);
+    }
+    // Another tool is another question.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!other.is_finished());
+    assert_eq!(person.asked.load(Ordering::SeqCst), 2);
+    person.answers.notify_one();
+    assert_eq!(ended(other, "the other tool").await["ok"], true);
+    assert!(scene.clerk.look().0.open.is_empty());
+}
+
+/// At the end nobody waits for a person, and nobody is asked any more.
+#[tokio::test]
+async fn whoever_waits_for_a_person_is_answered_at_the_end() {
+    let person = Arc::new(Slow::default());
+    let scene =
+        Scene::new(Arc::new(MemoryStore::new()), Some(Arc::clone(&person) as Arc<dyn Person>))
+            .await;
+    let calls = [scene.begin("asked_put", "a").await, scene.begin("asked_put", "b").await];
+    scene.clerk.cut_off();
+    for call in calls {
+        let told = ended(call, "who waited for a person").await;
+        assert_eq!(told["errors"][0]["code"], "APPROVAL_PENDING", "{told}");
+    }
+    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
     assert!(scene.clerk.look().0.open.is_empty());
 }
 

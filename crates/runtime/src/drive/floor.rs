@@ -16,6 +16,7 @@ use toolgate_kernel::event::RawCall;
 use toolgate_kernel::fold::{OpenCall, Progress, Session};
 use toolgate_kernel::gate::Refusal;
 use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::next::is_lifted;
 
 use super::ask::LOOK_MS;
 use super::company::Place;
@@ -23,8 +24,8 @@ use super::run::perform;
 use super::supply::SupplyOutcome;
 use super::{DriveFault, Driver};
 use crate::crash_point;
-use crate::execute::Executed;
-use crate::port::{Parts, Response, SupplyFault};
+use crate::execute::{Cancel, Executed};
+use crate::port::{Parts, Response};
 use crate::transaction::Ran;
 
 /// A call by a caller without a model loop.
@@ -105,7 +106,8 @@ struct Asking {
 struct Arrived {
     incoming: Vec<Incoming>,
     phase: PhaseName,
-    supplied: SupplyOutcome,
+    /// Nothing where they were cut off before.
+    supplied: Option<SupplyOutcome>,
 }
 
 /// What is waited for while calls are at work.
@@ -170,6 +172,9 @@ impl Driver {
         let mut trouble = self.welcome(incoming, &mut hall).await.err();
         loop {
             self.tick();
+            if trouble.is_none() {
+                trouble = self.judge_lifted(&mut hall).await.err();
+            }
             while let Some(id) = hall.next() {
                 match self.begin(id).await? {
                     Some(begun) => running.push(perform(begun, self.call_ms_max(id), &cancel)),
@@ -223,12 +228,12 @@ impl Driver {
             None => Either::Left(std::future::pending()),
             Some(floor) => Either::Right(floor.more()),
         };
-        let Hall { supplying, asking, .. } = hall;
+        let (Hall { supplying, asking, .. }, cancel) = (hall, &self.cancel);
         tokio::select! {
             biased;
             Some((ran, executed)) = running.next() => News::Ended(ran, executed),
             Some(arrived) = supplying.next() => News::Arrived(arrived),
-            news = word(asking) => news,
+            news = word(asking, cancel) => news,
             incoming = more => News::More(incoming),
         }
     }
@@ -280,13 +285,21 @@ impl Driver {
                 continue;
             };
             if let Some(supplied) = (&mut supplied).now_or_never() {
+                let supplied = Some(supplied);
                 self.admit_supplied(Arrived { incoming, phase, supplied }, hall).await?;
             } else if incoming.len() > 1 {
                 // Each waits for its own.
                 groups.extend(incoming.into_iter().rev().map(|call| vec![call]));
             } else {
-                let arriving = async move { Arrived { incoming, phase, supplied: supplied.await } };
-                hall.supplying.push(Box::pin(arriving));
+                let cancel = self.cancel.clone();
+                hall.supplying.push(Box::pin(async move {
+                    let supplied = tokio::select! {
+                        biased;
+                        supplied = supplied => Some(supplied),
+                        () = cancel.cancelled() => None,
+                    };
+                    Arrived { incoming, phase, supplied }
+                }));
             }
         }
         Ok(())
@@ -295,7 +308,7 @@ impl Driver {
     /// Goes on with callers who waited for tools from outside.
     async fn arrived(&mut self, arrived: Arrived, hall: &mut Hall) -> Result<(), DriveFault> {
         self.tick();
-        if self.session.phase.as_ref() == Some(&arrived.phase) {
+        if arrived.supplied.is_none() || self.session.phase.as_ref() == Some(&arrived.phase) {
             return self.admit_supplied(arrived, hall).await;
         }
         // The phase moved meanwhile, and may need others.
@@ -308,9 +321,15 @@ impl Driver {
         hall: &mut Hall,
     ) -> Result<(), DriveFault> {
         let Arrived { incoming, phase, supplied } = arrived;
+        let Some(supplied) = supplied else {
+            return self.turn_away(incoming, &Refusal::cancelled()).await;
+        };
         match self.take_supplied(phase, supplied) {
             Ok(()) => self.admit(incoming, hall).await,
-            Err(DriveFault::Supply(fault)) => self.turn_away(incoming, &fault).await,
+            Err(DriveFault::Supply(fault)) => {
+                self.note_lack(&fault)?;
+                self.turn_away(incoming, &Refusal::lacking(&fault.told())).await
+            }
             Err(fault) => Err(fault),
         }
     }
@@ -354,16 +373,14 @@ impl Driver {
         Ok(raws)
     }
 
-    /// Refuses calls in a phase that cannot begin.
+    /// Refuses calls without judging them.
     async fn turn_away(
         &mut self,
         incoming: Vec<Incoming>,
-        fault: &SupplyFault,
+        refusal: &Refusal,
     ) -> Result<(), DriveFault> {
-        self.note_lack(fault)?;
-        let refusal = Refusal::lacking(&fault.told());
         for raw in self.receive_all(incoming)? {
-            self.refuse(&raw, &refusal)?;
+            self.refuse(&raw, refusal)?;
         }
         self.flush().await
     }
@@ -406,6 +423,20 @@ impl Driver {
         }
     }
 
+    /// Judges calls again that nobody need be asked about any more.
+    async fn judge_lifted(&mut self, hall: &mut Hall) -> Result<(), DriveFault> {
+        for raw in std::mem::take(&mut hall.questions) {
+            let open = self.session.open.get(&raw.id).map(|open| &open.progress);
+            if open.is_some_and(|asked| is_lifted(&self.crew.agent, &self.session, asked)) {
+                self.judge(std::slice::from_ref(&raw)).await?;
+                self.line_up(raw, hall);
+            } else {
+                hall.questions.push_back(raw);
+            }
+        }
+        Ok(())
+    }
+
     /// Judges a call again that a person has spoken about.
     async fn judge_answered(
         &mut self,
@@ -421,11 +452,12 @@ impl Driver {
     }
 }
 
-/// Waits for a person's word, where one is asked.
-async fn word(asking: &mut Option<Asking>) -> News {
+/// Waits for a person's word, where one is asked. At the end nobody is waited for.
+async fn word(asking: &mut Option<Asking>, cancel: &Cancel) -> News {
     let Some(asking) = asking else { return std::future::pending().await };
     tokio::select! {
         biased;
+        () = cancel.cancelled() => News::Answered(None),
         word = &mut asking.here => News::Answered(word),
         () = tokio::time::sleep_until(asking.look) => News::Look,
     }

@@ -16,6 +16,7 @@ use toolgate_kernel::next::{Opening, Step, close, next, tries_toolless};
 use toolgate_kernel::plan::{Choice, Plan, messages};
 use toolgate_kernel::section::Home;
 
+use super::ask::LOOK_MS;
 use super::{DriveFault, Driver};
 use crate::execute::within;
 use crate::port::{Provider, ProviderFault, Reply, Streamed, Tap};
@@ -192,8 +193,23 @@ impl Driver {
         // Whoever watches cannot disturb what is watched.
         let waits = || tap(Streamed::Waits { reason: "the model failed", ms });
         let _ = catch_unwind(AssertUnwindSafe(waits));
-        tokio::time::sleep(Duration::from_millis(ms)).await;
+        self.wait(ms).await?;
         Ok(true)
+    }
+
+    /// Waits so long, and hears meanwhile what others say. Whoever is told to stop waits no more.
+    async fn wait(&mut self, ms: u64) -> Result<(), DriveFault> {
+        let (began, whole) = (tokio::time::Instant::now(), Duration::from_millis(ms));
+        while self.session.stop.is_none() && !self.cancel.is_cancelled() {
+            let left = whole.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            tokio::time::sleep(left.min(Duration::from_millis(LOOK_MS))).await;
+            self.tick();
+            self.hear().await?;
+        }
+        Ok(())
     }
 
     fn open_iteration(&mut self, opening: Opening) -> Result<(), DriveFault> {

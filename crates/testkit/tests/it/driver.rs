@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, pending, poll_fn, ready};
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::Code;
-use toolgate_kernel::event::{Ending, Event, Finish, Outcome, StreamId, Usage};
+use toolgate_kernel::event::{Ending, Event, FaultKind, Finish, Outcome, Said, StreamId, Usage};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::seal::SigningKey;
@@ -302,6 +302,61 @@ fn a_model_is_not_waited_for_beyond_the_end_of_the_run() {
         let halt = halt.expect("the run has an end").unwrap();
         assert!(matches!(halt, Halt::Ended(Ending::DeadlineExceeded, _)), "{halt:?}");
     });
+}
+
+/// A model that is left alone for an hour.
+struct Resting;
+
+impl Provider for Resting {
+    fn name(&self) -> &str {
+        "resting"
+    }
+
+    fn rest_ms(&self) -> Option<u64> {
+        Some(3_600_000)
+    }
+
+    fn reply<'a>(
+        &'a self,
+        _plan: &'a Plan,
+        _desk: &'a mut Desk,
+        _tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        Box::pin(ready(Err(ProviderFault::new(FaultKind::CircuitOpen, "it is left alone"))))
+    }
+}
+
+/// Whoever waits for a model hears what others say, and stops when it is told so.
+#[test]
+fn a_run_that_waits_for_a_model_hears_what_is_said() {
+    let bench = Bench::new();
+    block_on(async {
+        let limits = json!({ "model_failures_max": 9, "run_ms_max": 3_600_000 });
+        let mut crew = crew(json!({ "limits": limits }), Vec::new(), Vec::new()).unwrap();
+        crew.provider = Some(Arc::new(Resting));
+        let mut driver = bench.open(crew).await;
+        let (runtime, ada) = (Arc::clone(&bench.runtime), Actor::Human("ada".into()));
+        let saying = async {
+            let feedback = Said::Feedback { text: "Are you there?".to_owned(), images: Vec::new() };
+            for said in [feedback, Said::Stop { reason: "enough".to_owned() }] {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                runtime.say(&session("case"), &ada, said).await.unwrap();
+                // It is heard before the next word comes.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let (halt, ()) = tokio::time::timeout(Duration::from_secs(20), async {
+            tokio::join!(driver.run(&|_| {}), saying)
+        })
+        .await
+        .expect("the wait has an end");
+        let halt = halt.unwrap();
+        assert!(matches!(&halt, Halt::Ended(Ending::Stopped, why) if why == "enough"), "{halt:?}");
+    });
+    let events = bench.events();
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::Heard { .. })).count(), 2);
+    let asked = events.iter().filter(|event| matches!(event, Event::PlanSent { .. })).count();
+    assert_eq!(asked, 1, "words do not cut the rest short");
 }
 
 /// A model that speaks as it goes.

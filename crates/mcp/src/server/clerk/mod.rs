@@ -209,7 +209,8 @@ impl Clerk {
         })
     }
 
-    /// Cuts off the calls at work, which are settled and answered, and lets no other one begin.
+    /// Cuts off the calls at work and those who wait for tools from outside or for a person. They are
+    /// settled and answered, and no other one begins.
     pub fn cut_off(&self) {
         self.cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
