@@ -67,9 +67,8 @@ fn desk(waits: Waits) -> (Desk, Option<Web>) {
     (desk, web)
 }
 
-/// Five seconds are promised. A busy machine may need as long again before it comes to it; without
-/// the promise the programs would sleep for a minute.
-const END_MAX: Duration = Duration::from_secs(5 + 5);
+/// What is promised. Few cases run at a time, so that a busy machine keeps it too.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Tells a program to stop, waits until it has and all that was started is gone, and gives its code.
 fn end(child: &mut Child, desk: &Desk, how: &str, about: &str) -> Option<i32> {
