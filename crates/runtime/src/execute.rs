@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use toolgate_kernel::envelope::{Code, Trouble};
 
 use crate::port::{Fault, Output, Tool};
@@ -22,32 +24,36 @@ pub(crate) enum Executed {
 }
 
 /// A switch that stops what is running.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Cancel {
-    sender: watch::Sender<bool>,
+    switch: Arc<Switch>,
 }
 
-impl Default for Cancel {
-    fn default() -> Self {
-        Self { sender: watch::Sender::new(false) }
-    }
+/// Looked at before every call, so looking takes no lock.
+#[derive(Default)]
+struct Switch {
+    used: AtomicBool,
+    waiting: Notify,
 }
 
 impl Cancel {
     /// Stops the running call and everything after it.
     pub fn cancel(&self) {
-        self.sender.send_replace(true);
+        self.switch.used.store(true, Ordering::SeqCst);
+        self.switch.waiting.notify_waiters();
     }
 
     /// Whether it was used.
     pub fn is_cancelled(&self) -> bool {
-        *self.sender.borrow()
+        self.switch.used.load(Ordering::SeqCst)
     }
 
     pub(crate) async fn cancelled(&self) {
-        let mut receiver = self.sender.subscribe();
-        // The sender lives as long as `self`, so waiting cannot end by its going away.
-        drop(receiver.wait_for(|cancelled| *cancelled).await);
+        // It hears of a use from here on, and looks for one that was before.
+        let waiting = self.switch.waiting.notified();
+        if !self.is_cancelled() {
+            waiting.await;
+        }
     }
 }
 
@@ -63,35 +69,36 @@ pub(crate) async fn execute(
     }
     // The call of `run` itself may panic too, so it happens inside the guarded future.
     let mut guarded = pin!(AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind());
-    let stoppable = pin!(async {
-        // Most tools answer at once; nobody need listen for a cancellation then.
-        if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(guarded.as_mut().poll(cx))).await {
-            return Some(done);
-        }
+    // Most tools answer at once; no timer is set then, and nobody listens for a cancellation.
+    if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(guarded.as_mut().poll(cx))).await {
+        return done.map_or_else(|_| panicked(), Executed::Answered);
+    }
+    let stoppable = async {
         tokio::select! {
             biased;
-            answered = guarded => Some(answered),
-            () = cancel.cancelled() => None,
+            done = guarded => done.map_or_else(|_| panicked(), Executed::Answered),
+            () = cancel.cancelled() => Executed::CutOff(cancelled()),
         }
-    });
-    match within(call_ms_max, stoppable).await {
-        Some(Some(Ok(result))) => Executed::Answered(result),
-        Some(Some(Err(_))) => Executed::CutOff(Trouble::new(
-            Code::TOOL_PANICKED,
-            "The tool broke down. Try other arguments or another tool.",
-        )),
-        Some(None) => Executed::CutOff(cancelled()),
-        None => Executed::CutOff(Trouble::new(
-            Code::TOOL_TIMED_OUT,
-            format!("The tool did not answer within {call_ms_max} ms."),
-        )),
-    }
+    };
+    let stopped = tokio::time::timeout(Duration::from_millis(call_ms_max), stoppable).await;
+    stopped.unwrap_or_else(|_| {
+        let message = format!("The tool did not answer within {call_ms_max} ms.");
+        Executed::CutOff(Trouble::new(Code::TOOL_TIMED_OUT, message))
+    })
+}
+
+fn panicked() -> Executed {
+    let message = "The tool broke down. Try other arguments or another tool.";
+    Executed::CutOff(Trouble::new(Code::TOOL_PANICKED, message))
 }
 
 /// Waits for some work, at most so long. A timer is only set for what is not done at once.
 ///
 /// The work is pinned by the caller, because moving a large future costs more than polling it.
-pub(crate) async fn within<T>(ms: u64, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+pub(crate) async fn within<T>(
+    ms: u64,
+    mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+) -> Option<T> {
     if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
         return Some(done);
     }

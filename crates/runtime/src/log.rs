@@ -54,8 +54,7 @@ pub(crate) fn batch(
     rows: Vec<Row>,
     tip: Tip,
 ) -> Batch {
-    let head = key.sign_head(stream.clone(), tip.seq, tip.hash);
-    Batch { stream, epoch, after, rows, head }
+    Batch { epoch, after, rows, head: key.sign_head(stream, tip.seq, tip.hash) }
 }
 
 /// Rows read at once.

@@ -31,6 +31,11 @@ struct Stream {
 }
 
 impl Stream {
+    fn take(&mut self, batch: Batch) {
+        batch.rows.into_iter().for_each(|row| self.rows.push(row));
+        self.head = Some(batch.head);
+    }
+
     fn end(&self) -> u64 {
         self.head.as_ref().map_or(0, |head| head.seq)
     }
@@ -80,13 +85,13 @@ impl MemoryStore {
 
 impl Inner {
     fn check(&self, batch: &Batch) -> Result<(), StoreFault> {
-        let stream = self.streams.get(&batch.stream);
+        let stream = self.streams.get(batch.stream());
         if batch.epoch.is_some_and(|epoch| stream.map_or(0, |stream| stream.epoch) != epoch) {
-            return Err(StoreFault::Fenced { stream: batch.stream.clone() });
+            return Err(StoreFault::Fenced { stream: batch.stream().clone() });
         }
         match stream.map_or(0, Stream::end) {
             end if end == batch.after => Ok(()),
-            found => Err(StoreFault::Moved { stream: batch.stream.clone(), found }),
+            found => Err(StoreFault::Moved { stream: batch.stream().clone(), found }),
         }
     }
 }
@@ -107,9 +112,13 @@ impl Store for MemoryStore {
             }
         }
         for batch in append.batches {
-            let stream = inner.streams.entry(batch.stream).or_default();
-            batch.rows.into_iter().for_each(|row| stream.rows.push(row));
-            stream.head = Some(batch.head);
+            if let Some(stream) = inner.streams.get_mut(batch.stream()) {
+                stream.take(batch);
+            } else {
+                let (name, mut stream) = (batch.stream().clone(), Stream::default());
+                stream.take(batch);
+                inner.streams.insert(name, stream);
+            }
         }
         inner.blobs.extend(append.blobs);
         Box::pin(ready(Ok(())))

@@ -1,7 +1,7 @@
 //! Decides what the drivers of one project share: the log, the clock, the key, the project fold.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
@@ -50,6 +50,8 @@ pub struct Runtime {
     mirrored: AtomicU64,
     /// One project append at a time; snapshots do not wait for it.
     pub(crate) project_turn: tokio::sync::Mutex<()>,
+    /// Whether anybody ever watched.
+    observed: AtomicBool,
     watchers: broadcast::Sender<Committed>,
 }
 
@@ -118,6 +120,7 @@ impl Runtime {
             mirror: Mutex::new(Mirror { project: Arc::new(Project::default()), tip: Tip::START }),
             mirrored: AtomicU64::new(0),
             project_turn: tokio::sync::Mutex::new(()),
+            observed: AtomicBool::new(false),
             watchers: broadcast::Sender::new(OBSERVER_EVENTS_MAX),
         }
     }
@@ -136,6 +139,7 @@ impl Runtime {
 
     /// Sees every event once it is durable. Who reads too slowly loses some, and is told so.
     pub fn observe(&self) -> broadcast::Receiver<Committed> {
+        self.observed.store(true, Ordering::Relaxed);
         self.watchers.subscribe()
     }
 
@@ -145,7 +149,8 @@ impl Runtime {
     }
 
     pub(crate) fn watched(&self) -> bool {
-        self.watchers.receiver_count() > 0
+        // Asked for every record, so it must not take a lock where nobody ever listened.
+        self.observed.load(Ordering::Relaxed) && self.watchers.receiver_count() > 0
     }
 
     fn mirror(&self) -> MutexGuard<'_, Mirror> {
@@ -156,6 +161,13 @@ impl Runtime {
     pub fn project(&self) -> (Arc<Project>, Tip) {
         let mirror = self.mirror();
         (Arc::clone(&mirror.project), mirror.tip)
+    }
+
+    /// The project, where it is known without reading that nobody appended more to it.
+    pub(crate) fn caught_up(&self) -> Option<Arc<Project>> {
+        let (project, tip) = self.project();
+        let whole = tip != Tip::START && self.store.ends_at(&StreamId::Project, tip.seq);
+        whole.then_some(project)
     }
 
     /// Reads what other processes appended to the project.

@@ -72,7 +72,7 @@ async fn session(
         hash = Digest::link(hash, &bytes);
         let rows = vec![Row { seq: after + 1, bytes, hash }];
         let head = key.sign_head(stream.clone(), after + 1, hash);
-        let batch = Batch { stream: stream.clone(), epoch, after, rows, head };
+        let batch = Batch { epoch, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: vec![] }).await?;
         after += 1;
         waits.push(begun.elapsed());

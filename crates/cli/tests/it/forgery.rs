@@ -83,8 +83,8 @@ fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when
         let actor = Actor::Human("ada".into());
         let record = Record { seq: after + 1, at, actor, epoch, saw: None, event, signed: by };
         let rows = vec![tip.add(&record, &mut Vec::new()).unwrap()];
-        let head = key.sign_head(stream.clone(), tip.seq, tip.hash);
-        let batch = Batch { stream, epoch: None, after, rows, head };
+        let head = key.sign_head(stream, tip.seq, tip.hash);
+        let batch = Batch { epoch: None, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
     });
 }

@@ -80,6 +80,16 @@ pub enum Progress {
     Started(Arc<CallAdmitted>),
 }
 
+impl Progress {
+    /// What the log says of the admission, from there on.
+    pub fn admitted(&self) -> Option<&Arc<CallAdmitted>> {
+        match self {
+            Self::Admitted(admitted) | Self::Started(admitted) => Some(admitted),
+            Self::Received | Self::Asked { .. } | Self::Answered { .. } => None,
+        }
+    }
+}
+
 /// Calls that are not settled, by their ids.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OpenCalls {

@@ -474,8 +474,12 @@ impl Session {
 
     fn admitted(&mut self, admitted: &Arc<CallAdmitted>, at: Timestamp) {
         let (turn, iteration) = (self.turn, self.iteration);
-        let tally = self.tallies.entry(admitted.tool.clone()).or_default();
-        Arc::make_mut(tally).admit(turn, iteration, at);
+        if !self.tallies.contains_key(&admitted.tool) {
+            self.tallies.insert(admitted.tool.clone(), Arc::default());
+        }
+        if let Some(tally) = self.tallies.get_mut(&admitted.tool) {
+            Arc::make_mut(tally).admit(turn, iteration, at);
+        }
         self.repeated = match self.repeated.take() {
             Some((tool, hash, times)) if tool == admitted.tool && hash == admitted.args_hash => {
                 Some((tool, hash, times + 1))
@@ -490,9 +494,9 @@ impl Session {
         self.pay(&settled.spent.unwrap_or_default());
         if settled.outcome == Outcome::Done {
             self.successes += 1;
-            if let Some(tally) =
-                self.tool_of(settled.call).and_then(|tool| self.tallies.get_mut(&tool))
-            {
+            let open = self.open.get(&settled.call);
+            let admitted = open.and_then(|open| open.progress.admitted());
+            if let Some(tally) = admitted.and_then(|one| self.tallies.get_mut(&one.tool)) {
                 Arc::make_mut(tally).succeeded += 1;
             }
             for touched in &settled.touched {
@@ -516,16 +520,6 @@ impl Session {
             envelope: Arc::clone(&settled.envelope),
             message_only: settled.message_only,
         });
-    }
-
-    /// The tool of a call that was admitted and is open.
-    fn tool_of(&self, call: CallId) -> Option<ToolName> {
-        match &self.open.get(&call)?.progress {
-            Progress::Admitted(admitted) | Progress::Started(admitted) => {
-                Some(admitted.tool.clone())
-            }
-            Progress::Received | Progress::Asked { .. } | Progress::Answered { .. } => None,
-        }
     }
 
     /// Ends a call; the model is told of it when it was the model's.

@@ -348,7 +348,7 @@ impl Driver {
     fn line_up(&self, raw: Arc<RawCall>, hall: &mut Hall) {
         let open = self.session.open.get(&raw.id);
         if let Some((open, admitted)) = open.zip(self.admitted(raw.id)) {
-            let place = Place::of(&admitted, open.actor.clone(), &self.crew.agent.toolset);
+            let place = Place::of(admitted, open.actor.clone(), &self.crew.agent.toolset);
             hall.line.push_back((raw.id, place));
         } else if self.is_asked(raw.id) {
             hall.questions.push_back(raw);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Event, RawCall};
+use toolgate_kernel::fold::Project;
 use toolgate_kernel::gate::{Judgement, Refusal, admit, over_limit, prepare};
 
 use super::{DriveFault, Driver};
@@ -12,37 +13,41 @@ use crate::versions::{Lookup, unlooked};
 impl Driver {
     /// Judges calls in order; each admission counts before the next call is judged.
     pub(super) async fn judge(&mut self, raws: &[Arc<RawCall>]) -> Result<(), DriveFault> {
-        let project = self.runtime.catch_up().await?;
-        let agent = Arc::clone(&self.crew.agent);
+        let project = match self.runtime.caught_up() {
+            Some(project) => project,
+            None => self.runtime.catch_up().await?,
+        };
         for raw in raws {
-            if let Some(refusal) = over_limit(&agent, &self.session, raw) {
-                self.refuse(raw, &refusal)?;
-                continue;
-            }
-            let Some(open) = self.session.open.get(&raw.id) else { continue };
-            let call = match prepare(&agent, &self.session, &project.pins, open) {
-                Ok(call) => call,
-                Err(refusal) => {
-                    self.refuse(raw, &refusal)?;
-                    continue;
+            match self.judged(raw, &project) {
+                None => {}
+                Some(Judgement::Refused(refusal)) => self.refuse(raw, &refusal)?,
+                Some(judgement) => {
+                    self.note(&Actor::System, judgement.event(raw))?;
+                    if let Judgement::Admitted(admitted) = judgement {
+                        self.ready.push(admitted);
+                    }
                 }
-            };
-            let files = self.runtime.files.as_ref();
-            let lookup = Lookup { agent: &agent, session: &self.session, project: &project, files };
-            let judgement = match lookup.touched(call.keys()) {
-                Ok(touched) => admit(&agent, &self.world(&project), call, touched),
-                Err(fault) => Judgement::Refused(unlooked(&fault)),
-            };
-            if let Judgement::Refused(refusal) = judgement {
-                self.refuse(raw, &refusal)?;
-                continue;
-            }
-            self.note(&Actor::System, judgement.event(raw))?;
-            if let Judgement::Admitted(admitted) = judgement {
-                self.ready.push(admitted);
             }
         }
         Ok(())
+    }
+
+    /// The gate's word on a call that is open.
+    fn judged(&self, raw: &RawCall, project: &Project) -> Option<Judgement> {
+        let (agent, session) = (&self.crew.agent, &self.session);
+        if let Some(refusal) = over_limit(agent, session, raw) {
+            return Some(Judgement::Refused(refusal));
+        }
+        let call = match prepare(agent, session, &project.pins, session.open.get(&raw.id)?) {
+            Ok(call) => call,
+            Err(refusal) => return Some(Judgement::Refused(refusal)),
+        };
+        let files = self.runtime.files.as_ref();
+        let lookup = Lookup { agent, session, project, files };
+        Some(match lookup.touched(call.keys()) {
+            Ok(touched) => admit(agent, &self.world(project), call, touched),
+            Err(fault) => Judgement::Refused(unlooked(&fault)),
+        })
     }
 
     pub(super) fn refuse(&mut self, raw: &RawCall, refusal: &Refusal) -> Result<(), DriveFault> {

@@ -14,9 +14,10 @@ mod take_in;
 mod undo;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
+use std::mem::take;
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::{BoxFuture, ready};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
@@ -265,12 +266,12 @@ impl Driver {
             self.take_up(id)?;
             self.settle_received().await?;
         }
-        Ok(std::mem::take(&mut self.results))
+        Ok(take(&mut self.results))
     }
 
     async fn look_around(&mut self) -> Result<(), DriveFault> {
         self.take_in_news().await?;
-        self.resupply().await
+        if self.crew.supplier.is_some() { self.resupply().await } else { Ok(()) }
     }
 
     async fn take_in_news(&mut self) -> Result<(), DriveFault> {
@@ -360,7 +361,14 @@ impl Driver {
 
     /// Puts an event in line for the log; the outside does not see it before it is durable.
     fn note<'a>(&mut self, author: impl Into<Author<'a>>, event: Event) -> Result<(), DriveFault> {
-        let Author { actor, signer } = author.into();
+        self.note_by(author.into(), event)
+    }
+
+    /// One body for all kinds of authors: a call is noted three times, and code that is there once
+    /// stays in the processor's cache.
+    #[inline(never)]
+    fn note_by(&mut self, author: Author<'_>, event: Event) -> Result<(), DriveFault> {
+        let Author { actor, signer } = author;
         self.alive()?;
         let mut record = Record {
             seq: self.session.seq + 1,
@@ -416,36 +424,38 @@ impl Driver {
         appended: impl FnOnce(&Runtime),
     ) -> Result<(), DriveFault> {
         self.alive()?;
-        // Until the log has answered, nobody can say what is in it.
-        self.stopped = true;
-        let pending = std::mem::take(&mut self.pending);
-        let stream = StreamId::Session(self.session.id.clone());
-        let own = batch(
-            &self.runtime.key,
-            stream,
-            Some(self.epoch),
-            self.base.seq,
-            pending.rows,
-            self.tip,
-        );
-        let mut batches = Vec::with_capacity(1 + others.len());
-        batches.push(own);
-        batches.extend(others);
+        let append = self.sealed(others);
         let append_ms_max = self.crew.agent.limits.append_ms_max;
         crash_point!("before_append");
-        let answered = {
-            let append = pin!(self.write_down(Append { batches, blobs: pending.blobs }));
-            within(append_ms_max, append).await
-        };
+        let answered = within(append_ms_max, self.write_down(append).as_mut()).await;
         answered.ok_or(StoreFault::TimedOut(append_ms_max))??;
         crash_point!("after_append");
         self.base = self.tip;
         self.stopped = false;
         appended(&self.runtime);
-        for record in pending.records {
+        self.tell();
+        Ok(())
+    }
+
+    /// What is in line, under a signed head, together with batches for other streams.
+    fn sealed(&mut self, others: Vec<crate::port::Batch>) -> Append {
+        // Until the log has answered, nobody can say what is in it.
+        self.stopped = true;
+        let (rows, blobs) = (take(&mut self.pending.rows), take(&mut self.pending.blobs));
+        let (stream, epoch) = (StreamId::Session(self.session.id.clone()), Some(self.epoch));
+        let own = batch(&self.runtime.key, stream, epoch, self.base.seq, rows, self.tip);
+        let mut batches = Vec::with_capacity(1 + others.len());
+        batches.push(own);
+        batches.extend(others);
+        Append { batches, blobs }
+    }
+
+    /// Tells everyone who waits for it what is durable now.
+    fn tell(&mut self) {
+        for record in self.pending.records.drain(..) {
             self.runtime.publish(Committed::Session(self.session.id.clone(), record));
         }
-        let supplied = std::mem::take(&mut self.supplied);
+        let supplied = take(&mut self.supplied);
         if let Some(floor) = &mut self.floor {
             if supplied {
                 floor.supplied(&self.session, &self.crew.agent);
@@ -454,29 +464,29 @@ impl Driver {
                 floor.answered(&self.session, &self.crew.agent, call, answered);
             }
         }
-        Ok(())
     }
 
     /// Hands everything to the store at once; the seeded bugs do it wrongly.
-    async fn write_down(&mut self, append: Append) -> Result<(), StoreFault> {
+    fn write_down(&mut self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
         if seeded(Bug::AckBeforeCommit) {
             // Said to be done, and written with the next one.
-            let late = self.late.replace(append);
-            return match late {
-                Some(late) => self.runtime.store.append(late).await,
-                None => Ok(()),
+            return match self.late.replace(append) {
+                Some(late) => self.runtime.store.append(late),
+                None => Box::pin(ready(Ok(()))),
             };
         }
         if seeded(Bug::SplitTransaction) {
             let Append { batches, blobs } = append;
-            for batch in batches {
-                let (batches, blobs) = (vec![batch], blobs.clone());
-                self.runtime.store.append(Append { batches, blobs }).await?;
-                crash_point!("between_appends");
-            }
-            return Ok(());
+            return Box::pin(async move {
+                for batch in batches {
+                    let (batches, blobs) = (vec![batch], blobs.clone());
+                    self.runtime.store.append(Append { batches, blobs }).await?;
+                    crash_point!("between_appends");
+                }
+                Ok(())
+            });
         }
-        self.runtime.store.append(append).await
+        self.runtime.store.append(append)
     }
 
     /// Goes back to the session as it was, after the store said that nothing was appended.

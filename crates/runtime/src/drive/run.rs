@@ -8,7 +8,7 @@ use futures_util::future::{join_all, try_join};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Event;
-use toolgate_kernel::fold::{Counted, World};
+use toolgate_kernel::fold::{Counted, Project, World};
 use toolgate_kernel::gate::{Admitted, Refusal, confirm, readmit};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::seeded::{Bug, seeded};
@@ -18,14 +18,14 @@ use super::settle::Ended;
 use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::{Cancel, Executed, cancelled, execute};
-use crate::port::{Fault, Tool};
+use crate::port::Tool;
 use crate::transaction::{Ran, Reach, Transaction, idempotency_key};
 use crate::versions::{Lookup, unlooked};
 
-/// A call that was begun, with its handler where it has one.
+/// A call that was begun, with its handler.
 pub(super) struct Begun {
     tx: Transaction,
-    tool: Option<Arc<dyn Tool>>,
+    tool: Arc<dyn Tool>,
 }
 
 impl Transaction {
@@ -36,25 +36,11 @@ impl Transaction {
         driver: &mut Driver,
         admitted: Admitted,
     ) -> Result<Result<Self, Refusal>, DriveFault> {
-        // Only what this driver's log says was admitted may begin, whoever holds the admission.
-        let logged = driver.admitted(admitted.call().id());
-        if logged.is_none_or(|logged| logged.args_hash != admitted.call().args_hash()) {
-            return Ok(Err(Refusal::unreachable("the log has no such admission")));
-        }
         let (project, _) = driver.runtime.project();
-        let agent = Arc::clone(&driver.crew.agent);
-        let files = driver.runtime.files.as_ref();
-        let lookup = Lookup { agent: &agent, session: &driver.session, project: &project, files };
-        let touched = match lookup.touched(admitted.call().keys()) {
-            Ok(touched) => touched,
-            Err(fault) => return Ok(Err(unlooked(&fault))),
-        };
-        let world = World { counted: Counted::Already, ..driver.world(&project) };
-        let admitted = match confirm(&agent, &world, admitted, touched) {
-            Ok(admitted) => admitted,
+        let (call, touched) = match driver.confirmed(admitted, &project) {
+            Ok(admitted) => admitted.into_parts(),
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let (call, touched) = admitted.into_parts();
         if call.spec().effect.needs_intent() && !seeded(Bug::NoIntent) {
             let key = idempotency_key(&driver.session, call.id());
             driver.note(&Actor::System, Event::CallStarted { call: call.id(), key })?;
@@ -67,6 +53,20 @@ impl Transaction {
 }
 
 impl Driver {
+    /// An admission that holds in the world of now.
+    fn confirmed(&self, admitted: Admitted, project: &Project) -> Result<Admitted, Refusal> {
+        // Only what this driver's log says was admitted may begin, whoever holds the admission.
+        let logged = self.admitted(admitted.call().id());
+        if logged.is_none_or(|logged| logged.args_hash != admitted.call().args_hash()) {
+            return Err(Refusal::unreachable("the log has no such admission"));
+        }
+        let (agent, session) = (&self.crew.agent, &self.session);
+        let lookup = Lookup { agent, session, project, files: self.runtime.files.as_ref() };
+        let touched = lookup.touched(admitted.call().keys()).map_err(|fault| unlooked(&fault))?;
+        let world = World { counted: Counted::Already, ..self.world(project) };
+        confirm(agent, &world, admitted, touched)
+    }
+
     /// Runs admitted calls in call order and settles each exactly once.
     pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
         self.tick();
@@ -130,6 +130,15 @@ impl Driver {
 
     /// Begins a call, or settles it without running: refused by now, out of time, lost before.
     pub(super) async fn begin(&mut self, id: CallId) -> Result<Option<Begun>, DriveFault> {
+        let Some((admitted, tool)) = self.beginning(id)? else { return Ok(None) };
+        match Transaction::begin(self, admitted).await? {
+            Ok(tx) => Ok(Some(Begun { tx, tool })),
+            Err(refusal) => self.settle_refused(id, &refusal).map(|()| None),
+        }
+    }
+
+    /// An admission that can begin, with its handler; or a call that is settled without running.
+    fn beginning(&mut self, id: CallId) -> Result<Option<(Admitted, Arc<dyn Tool>)>, DriveFault> {
         let at = self.ready.iter().position(|admitted| admitted.call().id() == id);
         let admitted = match at.map(|at| self.ready.swap_remove(at)) {
             Some(admitted) => Ok(Some(admitted)),
@@ -147,17 +156,13 @@ impl Driver {
         if let Some(trouble) = self.over(id) {
             return self.settle_failed(id, vec![trouble]).map(|()| None);
         }
-        let tool = self.crew.tools.get(&admitted.call().spec().name).cloned();
-        if tool.is_none() {
-            let name = &admitted.call().spec().name;
+        let name = &admitted.call().spec().name;
+        let Some(tool) = self.crew.tools.get(name).cloned() else {
             let message = format!("Tool '{name}' is declared and cannot be run here.");
             let trouble = Trouble::new(Code::TOOL_HAS_NO_HANDLER, message);
             return self.settle_failed(id, vec![trouble]).map(|()| None);
-        }
-        match Transaction::begin(self, admitted).await? {
-            Ok(tx) => Ok(Some(Begun { tx, tool })),
-            Err(refusal) => self.settle_refused(id, &refusal).map(|()| None),
-        }
+        };
+        Ok(Some((admitted, tool)))
     }
 
     /// The end, when it has come: nothing begins after a cancellation, and no call of the model
@@ -213,9 +218,6 @@ pub(super) async fn perform(
     cancel: &Cancel,
 ) -> (Box<Ran>, Executed) {
     let Begun { mut tx, tool } = begun;
-    let executed = match tool {
-        Some(tool) => execute(tool.as_ref(), &mut tx, call_ms_max, cancel).await,
-        None => Executed::Answered(Err(Fault::failed("There is no handler."))),
-    };
+    let executed = execute(tool.as_ref(), &mut tx, call_ms_max, cancel).await;
     (tx.ran(), executed)
 }

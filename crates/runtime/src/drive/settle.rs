@@ -44,6 +44,24 @@ pub(super) struct Ended {
     parts: Option<Arc<Parts>>,
 }
 
+/// How the settlement of a call goes on.
+enum Settling {
+    /// It is in line.
+    Alone(Due),
+    /// It takes a turn at what sessions share.
+    Shared(Box<Ended>),
+}
+
+/// What must not wait once a settlement is in line.
+struct Due {
+    /// Changes of the project, which are appended together with it.
+    project: Vec<Change>,
+    /// Whether it is appended at once.
+    at_once: bool,
+    /// Whether files are put in their places after that.
+    placing: bool,
+}
+
 impl Ended {
     pub(super) fn failed(errors: Vec<Trouble>) -> Self {
         let message = errors.first().map(|first| first.message.clone()).unwrap_or_default();
@@ -94,9 +112,27 @@ impl Driver {
         mut ran: Box<Ran>,
         executed: Executed,
     ) -> Result<(), DriveFault> {
+        match self.settle_alone(&mut ran, executed)? {
+            Settling::Alone(due) => self.bring_home(&ran, due).await,
+            Settling::Shared(mut ended) => self.commit_shared(&mut ran, &mut ended).await,
+        }
+    }
+
+    /// Puts the settlement in line, unless it takes a turn at what sessions share.
+    fn settle_alone(&mut self, ran: &mut Ran, executed: Executed) -> Result<Settling, DriveFault> {
+        let mut ended = self.ended(ran, executed);
+        if self.shares(ran, &ended) {
+            return Ok(Settling::Shared(Box::new(ended)));
+        }
+        self.stage(ran, &mut ended);
+        self.put_in_line(ran, &mut ended).map(Settling::Alone)
+    }
+
+    /// How a call ended. What a failed one staged is forgotten.
+    fn ended(&self, ran: &mut Ran, executed: Executed) -> Ended {
         let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
-            Executed::Answered(Ok(output)) => self.checked(&ran, output),
+            Executed::Answered(Ok(output)) => self.checked(ran, output),
             Executed::Answered(Err(fault)) if fault.lost && reached_world => {
                 Ended::lost(self.bounded(fault))
             }
@@ -113,31 +149,28 @@ impl Driver {
         if ended.outcome != Outcome::Done {
             ran.staged.forget();
         }
-        ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
-        self.commit(&mut ran, &mut ended).await
+        if !ran.call.warnings().is_empty() {
+            ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
+        }
+        ended
     }
 
     /// Settles a call that did not run.
     pub(super) fn settle_ended(&mut self, id: CallId, ended: Ended) -> Result<(), DriveFault> {
-        let Some(admitted) = self.admitted(id) else { return Ok(()) };
+        let Some(admitted) = self.admitted(id).cloned() else { return Ok(()) };
         let started = self.session.open.get(&id).map(|open| &open.progress);
         let mut ended = match started {
             // An earlier try may have reached the world, whatever keeps a new one from it.
             Some(Progress::Started(_)) if ended.outcome == Outcome::Failed => Ended::lost(ended),
             _ => ended,
         };
-        let settled = self.settled(id, admitted.tool.clone(), admitted.args_hash, &mut ended);
+        let settled = self.settled(id, &admitted.tool, admitted.args_hash, &mut ended);
         self.note(&Actor::System, Event::CallSettled(settled))
     }
 
     /// What the log says of an admitted call that is still open.
-    pub(super) fn admitted(&self, id: CallId) -> Option<Arc<CallAdmitted>> {
-        match &self.session.open.get(&id)?.progress {
-            Progress::Admitted(admitted) | Progress::Started(admitted) => {
-                Some(Arc::clone(admitted))
-            }
-            Progress::Received | Progress::Asked { .. } | Progress::Answered { .. } => None,
-        }
+    pub(super) fn admitted(&self, id: CallId) -> Option<&Arc<CallAdmitted>> {
+        self.session.open.get(&id)?.progress.admitted()
     }
 
     /// The answer, unless it has another type than declared or is too long.
@@ -219,11 +252,11 @@ impl Driver {
     fn settled(
         &mut self,
         call: CallId,
-        tool: ToolName,
+        tool: &ToolName,
         args_hash: Digest,
         ended: &mut Ended,
     ) -> CallSettled {
-        let data = self.error_data(call, &tool, ended);
+        let data = self.error_data(call, tool, ended);
         let mut envelope = Envelope {
             ok: ended.errors.is_empty(),
             tool: tool.as_str().to_owned(),
@@ -236,7 +269,7 @@ impl Driver {
         envelope.receipt = Some(self.runtime.key.receipt(&Settled {
             session: &self.session.id,
             call,
-            tool: &tool,
+            tool,
             args_hash: &args_hash,
             envelope: &envelope,
         }));
@@ -284,11 +317,7 @@ impl Driver {
     }
 
     /// Commits in one append: settlement, session changes, project changes, phase, files.
-    async fn commit(&mut self, ran: &mut Ran, ended: &mut Ended) -> Result<(), DriveFault> {
-        if !self.shares(ran, ended) {
-            self.stage(ran, ended);
-            return self.write(ran, ended).await;
-        }
+    async fn commit_shared(&mut self, ran: &mut Ran, ended: &mut Ended) -> Result<(), DriveFault> {
         let runtime = Arc::clone(&self.runtime);
         // Project appends of this process take turns, so that a version that was compared is
         // still the version when the append happens. Other processes are noticed by the store.
@@ -347,12 +376,17 @@ impl Driver {
         }
     }
 
-    /// Writes one settlement, which takes over how the call ended, and appends what must not wait.
     async fn write(&mut self, ran: &Ran, ended: &mut Ended) -> Result<(), DriveFault> {
+        let due = self.put_in_line(ran, ended)?;
+        self.bring_home(ran, due).await
+    }
+
+    /// Puts one settlement in line, which takes over how the call ended, and says what must not wait.
+    fn put_in_line(&mut self, ran: &Ran, ended: &mut Ended) -> Result<Due, DriveFault> {
         let call = &ran.call;
-        let (id, tool) = (call.id(), call.spec().name.clone());
+        let id = call.id();
         let parts = ended.parts.clone();
-        let mut settled = self.settled(id, tool, call.args_hash(), ended);
+        let mut settled = self.settled(id, &call.spec().name, call.args_hash(), ended);
         let mut project = Vec::new();
         settled.notices = ran.staged.aside.notices.clone();
         settled.spent = ran.staged.aside.spent;
@@ -380,22 +414,32 @@ impl Driver {
             let from = self.session.phase.clone().unwrap_or_else(|| phase.clone());
             self.note(call.actor(), Event::PhaseEntered { phase, from, reason, call: Some(id) })?;
         }
+        let at_once = placing || call.spec().effect.needs_intent();
+        Ok(Due { project, at_once, placing })
+    }
+
+    /// Appends what must not wait, and puts files in their places.
+    async fn bring_home(&mut self, ran: &Ran, due: Due) -> Result<(), DriveFault> {
+        let (call, id) = (&ran.call, ran.call.id());
         crash_point!("before_settlement");
-        if !project.is_empty() {
+        if !due.project.is_empty() {
             let event = ProjectEvent::ProjectChanged {
-                changes: project,
+                changes: due.project,
                 session: Some(self.session.id.clone()),
                 call: Some(id),
                 reason: call.spec().name.to_string(),
             };
             self.append_with_project(call.actor(), vec![event]).await?;
-        } else if placing || call.spec().effect.needs_intent() {
+        } else if due.at_once {
             self.flush().await?;
         }
         crash_point!("after_settlement");
+        if !due.placing {
+            return Ok(());
+        }
         // What the call wrote is in the state; a person's file must not undo it.
         let wrote: Vec<Key> = ran.staged.project.iter().filter_map(Change::key).cloned().collect();
-        if placing { self.place_all(id, file_changes(ran), &wrote).await } else { Ok(()) }
+        self.place_all(id, file_changes(ran), &wrote).await
     }
 
     /// The first key whose content is no longer what the call began with. Of a call that only

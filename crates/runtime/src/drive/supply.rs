@@ -19,8 +19,9 @@ impl Driver {
     /// Asks for the tools from outside that the phase needs, and goes on with them. What came or
     /// went is in the log; what did not change is not said again.
     pub(super) async fn resupply(&mut self) -> Result<(), DriveFault> {
-        let Some(phase) = self.session.phase.clone() else { return Ok(()) };
-        let Some(supplied) = self.supplied_in(&phase, None) else { return Ok(()) };
+        let Some(phase) = &self.session.phase else { return Ok(()) };
+        let Some(supplied) = self.supplied_in(phase, None) else { return Ok(()) };
+        let phase = phase.clone();
         let supplied = supplied.await;
         self.take_supplied(phase, supplied)
     }

@@ -19,16 +19,21 @@ pub struct Row {
 /// Records for the end of one stream.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// The stream.
-    pub stream: StreamId,
     /// The driver's epoch; absent for streams that anyone may write.
     pub epoch: Option<u64>,
     /// Where the stream must end now: the place before the first row.
     pub after: u64,
     /// The records.
     pub rows: Vec<Row>,
-    /// The stream's head from then on.
+    /// The stream's head from then on. It says which stream that is.
     pub head: SignedHead,
+}
+
+impl Batch {
+    /// The stream.
+    pub fn stream(&self) -> &StreamId {
+        &self.head.stream
+    }
 }
 
 /// What is appended together: all of it or nothing.

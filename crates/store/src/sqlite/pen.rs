@@ -118,7 +118,7 @@ impl<'c> Pen<'c> {
         }
         let mut streams = Vec::with_capacity(append.batches.len());
         for batch in &append.batches {
-            let end = self.end(&batch.stream)?;
+            let end = self.end(batch.stream())?;
             if let Err(fault) = end.takes(batch) {
                 return Ok(Err(fault));
             }
@@ -144,7 +144,7 @@ impl<'c> Pen<'c> {
     fn batch(&mut self, id: Option<i64>, batch: &Batch) -> Result<()> {
         let id = match id {
             Some(id) => id,
-            None => self.enter.insert([batch.stream.to_string()])?,
+            None => self.enter.insert([batch.stream().to_string()])?,
         };
         // One row per statement: many per statement were measured and cost more, because SQLite
         // then keeps a journal to take half a statement back.
@@ -172,10 +172,10 @@ impl End {
     /// Whether a batch follows here.
     fn takes(&self, batch: &Batch) -> std::result::Result<(), StoreFault> {
         if batch.epoch.is_some_and(|epoch| epoch != self.epoch) {
-            return Err(StoreFault::Fenced { stream: batch.stream.clone() });
+            return Err(StoreFault::Fenced { stream: batch.stream().clone() });
         }
         if batch.after != self.seq {
-            return Err(StoreFault::Moved { stream: batch.stream.clone(), found: self.seq });
+            return Err(StoreFault::Moved { stream: batch.stream().clone(), found: self.seq });
         }
         Ok(())
     }
@@ -185,11 +185,11 @@ impl End {
 fn malformed(append: &Append) -> Option<StoreFault> {
     let mut seen: Vec<&StreamId> = Vec::new();
     let broken = append.batches.iter().find(|batch| {
-        let twice = seen.contains(&&batch.stream);
-        seen.push(&batch.stream);
+        let twice = seen.contains(&batch.stream());
+        seen.push(batch.stream());
         twice || !follows(batch)
     })?;
-    let stream = &broken.stream;
+    let stream = broken.stream();
     let reason = format!("records for {stream} do not follow one another; report this as a bug");
     Some(StoreFault::Unavailable(reason))
 }
@@ -202,5 +202,5 @@ fn follows(batch: &Batch) -> bool {
         row.seq == end
     });
     let last = batch.rows.last().is_none_or(|row| row.hash == batch.head.hash);
-    in_line && last && batch.head.seq == end && batch.head.stream == batch.stream
+    in_line && last && batch.head.seq == end
 }

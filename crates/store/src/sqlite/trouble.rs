@@ -24,10 +24,7 @@ fn append(after: u64, bytes: usize) -> Append {
     let (seq, hash) = (after + 1, Digest::of(&after.to_be_bytes()));
     let rows = vec![Row { seq, bytes: vec![7; bytes], hash }];
     let head = SigningKey::from_bytes(&[1; 32]).sign_head(STREAM, seq, hash);
-    Append {
-        batches: vec![Batch { stream: STREAM, epoch: None, after, rows, head }],
-        blobs: vec![],
-    }
+    Append { batches: vec![Batch { epoch: None, after, rows, head }], blobs: vec![] }
 }
 
 async fn bend(

@@ -253,11 +253,6 @@ fn what_would_break_a_stream_is_refused() {
             batch.head.hash = Digest::ZERO;
             batch
         },
-        {
-            let mut batch = sound.clone();
-            batch.head.stream = session("s1");
-            batch
-        },
     ];
     block_on(async {
         for batch in broken {

@@ -53,8 +53,8 @@ impl Author {
             self.tip = Tip { seq, hash: Digest::link(self.tip.hash, &bytes) };
             rows.push(Row { seq, bytes, hash: self.tip.hash });
         }
-        let (stream, epoch, head) = (self.stream.clone(), self.epoch, self.head());
-        Batch { stream, epoch, after, rows, head }
+        let (epoch, head) = (self.epoch, self.head());
+        Batch { epoch, after, rows, head }
     }
 
     pub(crate) fn head(&self) -> SignedHead {

@@ -44,7 +44,7 @@ struct Contested {
 impl Bend for Contested {
     fn before_append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let shared = append.batches.iter().any(|batch| batch.stream == StreamId::Project);
+            let shared = append.batches.iter().any(|batch| *batch.stream() == StreamId::Project);
             if shared && let Some(mut other) = self.other.lock().await.take() {
                 let told = other.call(&client(), "write", r#"{"text":"theirs"}"#, None).await;
                 assert!(told.unwrap().ok);

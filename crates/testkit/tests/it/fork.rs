@@ -237,8 +237,8 @@ async fn by_another_program(stage: &Stage, key: &SigningKey) -> MemoryStore {
             tip = Tip { seq, hash };
             rows.push(Row { seq, bytes, hash });
         }
-        let head = key.sign_head(stream.clone(), tip.seq, tip.hash);
-        let batch = Batch { stream, epoch: None, after: 0, rows, head };
+        let head = key.sign_head(stream, tip.seq, tip.hash);
+        let batch = Batch { epoch: None, after: 0, rows, head };
         copy.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
     }
     copy
