@@ -136,7 +136,9 @@ impl<'de> Visitor<'de> for Lending {
 
     fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Lent<'de>, A::Error> {
         let mut fields = Vec::new();
-        while let Some((Key(key), value)) = given.next_entry()? {
+        // Key and value are not asked for together: as a pair they would be moved once more.
+        while let Some(Key(key)) = given.next_key()? {
+            let value = given.next_value()?;
             fields.push((key, value));
         }
         Ok(Lent::Object(if is_once(&fields) { fields } else { once(fields) }))
