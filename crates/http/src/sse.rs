@@ -114,7 +114,7 @@ impl Reader {
                 rest = after;
                 continue;
             }
-            let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+            let Some(end) = line_end(rest) else {
                 self.fits(rest.len())?;
                 self.line.extend_from_slice(rest);
                 break;
@@ -197,6 +197,16 @@ impl Reader {
     }
 }
 
+/// Where a line ends. Blocks without an end are passed as a whole, not byte by byte.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let (blocks, _) = bytes.as_chunks::<32>();
+    let has_none = |block: &&[u8; 32]| !block.iter().fold(false, |found, byte| found | ends(byte));
+    let passed = blocks.iter().take_while(has_none).count() * 32;
+    let end = bytes.get(passed..)?.iter().position(ends)?;
+    Some(passed + end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,6 +272,20 @@ mod tests {
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(&read(&mut reader(), &bytes), whole, "byte by byte");
+    }
+
+    #[test]
+    fn the_end_of_a_line_is_found_wherever_it_is() {
+        for len in 0..100 {
+            let line = vec![b'x'; len];
+            assert_eq!(line_end(&line), None);
+            for end in [&b"\n"[..], b"\r", b"\r\n", b"\n\n"] {
+                for after in [0, 1, 31, 32, 70] {
+                    let bytes = [line.as_slice(), end, &vec![b'\n'; after]].concat();
+                    assert_eq!(line_end(&bytes), Some(len));
+                }
+            }
+        }
     }
 
     #[test]

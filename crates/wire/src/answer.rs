@@ -1,6 +1,7 @@
 //! Decides how the bytes of an answer become JSON. Arguments nested deeper than JSON is read with
 //! stay the text they were written as; the gate refuses them, and the rest of the answer counts.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -23,17 +24,30 @@ pub enum Unread {
     TooDeep,
 }
 
-/// Reads an answer, or one event of it.
+/// Reads an answer.
 pub fn read(bytes: &[u8]) -> Result<Value, Unread> {
+    let quoted = shallow(bytes)?;
+    serde_json::from_slice(quoted.as_deref().unwrap_or(bytes)).map_err(|_| Unread::NoJson)
+}
+
+/// One event of an answer, as it can be read.
+pub(crate) fn event(text: &str) -> Result<Cow<'_, str>, Unread> {
+    match shallow(text.as_bytes())?.map(String::from_utf8) {
+        None => Ok(Cow::Borrowed(text)),
+        Some(quoted) => quoted.map(Cow::Owned).map_err(|_| Unread::NoJson),
+    }
+}
+
+/// The bytes with arguments that are too deep as texts; nothing where they can be read as they are.
+fn shallow(bytes: &[u8]) -> Result<Option<Vec<u8>>, Unread> {
     if !may_be_deep(bytes) {
-        return serde_json::from_slice(bytes).map_err(|_| Unread::NoJson);
+        return Ok(None);
     }
     let quoted = quoted(bytes, &deep_arguments(bytes));
-    let bytes = quoted.as_deref().unwrap_or(bytes);
-    if deepest(bytes) > ANSWER_DEPTH_MAX {
+    if deepest(quoted.as_deref().unwrap_or(bytes)) > ANSWER_DEPTH_MAX {
         return Err(Unread::TooDeep);
     }
-    serde_json::from_slice(bytes).map_err(|_| Unread::NoJson)
+    Ok(quoted)
 }
 
 /// Whether a text is nested deeper than most servers read.
@@ -43,8 +57,11 @@ pub(crate) fn is_deep(text: &str) -> bool {
 
 /// A quick look that almost every answer passes: few enough brackets cannot be nested deep.
 fn may_be_deep(bytes: &[u8]) -> bool {
-    // `[` and `{` differ in one bit, and so do no others.
-    bytes.iter().filter(|byte| **byte | 0x20 == b'{').count() > DEPTH_MAX
+    // `[` and `{` differ in one bit, and so do no others. A block has no more of them than fit into
+    // a byte, so that many bytes are counted at once.
+    let brackets =
+        |block: &[u8]| block.iter().map(|byte| u8::from(byte | 0x20 == b'{')).sum::<u8>();
+    bytes.chunks(128).map(|block| usize::from(brackets(block))).sum::<usize>() > DEPTH_MAX
 }
 
 /// The most levels a text is nested.

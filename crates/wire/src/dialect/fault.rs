@@ -1,7 +1,11 @@
 //! Decides what an error inside an answer means: the same as with the status it would have had.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use toolgate_kernel::event::FaultKind;
+
+use crate::lent::Lent;
 
 /// Characters of a reason that are kept.
 const REASON_CHARS_MAX: usize = 300;
@@ -121,6 +125,11 @@ impl WireFault {
         }
     }
 
+    /// The same of an event of a stream.
+    pub(crate) fn told_by(event: &Lent<'_>) -> Option<Self> {
+        may_tell(event).then(|| Self::told(&event.value())).flatten()
+    }
+
     /// What an error means, by its code, its type, its status and its sentence.
     pub fn of(error: &Value) -> Self {
         let message = sentence(error, DEPTH_MAX);
@@ -158,6 +167,17 @@ fn flat(body: &Value) -> bool {
     let answers = ANSWERS.iter().any(|key| body.contains_key(*key));
     let detail = body.get("detail").is_some_and(|detail| detail.is_string() || detail.is_array());
     !answers && (detail || body.get("message").is_some_and(Value::is_string))
+}
+
+/// A quick look that almost every event passes: what has no field of a fault tells of none.
+fn may_tell(event: &Lent<'_>) -> bool {
+    let tells = |(key, value): &(Cow<'_, str>, Lent<'_>)| match key.as_ref() {
+        "error" => !value.is_null(),
+        "object" => value.as_str() == Some("error"),
+        "message" | "detail" => true,
+        _ => false,
+    };
+    event.list().is_some() || event.fields().iter().any(tells)
 }
 
 /// The words that programs read.
@@ -322,12 +342,19 @@ mod tests {
             (r#"{"type":"message_start","message":{"id":"m","content":[]}}"#, None),
             (r#"{"index":0,"message":{"role":"assistant","content":"x"}}"#, None),
             (r#"{"error":null,"choices":[]}"#, None),
+            (r#"{"error":false,"choices":[]}"#, None),
+            (r#"{"error":true}"#, Some(K::Overloaded)),
+            (r#"{"object":"error"}"#, Some(K::Overloaded)),
+            (r#"{"object":"chat.completion.chunk","id":"m"}"#, None),
             ("[]", None),
             ("3", None),
         ];
-        for (body, kind) in table {
-            let body: Value = serde_json::from_str(body).unwrap();
-            assert_eq!(WireFault::told(&body).map(|fault| fault.kind), *kind, "{body}");
+        for (text, kind) in table {
+            let body: Value = serde_json::from_str(text).unwrap();
+            let told = WireFault::told(&body);
+            // An event of a stream tells the same.
+            assert_eq!(WireFault::told_by(&serde_json::from_str(text).unwrap()), told, "{body}");
+            assert_eq!(told.map(|fault| fault.kind), *kind, "{body}");
         }
     }
 

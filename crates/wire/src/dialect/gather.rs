@@ -6,12 +6,13 @@ use toolgate_runtime::port::Tap;
 
 use super::WireFault;
 use crate::answer::{self, Unread};
+use crate::lent::Lent;
 use toolgate_http::sse::Event;
 
 /// How a dialect puts a stream together.
-pub trait Gathering: Send {
+pub(crate) trait Gathering: Send {
     /// Takes the next event. `data` is its data, read as JSON.
-    fn take(&mut self, name: &str, data: Value, tap: Tap<'_>) -> Result<(), WireFault>;
+    fn take(&mut self, name: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault>;
 
     /// The sender said `[DONE]`.
     fn closed(&mut self) {}
@@ -49,16 +50,12 @@ impl Gather {
             self.inner.closed();
             return Ok(());
         }
-        let data = answer::read(data.as_bytes()).map_err(|unread| match unread {
-            Unread::NoJson => {
-                WireFault::new(FaultKind::Unreadable, "an event of the stream is no JSON")
-            }
-            Unread::TooDeep => WireFault::too_deep(),
-        })?;
-        if let Some(fault) = WireFault::told(&data) {
+        let text = answer::event(data).map_err(unread)?;
+        let data: Lent<'_> = serde_json::from_str(&text).map_err(|_| unread(Unread::NoJson))?;
+        if let Some(fault) = WireFault::told_by(&data) {
             return Err(fault);
         }
-        self.inner.take(event.name, data, tap)
+        self.inner.take(event.name, &data, tap)
     }
 
     /// Whether the sender said `[DONE]`, so that nothing more is to be read.
@@ -83,6 +80,15 @@ impl Gather {
             return Err(WireFault::new(FaultKind::CutOff, reason));
         }
         Ok(self.inner.body())
+    }
+}
+
+fn unread(unread: Unread) -> WireFault {
+    match unread {
+        Unread::NoJson => {
+            WireFault::new(FaultKind::Unreadable, "an event of the stream is no JSON")
+        }
+        Unread::TooDeep => WireFault::too_deep(),
     }
 }
 

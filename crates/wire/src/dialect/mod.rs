@@ -28,7 +28,8 @@ use toolgate_runtime::port::Reply;
 
 pub use fault::WireFault;
 pub(crate) use fault::{by_status, by_words};
-pub use gather::{Gather, Gathering};
+pub use gather::Gather;
+pub(crate) use gather::Gathering;
 pub use headers::Headers;
 pub use options::{Capabilities, Options};
 pub(crate) use picture::base64;

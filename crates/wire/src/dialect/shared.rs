@@ -17,6 +17,7 @@ use toolgate_runtime::port::ReplyCall;
 
 use super::Options;
 use crate::answer::is_deep;
+use crate::lent::Lent;
 
 /// The id of a call on the wire: the provider's own, or ours where that one would not be taken.
 pub(super) fn wire_id(call: &RawCall, chars_max: usize) -> Cow<'_, str> {
@@ -142,6 +143,15 @@ pub(super) fn arguments(value: Option<&Value>) -> String {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
+    }
+}
+
+/// The same of arguments in an event of a stream.
+pub(super) fn lent_arguments<'a>(value: Option<&'a Lent<'_>>) -> Cow<'a, str> {
+    match value {
+        None | Some(Lent::Null) => Cow::Borrowed(""),
+        Some(Lent::Text(text)) => Cow::Borrowed(text),
+        Some(other) => Cow::Owned(other.value().to_string()),
     }
 }
 

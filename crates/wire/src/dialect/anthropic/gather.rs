@@ -5,8 +5,8 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use crate::dialect::names::streamed;
-use crate::dialect::shared::text;
 use crate::dialect::{Gathering, WireFault};
+use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
     Box::new(Stream::default())
@@ -29,19 +29,19 @@ struct Block {
 }
 
 impl Gathering for Stream {
-    fn take(&mut self, name: &str, data: Value, tap: Tap<'_>) -> Result<(), WireFault> {
+    fn take(&mut self, name: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         if self.whole {
             return Ok(());
         }
-        match text(&data, "type").unwrap_or(name) {
+        match data.text("type").unwrap_or(name) {
             "message_start" => {
-                if let Some(Value::Object(message)) = data.get("message") {
-                    self.message = message.clone();
+                if let Some(Value::Object(message)) = data.get("message").map(Lent::value) {
+                    self.message = message;
                 }
             }
-            "content_block_start" => self.begin(&data, tap),
-            "content_block_delta" => self.grow(&data, tap)?,
-            "message_delta" => self.close(&data),
+            "content_block_start" => self.begin(data, tap),
+            "content_block_delta" => self.grow(data, tap)?,
+            "message_delta" => self.close(data),
             "message_stop" => self.whole = true,
             // Pings, ends of blocks, and what is yet to be invented.
             _ => {}
@@ -66,42 +66,43 @@ impl Gathering for Stream {
 }
 
 impl Stream {
-    fn begin(&mut self, data: &Value, tap: Tap<'_>) {
-        let index = data.get("index").and_then(Value::as_u64);
-        let content = data.get("content_block").cloned().unwrap_or_else(|| json!({}));
-        if let Some(words) = text(&content, "text") {
+    fn begin(&mut self, data: &Lent<'_>, tap: Tap<'_>) {
+        let index = data.get("index").and_then(Lent::as_u64);
+        let content = data.get("content_block");
+        if let Some(words) = content.and_then(|content| content.text("text")) {
             self.words.push_str(words);
             tap(Streamed::Text(words));
         }
+        let content = content.map_or_else(|| json!({}), Lent::value);
         self.blocks.push(Block { index, content, args: String::new() });
     }
 
-    fn grow(&mut self, data: &Value, tap: Tap<'_>) -> Result<(), WireFault> {
-        let index = data.get("index").and_then(Value::as_u64);
+    fn grow(&mut self, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        let index = data.get("index").and_then(Lent::as_u64);
         // The last one begun under that index: no two blocks are ever merged.
         let block = self.blocks.iter_mut().rev().find(|block| block.index == index);
         let (Some(block), Some(delta)) = (block, data.get("delta")) else {
             let reason = "the stream goes on with a block that was not begun";
             return Err(WireFault::new(FaultKind::Unreadable, reason));
         };
-        match text(delta, "type").unwrap_or_default() {
+        match delta.text("type").unwrap_or_default() {
             "text_delta" => {
-                let words = text(delta, "text").unwrap_or_default();
+                let words = delta.text("text").unwrap_or_default();
                 block.append("text", words);
                 self.words.push_str(words);
                 tap(Streamed::Text(words));
             }
             "thinking_delta" => {
-                let thought = text(delta, "thinking").unwrap_or_default();
+                let thought = delta.text("thinking").unwrap_or_default();
                 block.append("thinking", thought);
                 tap(Streamed::Thought(thought));
             }
             "signature_delta" => {
-                let signature = text(delta, "signature").unwrap_or_default();
+                let signature = delta.text("signature").unwrap_or_default();
                 block.put("signature", json!(signature));
             }
             "input_json_delta" => {
-                block.args.push_str(text(delta, "partial_json").unwrap_or_default());
+                block.args.push_str(delta.text("partial_json").unwrap_or_default());
             }
             _ => {}
         }
@@ -109,17 +110,15 @@ impl Stream {
     }
 
     /// Why it stopped, and what it cost in all.
-    fn close(&mut self, data: &Value) {
-        if let Some(Value::Object(delta)) = data.get("delta") {
-            for (key, value) in delta {
-                self.message.insert(key.clone(), value.clone());
-            }
+    fn close(&mut self, data: &Lent<'_>) {
+        for (key, value) in data.get("delta").map(Lent::fields).unwrap_or_default() {
+            self.message.insert(key.as_ref().to_owned(), value.value());
         }
-        let Some(Value::Object(usage)) = data.get("usage") else { return };
+        let Some(Lent::Object(usage)) = data.get("usage") else { return };
         let sum = self.message.entry("usage").or_insert_with(|| json!({}));
         let Value::Object(sum) = sum else { return };
         for (key, value) in usage.iter().filter(|(_, value)| !value.is_null()) {
-            sum.insert(key.clone(), value.clone());
+            sum.insert(key.as_ref().to_owned(), value.value());
         }
     }
 }

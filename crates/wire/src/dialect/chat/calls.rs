@@ -4,13 +4,16 @@
 //! name in every piece, or make up a new id for each. Two calls are never taken for one; where that
 //! cannot be told, the reply is refused.
 
+use std::borrow::Cow;
+
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use toolgate_kernel::event::FaultKind;
 
 use super::CALL_EXTRAS;
 use crate::dialect::WireFault;
-use crate::dialect::shared::{arguments, text};
+use crate::dialect::shared::{lent_arguments, object};
+use crate::lent::Lent;
 
 /// The calls of a stream so far.
 #[derive(Debug, Default)]
@@ -30,24 +33,24 @@ struct Piece<'a> {
     index: Option<u64>,
     id: &'a str,
     name: &'a str,
-    args: String,
-    call: &'a Value,
+    args: Cow<'a, str>,
+    call: &'a Lent<'a>,
 }
 
 impl<'a> Piece<'a> {
-    fn read(call: &'a Value) -> Self {
-        let function = call.get("function").unwrap_or(&Value::Null);
+    fn read(call: &'a Lent<'a>) -> Self {
+        let function = call.get("function").unwrap_or(&Lent::Null);
         Self {
-            index: call.get("index").and_then(Value::as_u64),
-            id: text(call, "id").map(str::trim).unwrap_or_default(),
-            name: text(function, "name").unwrap_or_default(),
-            args: arguments(function.get("arguments")),
+            index: call.get("index").and_then(Lent::as_u64),
+            id: call.text("id").map(str::trim).unwrap_or_default(),
+            name: function.text("name").unwrap_or_default(),
+            args: lent_arguments(function.get("arguments")),
             call,
         }
     }
 
     fn is_empty(&self) -> bool {
-        let extra = CALL_EXTRAS.iter().any(|key| self.call.get(*key).is_some());
+        let extra = CALL_EXTRAS.iter().any(|key| self.call.get(key).is_some());
         self.id.is_empty() && self.name.is_empty() && self.args.is_empty() && !extra
     }
 }
@@ -65,7 +68,7 @@ impl Calls {
     }
 
     /// Takes a piece that came before the reply said that it is over.
-    pub(super) fn take(&mut self, call: &Value) -> Result<(), WireFault> {
+    pub(super) fn take(&mut self, call: &Lent<'_>) -> Result<(), WireFault> {
         let piece = Piece::read(call);
         if piece.is_empty() {
             return Ok(());
@@ -88,7 +91,7 @@ impl Calls {
     }
 
     /// Takes a piece that came after it: a call that was sent once more is no other call.
-    pub(super) fn take_late(&mut self, call: &Value) -> Result<(), WireFault> {
+    pub(super) fn take_late(&mut self, call: &Lent<'_>) -> Result<(), WireFault> {
         let piece = Piece::read(call);
         let again = |open: &Open| {
             (piece.id.is_empty() || open.id == piece.id)
@@ -157,17 +160,18 @@ impl Open {
         }
         self.args.push_str(&piece.args);
         for key in CALL_EXTRAS {
-            if let Some(value) = piece.call.get(*key).filter(|value| !value.is_null()) {
-                self.extra.insert((*key).to_owned(), value.clone());
+            if let Some(value) = piece.call.get(key).filter(|value| !value.is_null()) {
+                self.extra.insert((*key).to_owned(), value.value());
             }
         }
     }
 
     fn body(self) -> Value {
+        let function = object([("name", self.name.into()), ("arguments", self.args.into())]);
         let mut call = Map::new();
-        call.insert("id".to_owned(), json!(self.id));
+        call.insert("id".to_owned(), self.id.into());
         call.insert("type".to_owned(), json!("function"));
-        call.insert("function".to_owned(), json!({ "name": self.name, "arguments": self.args }));
+        call.insert("function".to_owned(), function);
         call.extend(self.extra);
         Value::Object(call)
     }

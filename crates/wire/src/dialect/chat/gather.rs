@@ -5,8 +5,9 @@ use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::Calls;
 use super::{DETAILS, THOUGHTS};
-use crate::dialect::shared::{arguments, text};
+use crate::dialect::shared::{lent_arguments, object, text};
 use crate::dialect::{Gathering, WireFault};
+use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
     Box::new(Pieces::default())
@@ -31,15 +32,11 @@ struct Pieces {
 }
 
 impl Gathering for Pieces {
-    fn take(&mut self, _: &str, mut data: Value, tap: Tap<'_>) -> Result<(), WireFault> {
-        let inner = data.get_mut("x_groq").and_then(|groq| groq.get_mut("usage")).map(Value::take);
-        let usage = data.get_mut("usage").map(Value::take);
-        self.count([usage, inner]);
-        let Some(choices) = data.get_mut("choices").and_then(Value::as_array_mut) else {
-            return Ok(());
-        };
-        for choice in choices {
-            let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
+    fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        self.count([data.get("usage"), data.get("x_groq").and_then(|groq| groq.get("usage"))]);
+        let choices = data.get("choices").and_then(Lent::list);
+        for choice in choices.into_iter().flatten() {
+            let index = choice.get("index").and_then(Lent::as_u64).unwrap_or(0);
             if *self.choice.get_or_insert(index) == index {
                 self.choice(choice, tap)?;
             }
@@ -60,18 +57,18 @@ impl Gathering for Pieces {
     }
 
     fn body(self: Box<Self>) -> Value {
-        let mut message = Map::new();
-        message.insert("role".to_owned(), json!("assistant"));
         let content = match self.thinking.is_empty() {
-            true => json!(self.words),
+            true => Value::String(self.words),
             false => json!([
                 { "type": "thinking", "thinking": [{ "type": "text", "text": self.thinking }] },
                 { "type": "text", "text": self.words },
             ]),
         };
+        let mut message = Map::new();
+        message.insert("role".to_owned(), json!("assistant"));
         message.insert("content".to_owned(), content);
         if !self.refusal.is_empty() {
-            message.insert("refusal".to_owned(), json!(self.refusal));
+            message.insert("refusal".to_owned(), Value::String(self.refusal));
         }
         message.extend(self.thoughts);
         if !self.details.is_empty() {
@@ -84,26 +81,28 @@ impl Gathering for Pieces {
             let call = json!({ "name": name, "arguments": args });
             message.insert("function_call".to_owned(), call);
         }
-        let choice = json!({
-            "index": 0, "message": message, "finish_reason": self.finish, "error": self.fault,
-        });
-        json!({ "choices": [choice], "usage": self.usage })
+        let choice = object([
+            ("index", json!(0)),
+            ("message", Value::Object(message)),
+            ("finish_reason", self.finish.into()),
+            ("error", self.fault.into()),
+        ]);
+        object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
     }
 }
 
 impl Pieces {
-    fn count(&mut self, found: [Option<Value>; 2]) {
-        if let Some(usage) = found.into_iter().flatten().find(Value::is_object) {
-            self.usage = Some(usage);
+    fn count(&mut self, found: [Option<&Lent<'_>>; 2]) {
+        if let Some(usage) = found.into_iter().flatten().find(|usage| usage.is_object()) {
+            self.usage = Some(usage.value());
         }
     }
 
-    fn choice(&mut self, choice: &mut Value, tap: Tap<'_>) -> Result<(), WireFault> {
-        if let Some(fault) = choice.get_mut("error").map(Value::take).filter(|e| !e.is_null()) {
-            self.fault = Some(fault);
+    fn choice(&mut self, choice: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        if let Some(fault) = choice.get("error").filter(|error| !error.is_null()) {
+            self.fault = Some(fault.value());
         }
-        let usage = choice.get_mut("usage").map(Value::take);
-        self.count([usage, None]);
+        self.count([choice.get("usage"), None]);
         // A few servers end with the whole message; it counts when nothing came before it.
         let delta = match choice.get("delta").filter(|delta| delta.is_object()) {
             Some(delta) => Some(delta),
@@ -113,7 +112,7 @@ impl Pieces {
         if let Some(delta) = delta {
             self.delta(delta, tap)?;
         }
-        if let Some(reason) = text(choice, "finish_reason") {
+        if let Some(reason) = choice.text("finish_reason") {
             self.finished(reason);
         }
         Ok(())
@@ -132,9 +131,9 @@ impl Pieces {
         }
     }
 
-    fn delta(&mut self, delta: &Value, tap: Tap<'_>) -> Result<(), WireFault> {
+    fn delta(&mut self, delta: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         for key in THOUGHTS {
-            if let Some(thought) = delta.get(*key).and_then(Value::as_str) {
+            if let Some(thought) = delta.get(key).and_then(Lent::as_str) {
                 if !thought.is_empty() {
                     tap(Streamed::Thought(thought));
                 }
@@ -144,21 +143,21 @@ impl Pieces {
                 }
             }
         }
-        if let Some(details) = delta.get(DETAILS).and_then(Value::as_array) {
-            details.iter().for_each(|detail| add_detail(&mut self.details, detail));
+        if let Some(details) = delta.get(DETAILS).and_then(Lent::list) {
+            details.iter().for_each(|detail| add_detail(&mut self.details, detail.value()));
         }
         match delta.get("content") {
-            Some(Value::String(words)) => self.say(words, tap),
-            Some(Value::Array(parts)) => parts.iter().for_each(|part| self.part(part, tap)),
+            Some(Lent::Text(words)) => self.say(words, tap),
+            Some(Lent::List(parts)) => parts.iter().for_each(|part| self.part(part, tap)),
             _ => {}
         }
-        if let Some(refusal) = text(delta, "refusal") {
+        if let Some(refusal) = delta.text("refusal") {
             self.refusal.push_str(refusal);
             tap(Streamed::Text(refusal));
         }
         let calls = match delta.get("tool_calls") {
-            Some(Value::Array(calls)) => calls.as_slice(),
-            Some(call @ Value::Object(_)) => std::slice::from_ref(call),
+            Some(Lent::List(calls)) => calls.as_slice(),
+            Some(call @ Lent::Object(_)) => std::slice::from_ref(call),
             _ => &[],
         };
         for call in calls {
@@ -170,9 +169,9 @@ impl Pieces {
         if let Some(call) = delta.get("function_call").filter(|call| call.is_object()) {
             let (name, args) = self.old_call.get_or_insert_default();
             if name.is_empty() {
-                text(call, "name").unwrap_or_default().clone_into(name);
+                call.text("name").unwrap_or_default().clone_into(name);
             }
-            args.push_str(&arguments(call.get("arguments")));
+            args.push_str(&lent_arguments(call.get("arguments")));
         }
         Ok(())
     }
@@ -186,30 +185,30 @@ impl Pieces {
         }
     }
 
-    fn part(&mut self, part: &Value, tap: Tap<'_>) {
-        match text(part, "type") {
+    fn part(&mut self, part: &Lent<'_>, tap: Tap<'_>) {
+        match part.text("type") {
             Some("thinking") => {
-                let pieces = part.get("thinking").and_then(Value::as_array);
-                for piece in pieces.into_iter().flatten().filter_map(|piece| text(piece, "text")) {
+                let pieces = part.get("thinking").and_then(Lent::list);
+                for piece in pieces.into_iter().flatten().filter_map(|piece| piece.text("text")) {
                     self.thinking.push_str(piece);
                     tap(Streamed::Thought(piece));
                 }
             }
             Some("refusal") => {
-                self.refusal.push_str(text(part, "refusal").unwrap_or_default());
+                self.refusal.push_str(part.text("refusal").unwrap_or_default());
             }
-            _ => self.say(part.as_str().or(text(part, "text")).unwrap_or_default(), tap),
+            _ => self.say(part.as_str().or(part.text("text")).unwrap_or_default(), tap),
         }
     }
 }
 
 /// Puts a piece of the thoughts to the part it goes on with: the last one, of its kind and index.
-fn add_detail(details: &mut Vec<Value>, piece: &Value) {
+fn add_detail(details: &mut Vec<Value>, piece: Value) {
     let same = |key: &str, last: &Value| last.get(key) == piece.get(key);
-    let sealed = text(piece, "type") == Some("reasoning.encrypted");
+    let sealed = text(&piece, "type") == Some("reasoning.encrypted");
     let goes_on = |last: &&mut Value| !sealed && same("type", last) && same("index", last);
     let (Some(last), Some(piece)) = (details.last_mut().filter(goes_on), piece.as_object()) else {
-        details.push(piece.clone());
+        details.push(piece);
         return;
     };
     for (key, value) in piece.iter().filter(|(_, value)| !value.is_null()) {

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::decode::{blocked, is_thought, is_words};
-use crate::dialect::shared::text;
+use crate::dialect::shared::{object, text};
 use crate::dialect::{Gathering, WireFault};
+use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
     Box::new(Stream::default())
@@ -22,19 +23,18 @@ struct Stream {
 }
 
 impl Gathering for Stream {
-    fn take(&mut self, _: &str, data: Value, tap: Tap<'_>) -> Result<(), WireFault> {
-        let Value::Object(chunk) = data else { return Ok(()) };
-        for (key, value) in chunk {
-            match (key.as_str(), value) {
-                ("candidates", Value::Array(candidates)) => {
-                    if let Some(Value::Object(first)) = candidates.into_iter().next() {
+    fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        for (key, value) in data.fields() {
+            match (key.as_ref(), value) {
+                ("candidates", Lent::List(candidates)) => {
+                    if let Some(first) = candidates.first() {
                         self.grow(first, tap);
                     }
                 }
-                (_, Value::Null) => {}
+                (_, Lent::Null) => {}
                 // Counts are those of the whole reply so far.
-                (_, value) => {
-                    self.answer.insert(key, value);
+                (key, value) => {
+                    self.answer.insert(key.to_owned(), value.value());
                 }
             }
         }
@@ -54,9 +54,9 @@ impl Gathering for Stream {
     fn body(self: Box<Self>) -> Value {
         let Self { mut answer, mut candidate, parts, .. } = *self;
         if !candidate.is_empty() || !parts.is_empty() {
-            let content = json!({ "role": "model", "parts": parts });
+            let content = object([("role", json!("model")), ("parts", Value::Array(parts))]);
             candidate.insert("content".to_owned(), content);
-            answer.insert("candidates".to_owned(), json!([candidate]));
+            answer.insert("candidates".to_owned(), vec![Value::Object(candidate)].into());
         }
         Value::Object(answer)
     }
@@ -67,16 +67,16 @@ fn is_block(feedback: &Value) -> bool {
 }
 
 impl Stream {
-    fn grow(&mut self, candidate: Map<String, Value>, tap: Tap<'_>) {
-        for (key, value) in candidate {
-            match (key.as_str(), value) {
-                ("content", Value::Object(mut content)) => {
-                    let Some(Value::Array(parts)) = content.shift_remove("parts") else { continue };
-                    parts.into_iter().for_each(|part| self.add(part, tap));
+    fn grow(&mut self, candidate: &Lent<'_>, tap: Tap<'_>) {
+        for (key, value) in candidate.fields() {
+            match (key.as_ref(), value) {
+                ("content", content @ Lent::Object(_)) => {
+                    let parts = content.get("parts").and_then(Lent::list);
+                    parts.into_iter().flatten().for_each(|part| self.add(part.value(), tap));
                 }
-                (_, Value::Null) => {}
-                (_, value) => {
-                    self.candidate.insert(key, value);
+                (_, Lent::Null) => {}
+                (key, value) => {
+                    self.candidate.insert(key.to_owned(), value.value());
                 }
             }
         }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
-use crate::dialect::shared::text;
 use crate::dialect::{Gathering, WireFault};
+use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
     Box::new(Events::default())
@@ -32,14 +32,14 @@ struct Item {
 }
 
 impl Gathering for Events {
-    fn take(&mut self, name: &str, mut data: Value, tap: Tap<'_>) -> Result<(), WireFault> {
+    fn take(&mut self, name: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         if self.end.is_some() {
             return Ok(());
         }
-        let kind = text(&data, "type").unwrap_or(name).to_owned();
-        let place = data.get("output_index").and_then(Value::as_u64).unwrap_or(0);
-        let delta = text(&data, "delta").unwrap_or_default();
-        match kind.as_str() {
+        let kind = data.text("type").unwrap_or(name);
+        let place = data.get("output_index").and_then(Lent::as_u64).unwrap_or(0);
+        let delta = data.text("delta").unwrap_or_default();
+        match kind {
             "response.output_text.delta" | "response.refusal.delta" => {
                 tap(Streamed::Text(delta));
                 self.words.push_str(delta);
@@ -54,26 +54,26 @@ impl Gathering for Events {
                 self.items.entry(place).or_default().args.push_str(delta);
             }
             "response.function_call_arguments.done" => {
-                if let Some(args) = data.get("arguments").and_then(Value::as_str) {
+                if let Some(args) = data.get("arguments").and_then(Lent::as_str) {
                     args.clone_into(&mut self.items.entry(place).or_default().args);
                 }
             }
             "response.output_item.added" | "response.output_item.done" => {
-                let item = data.get_mut("item").map(Value::take).unwrap_or_default();
+                let item = data.get("item").map(Lent::value).unwrap_or_default();
                 let place = self.items.entry(place).or_default();
                 place.item = item;
                 place.done = kind.ends_with("done");
             }
             "response.completed" | "response.incomplete" => {
-                self.end = Some(data.get_mut("response").map(Value::take).unwrap_or_default());
+                self.end = Some(data.get("response").map(Lent::value).unwrap_or_default());
             }
             "response.failed" => {
-                let told = data.get("response").and_then(WireFault::told);
+                let told = data.get("response").and_then(WireFault::told_by);
                 return Err(told.unwrap_or_else(|| {
                     WireFault::new(FaultKind::Overloaded, "the server failed and gives no reason")
                 }));
             }
-            "error" => return Err(WireFault::of(&data)),
+            "error" => return Err(WireFault::of(&data.value())),
             _ => {}
         }
         Ok(())
