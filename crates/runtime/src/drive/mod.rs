@@ -361,14 +361,7 @@ impl Driver {
 
     /// Puts an event in line for the log; the outside does not see it before it is durable.
     fn note<'a>(&mut self, author: impl Into<Author<'a>>, event: Event) -> Result<(), DriveFault> {
-        self.note_by(author.into(), event)
-    }
-
-    /// One body for all kinds of authors: a call is noted three times, and code that is there once
-    /// stays in the processor's cache.
-    #[inline(never)]
-    fn note_by(&mut self, author: Author<'_>, event: Event) -> Result<(), DriveFault> {
-        let Author { actor, signer } = author;
+        let Author { actor, signer } = author.into();
         self.alive()?;
         let mut record = Record {
             seq: self.session.seq + 1,
