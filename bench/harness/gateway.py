@@ -14,7 +14,7 @@ def measure(options):
     with process.server([f"{RELEASE}/mcpecho", "http", str(port)], port) as upstream:
         url = f"http://127.0.0.1:{port}/mcp"
         gateways = peers.present(peers.gateways(port, url), options.only)
-        bridges = peers.present(peers.bridges(url), options.only)
+        bridges = peers.present(peers.bridges(port, url), options.only)
         for _ in range(2):
             for gateway in gateways:
                 measure_gateway(gateway, upstream, url)

@@ -241,12 +241,14 @@ def _supergateway_gateways():
     ]
 
 
-def bridges(upstream_url):
-    echo = _rust("mcpecho")
+def bridges(upstream_port, upstream_url):
+    echo, rawpipe = _rust("mcpecho"), _rust("rawpipe")
+    forward = [rawpipe, f"127.0.0.1:{upstream_port}"]
     mcp_proxy = [*MCP_PROXY, "--transport", "streamablehttp", upstream_url]
     supergateway = [*SUPERGATEWAY, "--streamableHttp", upstream_url, "--logLevel", "none"]
     found = [
         Bridge("direct stdio (limit)", [echo], [echo, "stdio"], calls=20000),
+        Bridge("raw stdio fwd (gw limit)", [rawpipe], forward, calls=20000),
         Bridge("mcp-proxy stdio->http", MCP_PROXY[:1], mcp_proxy),
         Bridge("supergateway stdio->http", SUPERGATEWAY, supergateway),
     ]

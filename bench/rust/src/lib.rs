@@ -1,9 +1,12 @@
-//! What the loop programs share: the environment they are given, the CPU clock and the report line.
+//! What the programs share: the environment of the loops, the CPU clock and the report line, and what
+//! the forwarders read of a message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Instant;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::runtime::Builder;
 
 /// Reads a number from the environment, or `fallback` when it is absent or malformed.
@@ -85,4 +88,20 @@ pub fn block<F: Future>(future: F) -> F::Output {
         builder
     };
     builder.enable_all().build().unwrap().block_on(future)
+}
+
+/// What a forwarder reads of a message.
+#[derive(Deserialize)]
+pub struct Envelope<'a> {
+    pub method: Option<&'a str>,
+    #[serde(borrow)]
+    pub params: Option<Params<'a>>,
+}
+
+/// What it reads of the call in it.
+#[derive(Deserialize)]
+pub struct Params<'a> {
+    pub name: Option<&'a str>,
+    #[serde(borrow)]
+    pub arguments: Option<&'a RawValue>,
 }

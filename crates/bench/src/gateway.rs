@@ -17,7 +17,7 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::Effect;
 use toolgate_mcp::client::{Bounds, HttpKind, Reach, Registry, ServerPlan, inherited};
 use toolgate_mcp::server::http::{self, Denied, Door, Opening, Porter};
-use toolgate_mcp::server::{Clerk, Gateway, Principal, stdio};
+use toolgate_mcp::server::{Clerk, Gateway, Principal, pipes, stdio};
 use toolgate_mcp::{Supplies, Terms};
 use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, Toolbox};
@@ -88,11 +88,13 @@ async fn serve(options: &Options) -> Result<()> {
     let server = gateway.implementation();
     let serving = async {
         if options.port == 0 {
-            let input = tokio::io::BufReader::new(tokio::io::stdin());
+            let (input, output) = (pipes::input(), pipes::output());
             let principal = Arc::new(Principal { name: "bench".into(), phase: None });
-            let output = tokio::io::stdout();
-            stdio::serve(input, output, Arc::new(gateway), principal, &server, stopped).await;
-            return Ok(());
+            // Whatever the process itself waits for is woken by a system call.
+            let serving = tokio::spawn(async move {
+                stdio::serve(input, output, Arc::new(gateway), principal, &server, stopped).await;
+            });
+            return Ok(serving.await?);
         }
         let listener = TcpListener::bind(("127.0.0.1", options.port)).await;
         let listener = listener.with_context(|| format!("port {} is taken", options.port))?;

@@ -10,27 +10,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, client, server};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use perf::Envelope;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
-
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[allow(dead_code)]
-    method: Option<&'a str>,
-    #[serde(borrow)]
-    params: Option<Params<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[allow(dead_code)]
-    name: Option<&'a str>,
-    #[serde(borrow)]
-    #[allow(dead_code)]
-    arguments: Option<&'a RawValue>,
-}
 
 type Sender = client::conn::http1::SendRequest<Full<Bytes>>;
 

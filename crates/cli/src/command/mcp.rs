@@ -11,7 +11,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::TokenPorter;
-use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, stdio};
+use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, pipes, stdio};
 use toolgate_runtime::port::Clock;
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
 
@@ -153,10 +153,7 @@ async fn offer(
     };
     let serving = async {
         match options.http {
-            None => {
-                over_pipes(gateway, options, stopped).await;
-                Ok(Exit::Done)
-            }
+            None => over_pipes(gateway, options, stopped).await.map(|()| Exit::Done),
             Some(address) => over_http(place, gateway, session, address, options, stopped).await,
         }
     };
@@ -209,14 +206,22 @@ async fn take_up(
     Ok(driver)
 }
 
-async fn over_pipes(gateway: Gateway, options: &Options, stop: watch::Receiver<bool>) {
+async fn over_pipes(
+    gateway: Gateway,
+    options: &Options,
+    stop: watch::Receiver<bool>,
+) -> Result<()> {
     let card = gateway.implementation();
     let bound = options.phase.as_deref().filter(|_| options.strict);
     let phase = bound.and_then(|name| PhaseName::parse(name).ok());
     let principal = Arc::new(Principal { name: "stdio".into(), phase });
-    let input = tokio::io::BufReader::new(tokio::io::stdin());
     let served: Arc<dyn Served> = Arc::new(gateway);
-    stdio::serve(input, tokio::io::stdout(), served, principal, &card, stop).await;
+    let (input, output) = (pipes::input(), pipes::output());
+    // As with the driver: the process itself is woken by a system call.
+    let serving = tokio::spawn(async move {
+        stdio::serve(input, output, served, principal, &card, stop).await;
+    });
+    serving.await.context("serving the client broke down")
 }
 
 async fn over_http(

@@ -1,5 +1,6 @@
 //! `toolgate mcp` and `toolgate token`, as a client and a person use them.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
@@ -188,32 +189,28 @@ fn a_token_that_makes_no_sense_is_not_made() {
     assert!(desk.ok(&["token", "list"]).contains("No tokens"));
 }
 
-#[test]
-fn over_pipes_both_eras_are_served_and_nothing_else_is_written() {
-    let desk = Desk::planner();
-    let mut command = desk.command();
-    command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
+/// Requests of both eras, a line each.
+fn asked_of_both_eras() -> String {
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                        "io.modelcontextprotocol/clientCapabilities": {} });
     let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
                         "clientInfo": { "name": "test", "version": "0" } });
     let call = json!({ "name": "planning_setup_plan", "arguments": { "objective": "a picnic" } });
-    for (id, method, params) in [
+    let asked = [
         (1, "server/discover", json!({ "_meta": meta })),
         (2, "initialize", hello),
         (3, "tools/call", call),
         (4, "resources/read", json!({ "uri": "toolgate://session" })),
         (5, "prompts/get", json!({ "name": "phase_guide" })),
-    ] {
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        writeln!(input, "{request}").unwrap();
-    }
-    drop(input);
-    let ran = child.wait_with_output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let out = String::from_utf8(ran.stdout).unwrap();
+    ];
+    let line = |(id, method, params)| {
+        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+    };
+    asked.map(line).concat()
+}
+
+/// All of them are answered, and nothing else is written.
+fn is_answered(out: &str) {
     let mut answers: Vec<Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     answers.retain(|answer| answer.get("id").is_some());
@@ -223,6 +220,32 @@ fn over_pipes_both_eras_are_served_and_nothing_else_is_written() {
     assert_eq!(answers[1]["result"]["protocolVersion"], "2025-06-18");
     assert_eq!(answers[2]["result"]["isError"], false);
     assert!(answers[3].to_string().contains("phase"));
+}
+
+#[test]
+fn over_pipes_both_eras_are_served_and_nothing_else_is_written() {
+    let desk = Desk::planner();
+    let mut command = desk.command();
+    command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(asked_of_both_eras().as_bytes()).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    is_answered(&String::from_utf8(ran.stdout).unwrap());
+}
+
+/// What is no pipe cannot be waited for as one, and is read and written all the same.
+#[test]
+fn files_serve_as_pipes_do() {
+    let desk = Desk::planner();
+    desk.write("asked", &asked_of_both_eras());
+    let answered = desk.project().join("answered");
+    let mut command = desk.command();
+    command.arg("mcp").stdin(File::open(desk.project().join("asked")).unwrap());
+    command.stdout(File::create(&answered).unwrap()).stderr(Stdio::piped());
+    let ran = command.spawn().unwrap().wait_with_output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    is_answered(&std::fs::read_to_string(answered).unwrap());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod gateway;
 pub mod http;
 mod line;
 mod message;
+pub mod pipes;
 mod protocol;
 mod queue;
 mod refusal;

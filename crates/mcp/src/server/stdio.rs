@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 
@@ -21,6 +21,9 @@ use super::visit::{OpenRequests, Visit};
 
 /// How long the other side may take to read what is written.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
+
+/// Bytes after which no further message is gathered to be written with others.
+const GATHERED_BYTES: usize = 64 << 10;
 
 /// Work on one message; what it says at its end is written.
 type Work = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
@@ -55,10 +58,11 @@ pub async fn serve(
     let mut lines = Lines { input, bytes_max, held: Vec::new(), skipping: false };
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     let served = Arc::clone(&pipe.served);
+    let mut stopped = std::pin::pin!(stop.wait_for(|stopped| *stopped));
     loop {
         let written = tokio::select! {
             biased;
-            _ = stop.wait_for(|stopped| *stopped) => break,
+            _ = &mut stopped => break,
             Some(message) = said.recv() => Some(message),
             Some(message) = works.next() => message,
             line = lines.next() => match line {
@@ -75,7 +79,7 @@ pub async fn serve(
             },
         };
         if let Some(message) = written
-            && !write(&mut output, message).await
+            && !write(&mut output, gathered(message, &mut said, &mut works)).await
         {
             return;
         }
@@ -93,7 +97,7 @@ pub async fn serve(
                 },
             };
             if let Some(message) = message
-                && !write(&mut output, message).await
+                && !write(&mut output, gathered(message, &mut said, &mut works)).await
             {
                 break;
             }
@@ -102,10 +106,34 @@ pub async fn serve(
     ends(served.as_ref(), rest).await;
 }
 
-async fn write(output: &mut (impl AsyncWrite + Unpin), mut message: String) -> bool {
-    message.push('\n');
+/// A message and those that are ready with it, a line each, so that they are written in one go.
+/// Nothing is waited for.
+fn gathered(
+    first: String,
+    said: &mut mpsc::Receiver<String>,
+    works: &mut FuturesUnordered<Work>,
+) -> String {
+    let mut lines = first;
+    lines.push('\n');
+    while lines.len() < GATHERED_BYTES {
+        let next = match said.try_recv() {
+            Ok(message) => Some(message),
+            Err(_) => match works.next().now_or_never() {
+                Some(Some(message)) => message,
+                Some(None) | None => break,
+            },
+        };
+        if let Some(message) = next {
+            lines.push_str(&message);
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
+async fn write(output: &mut (impl AsyncWrite + Unpin), lines: String) -> bool {
     let writing = async {
-        output.write_all(message.as_bytes()).await?;
+        output.write_all(lines.as_bytes()).await?;
         output.flush().await
     };
     matches!(tokio::time::timeout(WRITE_WAIT, writing).await, Ok(Ok(())))

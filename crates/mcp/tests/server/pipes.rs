@@ -150,6 +150,22 @@ async fn a_cancelled_request_is_not_answered_and_the_end_is_waited_for() {
 }
 
 #[tokio::test]
+async fn what_is_asked_at_once_is_answered_line_by_line() {
+    let mut pipes = Pipes::new(None).await;
+    let call = |id| format!("{}\n", request(id, "tools/call", modern(json!({ "name": "alpha" }))));
+    let asked: String = (0..20).map(call).collect();
+    pipes.to.write_all(asked.as_bytes()).await.unwrap();
+    let mut heard = Vec::new();
+    for _ in 0..20 {
+        let answer = pipes.hear().await;
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        heard.push(answer["id"].as_u64().unwrap());
+    }
+    heard.sort_unstable();
+    assert_eq!(heard, (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn batches_on_a_pipe() {
     let mut pipes = Pipes::new(None).await;
     pipes.hello("2025-03-26").await;

@@ -42,7 +42,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "crates/cli/src/command/mcp.rs",
-        "the session is driven beside its connections; it ends with the process, which waits for it",
+        "the session is driven beside its connections, and its pipes are served; they end with the \
+         process, which waits for them",
     ),
     (
         "crates/cli/src/typing.rs",
