@@ -24,6 +24,9 @@ CASES = [
     Case(turns=200, conc=1, stream=0),
     Case(turns=50, conc=64, stream=0),
     Case(turns=50, conc=1, stream=1),
+    Case(turns=10, conc=1, stream=1),
+    Case(turns=200, conc=1, stream=1),
+    Case(turns=50, conc=64, stream=1),
 ]
 
 # By turns and concurrency: warm-up runs, then measured runs. Short runs need more samples, and

@@ -257,20 +257,18 @@ impl Answer {
         let (deadline, what, ms) = nearer(self.whole, ms, "the next byte of the answer");
         let reading = connection.read(&mut self.body);
         let chunk = until(deadline, what, ms, reading).await.flatten();
+        if !matches!(chunk, Ok(Some(_)))
+            && let Some(connection) = self.connection.take()
+            && chunk.is_ok()
+        {
+            self.server.pool.give(connection);
+        }
         if let Ok(Some(bytes)) = &chunk {
             self.read = self.read.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
             if self.read > self.bytes_max {
                 self.connection = None;
                 return Err(HttpFault::TooLarge { max: self.bytes_max });
             }
-        }
-        // A body that said how long it is need not be asked whether there is more.
-        let more = matches!(chunk, Ok(Some(_))) && !self.body.is_end_stream();
-        if !more
-            && let Some(connection) = self.connection.take()
-            && chunk.is_ok()
-        {
-            self.server.pool.give(connection);
         }
         chunk
     }

@@ -164,7 +164,7 @@ impl Runtime {
     }
 
     /// The project, where it is known without reading that nobody appended more to it.
-    pub(crate) fn caught_up(&self) -> Option<Arc<Project>> {
+    fn caught_up(&self) -> Option<Arc<Project>> {
         let (project, tip) = self.project();
         let whole = tip != Tip::START && self.store.ends_at(&StreamId::Project, tip.seq);
         whole.then_some(project)
@@ -172,6 +172,9 @@ impl Runtime {
 
     /// Reads what other processes appended to the project.
     pub async fn catch_up(&self) -> Result<Arc<Project>, ReadFault> {
+        if let Some(project) = self.caught_up() {
+            return Ok(project);
+        }
         let mut tip = self.mirror().tip;
         if tip == Tip::START {
             self.load().await?;

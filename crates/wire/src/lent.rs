@@ -1,5 +1,5 @@
-//! Decides how an event of a stream is held while it is read: its texts are lent by the event, so
-//! that only what is kept of it is copied.
+//! Decides how an event of a stream is held while it is read: its texts are lent by the event, and a
+//! dialect copies what it keeps.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

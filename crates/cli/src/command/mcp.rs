@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
 use toolgate_mcp::server::http::{Door, Opening};
@@ -217,11 +218,14 @@ async fn over_pipes(
     let principal = Arc::new(Principal { name: "stdio".into(), phase });
     let served: Arc<dyn Served> = Arc::new(gateway);
     let (input, output) = (pipes::input(), pipes::output());
-    // As with the driver: the process itself is woken by a system call.
-    let serving = tokio::spawn(async move {
+    // As with the driver: the process itself is woken by a system call. Whoever does not wait for it
+    // any more ends it.
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
         stdio::serve(input, output, served, principal, &card, stop).await;
     });
-    serving.await.context("serving the client broke down")
+    let served = serving.join_next().await.transpose();
+    served.map(drop).context("serving the client broke down")
 }
 
 async fn over_http(

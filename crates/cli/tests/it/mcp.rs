@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -245,6 +245,30 @@ fn files_serve_as_pipes_do() {
     command.stdout(File::create(&answered).unwrap()).stderr(Stdio::piped());
     let ran = command.spawn().unwrap().wait_with_output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    is_answered(&std::fs::read_to_string(answered).unwrap());
+}
+
+/// Whoever wrote into a named pipe may be gone before it is read; the end is heard all the same.
+#[test]
+fn the_end_of_a_named_pipe_is_the_end_of_the_input() {
+    let desk = Desk::planner();
+    let (asked, answered) = (desk.project().join("asked"), desk.project().join("answered"));
+    assert!(Command::new("mkfifo").arg(&asked).status().unwrap().success());
+    let (to, message) = (asked.clone(), asked_of_both_eras());
+    let writer = std::thread::spawn(move || std::fs::write(to, message).unwrap());
+    let input = File::open(&asked).unwrap();
+    writer.join().unwrap();
+    let mut command = desk.command();
+    command.arg("mcp").stdin(input).stderr(Stdio::null());
+    let mut child = command.stdout(File::create(&answered).unwrap()).spawn().unwrap();
+    let ended = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        child.try_wait().unwrap().is_some()
+    });
+    if !ended {
+        child.kill().unwrap();
+    }
+    assert!(ended && child.wait().unwrap().success());
     is_answered(&std::fs::read_to_string(answered).unwrap());
 }
 

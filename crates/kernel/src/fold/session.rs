@@ -474,11 +474,12 @@ impl Session {
 
     fn admitted(&mut self, admitted: &Arc<CallAdmitted>, at: Timestamp) {
         let (turn, iteration) = (self.turn, self.iteration);
-        if !self.tallies.contains_key(&admitted.tool) {
-            self.tallies.insert(admitted.tool.clone(), Arc::default());
-        }
         if let Some(tally) = self.tallies.get_mut(&admitted.tool) {
             Arc::make_mut(tally).admit(turn, iteration, at);
+        } else {
+            let mut tally = Tally::default();
+            tally.admit(turn, iteration, at);
+            self.tallies.insert(admitted.tool.clone(), Arc::new(tally));
         }
         self.repeated = match self.repeated.take() {
             Some((tool, hash, times)) if tool == admitted.tool && hash == admitted.args_hash => {

@@ -134,8 +134,7 @@ impl Registry {
     ) -> Result<Answered, CallFault> {
         let connecting = seat.connection(&self.http, deadline);
         let connection = connecting.await.map_err(CallFault::NotSent)?;
-        // Most calls need not look again, and have no room for that.
-        if let Some(known) = asked.known.filter(|_| seat.is_old()) {
+        if let Some(known) = asked.known {
             let looking = Box::pin(seat.is_still(&connection, known, deadline));
             if !looking.await.map_err(CallFault::NotSent)? {
                 return Err(CallFault::Changed);

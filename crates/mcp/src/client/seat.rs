@@ -302,11 +302,6 @@ impl Seat {
         Ok(listed)
     }
 
-    /// Whether the server may have other tools by now than those that are known.
-    pub(super) fn is_old(&self) -> bool {
-        self.side.signal.changed.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire)
-    }
-
     /// Whether a tool is still what it was when it was looked at. Where the server said since that
     /// its list changed, the list is read first. That happens once in a while and no more often, so
     /// that a call may have to wait for it: it is not sent on the strength of an old list.
@@ -316,7 +311,10 @@ impl Seat {
         tool: &Found,
         deadline: Instant,
     ) -> Result<bool, ServerFault> {
-        if !self.is_old() {
+        let is_old = || {
+            self.side.signal.changed.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire)
+        };
+        if !is_old() {
             return Ok(true);
         }
         let came = tokio::time::Instant::now();
@@ -327,7 +325,7 @@ impl Seat {
         }
         let one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(unsure)?;
         // Whoever waited for another's reading has what it found, whatever was said meanwhile.
-        let fresh = self.known().filter(|known| known.began >= came || !self.is_old());
+        let fresh = self.known().filter(|known| known.began >= came || !is_old());
         let listed = match fresh {
             Some(fresh) => fresh.listed,
             None => {

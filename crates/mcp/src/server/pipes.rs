@@ -1,8 +1,6 @@
 //! Decides how the input and the output that this process was started with are waited for: pipes as
 //! connections are, and anything else by a thread that blocks.
 
-use std::os::unix::fs::FileTypeExt;
-
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, stdin, stdout};
 use tokio::net::unix::pipe::OpenOptions;
 
@@ -33,7 +31,9 @@ pub fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
     }
 }
 
-/// Whether this is a pipe. Nothing else is opened: a terminal could become this process's own.
+/// Whether this is a pipe without a name. Nothing else is opened: a terminal could become this
+/// process's own, and of a named pipe that is opened again the end may never be heard.
 fn is_pipe(path: &str) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+    let named = std::fs::read_link(path);
+    named.is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"pipe:["))
 }

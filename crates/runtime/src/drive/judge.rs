@@ -13,10 +13,7 @@ use crate::versions::{Lookup, unlooked};
 impl Driver {
     /// Judges calls in order; each admission counts before the next call is judged.
     pub(super) async fn judge(&mut self, raws: &[Arc<RawCall>]) -> Result<(), DriveFault> {
-        let project = match self.runtime.caught_up() {
-            Some(project) => project,
-            None => self.runtime.catch_up().await?,
-        };
+        let project = self.runtime.catch_up().await?;
         for raw in raws {
             match self.judged(raw, &project) {
                 None => {}

@@ -44,7 +44,7 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
+    Append, Batch, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
 };
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
@@ -187,6 +187,8 @@ pub struct Driver {
 #[derive(Default)]
 struct Pending {
     rows: Vec<Row>,
+    /// Told to observers once the rows are durable. After an append that failed only a rewind lets
+    /// the driver go on, and that forgets them.
     records: Vec<Arc<Record<Event>>>,
     blobs: Vec<(Digest, Vec<u8>)>,
 }
@@ -413,7 +415,7 @@ impl Driver {
     /// Appends what is in line, together with batches for other streams.
     async fn append(
         &mut self,
-        others: Vec<crate::port::Batch>,
+        others: Vec<Batch>,
         appended: impl FnOnce(&Runtime),
     ) -> Result<(), DriveFault> {
         self.alive()?;
@@ -431,7 +433,7 @@ impl Driver {
     }
 
     /// What is in line, under a signed head, together with batches for other streams.
-    fn sealed(&mut self, others: Vec<crate::port::Batch>) -> Append {
+    fn sealed(&mut self, others: Vec<Batch>) -> Append {
         // Until the log has answered, nobody can say what is in it.
         self.stopped = true;
         let (rows, blobs) = (take(&mut self.pending.rows), take(&mut self.pending.blobs));

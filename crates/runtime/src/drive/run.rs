@@ -28,6 +28,9 @@ pub(super) struct Begun {
     tool: Arc<dyn Tool>,
 }
 
+/// An admission that can begin, with its handler.
+type Beginning = (Admitted, Arc<dyn Tool>);
+
 impl Transaction {
     /// Begins a call: confirms it against the world of now and writes its intent where one is due.
     ///
@@ -137,8 +140,8 @@ impl Driver {
         }
     }
 
-    /// An admission that can begin, with its handler; or a call that is settled without running.
-    fn beginning(&mut self, id: CallId) -> Result<Option<(Admitted, Arc<dyn Tool>)>, DriveFault> {
+    /// What can begin; or a call that is settled without running.
+    fn beginning(&mut self, id: CallId) -> Result<Option<Beginning>, DriveFault> {
         let at = self.ready.iter().position(|admitted| admitted.call().id() == id);
         let admitted = match at.map(|at| self.ready.swap_remove(at)) {
             Some(admitted) => Ok(Some(admitted)),

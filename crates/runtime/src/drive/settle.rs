@@ -112,15 +112,22 @@ impl Driver {
         mut ran: Box<Ran>,
         executed: Executed,
     ) -> Result<(), DriveFault> {
-        match self.settle_alone(&mut ran, executed)? {
+        match self.begin_settling(&mut ran, executed)? {
             Settling::Alone(due) => self.bring_home(&ran, due).await,
             Settling::Shared(mut ended) => self.commit_shared(&mut ran, &mut ended).await,
         }
     }
 
     /// Puts the settlement in line, unless it takes a turn at what sessions share.
-    fn settle_alone(&mut self, ran: &mut Ran, executed: Executed) -> Result<Settling, DriveFault> {
+    fn begin_settling(
+        &mut self,
+        ran: &mut Ran,
+        executed: Executed,
+    ) -> Result<Settling, DriveFault> {
         let mut ended = self.ended(ran, executed);
+        if ended.outcome != Outcome::Done {
+            ran.staged.forget();
+        }
         if self.shares(ran, &ended) {
             return Ok(Settling::Shared(Box::new(ended)));
         }
@@ -128,8 +135,8 @@ impl Driver {
         self.put_in_line(ran, &mut ended).map(Settling::Alone)
     }
 
-    /// How a call ended. What a failed one staged is forgotten.
-    fn ended(&self, ran: &mut Ran, executed: Executed) -> Ended {
+    /// How a call ended.
+    fn ended(&self, ran: &Ran, executed: Executed) -> Ended {
         let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
             Executed::Answered(Ok(output)) => self.checked(ran, output),
@@ -146,9 +153,6 @@ impl Driver {
             }
             Executed::CutOff(trouble) => Ended::failed(vec![trouble]),
         };
-        if ended.outcome != Outcome::Done {
-            ran.staged.forget();
-        }
         if !ran.call.warnings().is_empty() {
             ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
         }
@@ -316,7 +320,8 @@ impl Driver {
         all
     }
 
-    /// Commits in one append: settlement, session changes, project changes, phase, files.
+    /// Commits what sessions share, one session after the other. One append has it all: settlement,
+    /// session changes, project changes, phase, files.
     async fn commit_shared(&mut self, ran: &mut Ran, ended: &mut Ended) -> Result<(), DriveFault> {
         let runtime = Arc::clone(&self.runtime);
         // Project appends of this process take turns, so that a version that was compared is
@@ -376,6 +381,7 @@ impl Driver {
         }
     }
 
+    /// Settles at once, with everything that must not wait.
     async fn write(&mut self, ran: &Ran, ended: &mut Ended) -> Result<(), DriveFault> {
         let due = self.put_in_line(ran, ended)?;
         self.bring_home(ran, due).await

@@ -83,8 +83,8 @@ impl Gather {
     }
 }
 
-fn unread(unread: Unread) -> WireFault {
-    match unread {
+fn unread(why: Unread) -> WireFault {
+    match why {
         Unread::NoJson => {
             WireFault::new(FaultKind::Unreadable, "an event of the stream is no JSON")
         }

@@ -42,8 +42,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "crates/cli/src/command/mcp.rs",
-        "the session is driven beside its connections, and its pipes are served; they end with the \
-         process, which waits for them",
+        "the session is driven beside its connections, and its pipes are served; whichever ends first \
+         ends the process",
     ),
     (
         "crates/cli/src/typing.rs",
