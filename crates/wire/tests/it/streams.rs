@@ -1,5 +1,7 @@
 //! Decides that nothing comes of a stream that was cut off, wherever that was.
 
+use serde_json::{Value, json};
+use toolgate_kernel::event::Finish;
 use toolgate_wire::dialect::Dialect;
 
 use crate::case::{cases, file};
@@ -63,5 +65,76 @@ fn a_stream_with_a_wrong_byte_is_answered_or_refused() {
                 let _ = streamed(dialect, &bytes);
             }
         }
+    }
+}
+
+/// Whether a driver would run calls of what came: only a reply that stopped as it may has any.
+fn runs_calls(dialect: Dialect, events: &[Value]) -> bool {
+    let event = |event: &Value| {
+        let name = event["type"].as_str().map(|name| format!("event: {name}\n"));
+        format!("{}data: {event}\n\n", name.unwrap_or_default())
+    };
+    let bytes: String = events.iter().map(event).collect();
+    streamed(dialect, bytes.as_bytes()).is_ok_and(|reply| reply.finish == Finish::Calls)
+}
+
+#[test]
+fn a_reason_that_forbids_calls_is_kept_when_another_follows() {
+    let part = json!({ "functionCall": { "name": "add", "args": {} } });
+    let gemini = |reason: &str| json!({ "candidates": [{ "finishReason": reason }] });
+    let call = json!({ "candidates": [{ "content": { "parts": [part] } }] });
+    let block = json!({ "type": "tool_use", "id": "t1", "name": "add", "input": {} });
+    let begun = [
+        json!({ "type": "message_start", "message": { "role": "assistant", "content": [] } }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": block }),
+    ];
+    let anthropic =
+        |reason: &str| json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
+    let stop = json!({ "type": "message_stop" });
+    assert!(runs_calls(Dialect::Gemini, &[call.clone(), gemini("STOP"), gemini("STOP")]));
+    for reason in ["SAFETY", "MAX_TOKENS", "MALFORMED_FUNCTION_CALL", "NEW"] {
+        for order in [[reason, "STOP"], ["STOP", reason]] {
+            let events = [call.clone(), gemini(order[0]), gemini(order[1])];
+            assert!(!runs_calls(Dialect::Gemini, &events), "{order:?}");
+        }
+    }
+    let ended = |reasons: [&str; 2]| {
+        let reasons = reasons.map(anthropic);
+        [begun.as_slice(), &reasons, std::slice::from_ref(&stop)].concat()
+    };
+    assert!(runs_calls(Dialect::Anthropic, &ended(["tool_use", "end_turn"])));
+    for reason in ["refusal", "max_tokens", "new"] {
+        for order in [[reason, "tool_use"], ["tool_use", reason], [reason, "end_turn"]] {
+            assert!(!runs_calls(Dialect::Anthropic, &ended(order)), "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn a_candidate_is_not_ended_by_another_one() {
+    let part = json!({ "functionCall": { "name": "add", "args": {} } });
+    let begun = |index: u64| json!({ "index": index, "content": { "parts": [part.clone()] } });
+    let ended = |index: u64, reason: &str| json!({ "index": index, "finishReason": reason });
+    let chunk = |candidates: &[Value]| json!({ "candidates": candidates });
+    let apart = [chunk(&[begun(0)]), chunk(&[ended(1, "STOP")])];
+    assert!(!runs_calls(Dialect::Gemini, &apart));
+    let other = [chunk(&[begun(0), begun(1)]), chunk(&[ended(0, "MAX_TOKENS"), ended(1, "STOP")])];
+    assert!(!runs_calls(Dialect::Gemini, &other));
+    let own = [chunk(&[begun(0), begun(1)]), chunk(&[ended(1, "SAFETY"), ended(0, "STOP")])];
+    assert!(runs_calls(Dialect::Gemini, &own));
+}
+
+#[test]
+fn a_response_that_ends_as_incomplete_is_so_whatever_is_in_it() {
+    let item = json!({ "type": "function_call", "call_id": "c", "name": "add", "arguments": "{}" });
+    let done = json!({ "type": "response.output_item.done", "output_index": 0, "item": item });
+    let end = |kind: &str, response: &Value| json!({ "type": kind, "response": response });
+    let whole = json!({ "status": "completed" });
+    let ended = [done.clone(), end("response.completed", &whole)];
+    assert!(runs_calls(Dialect::Responses, &ended));
+    let details = json!({ "incomplete_details": { "reason": "max_output_tokens" } });
+    for response in [json!({}), Value::Null, details, whole] {
+        let ended = [done.clone(), end("response.incomplete", &response)];
+        assert!(!runs_calls(Dialect::Responses, &ended), "{response}");
     }
 }

@@ -109,10 +109,20 @@ impl Stream {
         Ok(())
     }
 
+    /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
+    fn forbids_calls(&self) -> bool {
+        let reason = self.message.get("stop_reason").and_then(Value::as_str);
+        reason.is_some_and(|reason| {
+            !matches!(reason, "end_turn" | "tool_use" | "stop_sequence" | "pause_turn")
+        })
+    }
+
     /// Why it stopped, and what it cost in all.
     fn close(&mut self, data: &Lent<'_>) {
         for (key, value) in data.get("delta").map(Lent::fields).unwrap_or_default() {
-            self.message.insert(key.as_ref().to_owned(), value.value());
+            if key != "stop_reason" || !self.forbids_calls() {
+                self.message.insert(key.as_ref().to_owned(), value.value());
+            }
         }
         let Some(Lent::Object(usage)) = data.get("usage") else { return };
         let sum = self.message.entry("usage").or_insert_with(|| json!({}));

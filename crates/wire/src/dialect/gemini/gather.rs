@@ -16,6 +16,8 @@ pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
 struct Stream {
     /// The chunks laid over each other, but for their candidates.
     answer: Map<String, Value>,
+    /// The one candidate that counts: the first that came.
+    chosen: Option<u64>,
     /// The candidate, but for its content.
     candidate: Map<String, Value>,
     parts: Vec<Value>,
@@ -27,8 +29,11 @@ impl Gathering for Stream {
         for (key, value) in data.fields() {
             match (key.as_ref(), value) {
                 ("candidates", Lent::List(candidates)) => {
-                    if let Some(first) = candidates.first() {
-                        self.grow(first, tap);
+                    for candidate in candidates {
+                        let index = candidate.get("index").and_then(Lent::as_u64).unwrap_or(0);
+                        if *self.chosen.get_or_insert(index) == index {
+                            self.grow(candidate, tap);
+                        }
                     }
                 }
                 (_, Lent::Null) => {}
@@ -75,10 +80,19 @@ impl Stream {
                     parts.into_iter().flatten().for_each(|part| self.add(part.value(), tap));
                 }
                 (_, Lent::Null) => {}
+                ("finishReason", reason) => self.finished(reason),
                 (key, value) => {
                     self.candidate.insert(key.to_owned(), value.value());
                 }
             }
+        }
+    }
+
+    /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
+    fn finished(&mut self, reason: &Lent<'_>) {
+        let before = self.candidate.get("finishReason").and_then(Value::as_str);
+        if before.is_none_or(|before| matches!(before, "" | "STOP")) {
+            self.candidate.insert("finishReason".to_owned(), reason.value());
         }
     }
 

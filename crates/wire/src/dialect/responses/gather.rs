@@ -64,8 +64,19 @@ impl Gathering for Events {
                 place.item = item;
                 place.done = kind.ends_with("done");
             }
-            "response.completed" | "response.incomplete" => {
+            "response.completed" => {
                 self.end = Some(data.get("response").map(Lent::value).unwrap_or_default());
+            }
+            "response.incomplete" => {
+                let mut end = data.get("response").map(Lent::value).unwrap_or_default();
+                if !end.is_object() {
+                    end = json!({});
+                }
+                // The event says so, whatever the response in it says.
+                if let Some(end) = end.as_object_mut() {
+                    end.insert("status".to_owned(), json!("incomplete"));
+                }
+                self.end = Some(end);
             }
             "response.failed" => {
                 let told = data.get("response").and_then(WireFault::told_by);
