@@ -272,6 +272,33 @@ fn the_end_of_a_named_pipe_is_the_end_of_the_input() {
     is_answered(&std::fs::read_to_string(answered).unwrap());
 }
 
+/// A client that does not read what it asked for cannot keep the process from ending.
+#[test]
+fn a_client_that_does_not_read_does_not_keep_it_from_stopping() {
+    let desk = Desk::planner();
+    let mut command = desk.command();
+    command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(asked_of_both_eras().as_bytes()).unwrap();
+    for id in 100..200 {
+        let list = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" });
+        writeln!(input, "{list}").unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(1_500));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    let ended = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        child.try_wait().unwrap().is_some()
+    });
+    if !ended {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(ended, "it did not end within five seconds");
+}
+
 #[test]
 fn a_session_has_one_server() {
     let desk = Desk::planner();

@@ -22,6 +22,9 @@ use super::visit::{OpenRequests, Visit};
 /// How long the other side may take to read what is written.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
 
+/// How long it may take once the word to stop has come.
+const STOP_WAIT: Duration = Duration::from_secs(1);
+
 /// Bytes after which no further message is gathered to be written with others.
 const GATHERED_BYTES: usize = 64 << 10;
 
@@ -58,11 +61,11 @@ pub async fn serve(
     let mut lines = Lines { input, bytes_max, held: Vec::new(), skipping: false };
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     let served = Arc::clone(&pipe.served);
-    let mut stopped = std::pin::pin!(stop.wait_for(|stopped| *stopped));
+    let mut stopped = std::pin::pin!(stop.wait_for(|stopped| *stopped).map(drop));
     loop {
         let written = tokio::select! {
             biased;
-            _ = &mut stopped => break,
+            () = &mut stopped => break,
             Some(message) = said.recv() => Some(message),
             Some(message) = works.next() => message,
             line = lines.next() => match line {
@@ -78,10 +81,18 @@ pub async fn serve(
                 },
             },
         };
-        if let Some(message) = written
-            && !write(&mut output, gathered(message, &mut said, &mut works)).await
-        {
-            return;
+        let Some(message) = written else { continue };
+        let lines = gathered(message, &mut said, &mut works);
+        match write_unless(stopped.as_mut(), &mut output, lines).await {
+            Wrote::All => {}
+            Wrote::AllAndStops => break,
+            Wrote::Not => return,
+            Wrote::NotAndStops => {
+                // The other side does not read; what was begun still comes to its end.
+                end.send_replace(true);
+                let rest = async { while works.next().await.is_some() {} };
+                return ends(served.as_ref(), rest).await;
+            }
         }
     }
     // Nobody listens to news any more; what was asked for is still answered.
@@ -129,6 +140,31 @@ fn gathered(
         }
     }
     lines
+}
+
+/// What became of lines that were to be written.
+enum Wrote {
+    All,
+    AllAndStops,
+    Not,
+    NotAndStops,
+}
+
+/// Writes, also to a client that takes its time; once the word to stop has come, not for long.
+async fn write_unless(
+    stopped: Pin<&mut impl Future<Output = ()>>,
+    output: &mut (impl AsyncWrite + Unpin),
+    lines: String,
+) -> Wrote {
+    let mut writing = std::pin::pin!(write(output, lines));
+    tokio::select! {
+        biased;
+        all = &mut writing => if all { Wrote::All } else { Wrote::Not },
+        () = stopped => match tokio::time::timeout(STOP_WAIT, writing).await {
+            Ok(true) => Wrote::AllAndStops,
+            Ok(false) | Err(_) => Wrote::NotAndStops,
+        },
+    }
 }
 
 async fn write(output: &mut (impl AsyncWrite + Unpin), lines: String) -> bool {
