@@ -16,14 +16,11 @@ use super::protocol::{self, Wanted};
 use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
 use super::served::{Answer, Caller, Principal, Request, Served};
-use super::stop::ends;
+use super::stop::{GRACE, ends};
 use super::visit::{OpenRequests, Visit};
 
 /// How long the other side may take to read what is written.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
-
-/// How long it may take once the word to stop has come.
-const STOP_WAIT: Duration = Duration::from_secs(1);
 
 /// Bytes after which no further message is gathered to be written with others.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -160,7 +157,7 @@ async fn write_unless(
     tokio::select! {
         biased;
         all = &mut writing => if all { Wrote::All } else { Wrote::Not },
-        () = stopped => match tokio::time::timeout(STOP_WAIT, writing).await {
+        () = stopped => match tokio::time::timeout(GRACE, writing).await {
             Ok(true) => Wrote::AllAndStops,
             Ok(false) | Err(_) => Wrote::NotAndStops,
         },

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::served::Served;
 
-/// How long calls at work may go on.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long calls at work may go on, and so may a write that was begun.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// How long the answers to those that were cut off may take.
 const LAST_WORDS: Duration = Duration::from_millis(500);
