@@ -92,9 +92,9 @@ async fn serve(options: &Options) -> Result<()> {
             let principal = Arc::new(Principal { name: "bench".into(), phase: None });
             // Whatever the process itself waits for is woken by a system call.
             let serving = tokio::spawn(async move {
-                stdio::serve(input, output, Arc::new(gateway), principal, &server, stopped).await;
+                stdio::serve(input, output, Arc::new(gateway), principal, &server, stopped).await
             });
-            return Ok(serving.await?);
+            return Ok(serving.await??);
         }
         let listener = TcpListener::bind(("127.0.0.1", options.port)).await;
         let listener = listener.with_context(|| format!("port {} is taken", options.port))?;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use toolgate_mcp::server::stdio::Broken;
 use toolgate_runtime::log::ReadFault;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{DriveFault, OpenFault};
@@ -66,14 +67,16 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     }
     if let Some(fault) = cause.downcast_ref::<HoldFault>() {
         return Some(match fault {
-            HoldFault::Held { .. } => Exit::Busy,
+            HoldFault::Held { .. } | HoldFault::ChangesHands { .. } | HoldFault::Lost { .. } => {
+                Exit::Busy
+            }
             HoldFault::Unreachable { .. } => Exit::Log,
         });
     }
     if cause.is::<Nobody>() {
         return Some(Exit::Waiting);
     }
-    if cause.is::<NotUnlocked>() {
+    if cause.is::<NotUnlocked>() || cause.is::<Broken>() {
         return Some(Exit::Failed);
     }
     cause.is::<toolgate_store::OpenFault>().then_some(Exit::Log)

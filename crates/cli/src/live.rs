@@ -8,12 +8,14 @@ use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     Answer, CallRefused, Event, Finish, Origin, Outcome, ProjectEvent, RawCall, Record, Said,
 };
-use toolgate_kernel::fold::Session;
+use toolgate_kernel::fold::{Progress, Session};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
 
 use crate::card::about;
-use crate::console::{columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines};
+use crate::console::{
+    columns, dim, fit, grouped, hanging, mark, put, say, visible, visible_lines, width,
+};
 use state::{Ended, Quiet, State};
 
 /// How much is shown.
@@ -84,7 +86,17 @@ impl Live {
 
     /// The model thinks, and says nothing yet.
     pub(crate) fn thinking(&self) {
-        self.state().quiet.thinking = true;
+        let mut state = self.state();
+        (state.quiet.thinking, state.quiet.writing) = (true, None);
+    }
+
+    /// The model writes a call, which may be long and is not shown before it is made.
+    pub(crate) fn writing(&self, name: &str, bytes: usize) {
+        let mut state = self.state();
+        match &mut state.quiet.writing {
+            Some((known, so_far)) if known == name => *so_far = bytes,
+            writing => *writing = Some((name.to_owned(), bytes)),
+        }
     }
 
     /// A request failed and is tried again after a while.
@@ -97,8 +109,11 @@ impl Live {
     /// Says what is waited for when nothing came for a while, where a terminal can take it away.
     pub(crate) fn tick(&self) {
         let mut state = self.state();
-        if state.column == 0 && console::user_attended() && state.quiet.tick() {
+        // After words, a call begins a line of its own; further words would go on in theirs.
+        let free = state.column == 0 || state.quiet.writing.is_some();
+        if free && console::user_attended() && state.quiet.tick() {
             state.wipe();
+            state.newline();
             self.status(&mut state);
         }
     }
@@ -106,6 +121,7 @@ impl Live {
     /// Says that the words so far do not count.
     pub(crate) fn again(&self) {
         let mut state = self.state();
+        state.quiet.writing = None;
         if std::mem::take(&mut state.streamed) {
             state.wipe();
             state.line("  (the reply broke off and is asked for again)");
@@ -183,6 +199,7 @@ impl Live {
                 repairs.iter().for_each(|mended| state.mended(mended));
                 directed.iter().for_each(|directed| state.directed(directed));
                 state.written.extend(calls.iter().map(|call| (call.id, call.as_ref().clone())));
+                state.reply = calls.iter().map(|call| call.id).collect();
             }
             Event::ModelFailed { reason, attempts, .. } => {
                 attempts.iter().for_each(|attempt| state.tried(attempt));
@@ -265,16 +282,34 @@ impl Live {
         }
     }
 
-    /// Shows what became of a call, after the calls before it in the same reply.
+    /// Shows the calls that are open at the end of a log, and how far they have come.
+    pub(crate) fn open_calls(&self, session: &Session) {
+        let mut state = self.state();
+        while let Some((_, ended)) = state.ended.pop_first() {
+            self.ended(&mut state, &ended);
+        }
+        for open in session.open.iter() {
+            let words = how_far(&open.progress);
+            let (name, about) = (visible(&open.raw.name), written_about(Some(&open.raw)));
+            state.line(&fit(&format!("  {} {name}{about} — {words}", mark('…'))));
+        }
+    }
+
+    /// Shows what became of a call; one of a reply, after the calls before it in the same reply.
     fn call(&self, state: &mut State, sign: char, id: CallId, envelope: &Envelope) {
         state.calls += 1;
         let raw = state.written.remove(&id);
         let line = call_line(sign, raw.as_ref(), envelope);
         let args = raw.map(|raw| raw.args).unwrap_or_default();
         let data = if envelope.data.is_null() { String::new() } else { envelope.data.to_string() };
-        state.ended.insert(id, Ended { line, ok: envelope.ok, args, data });
+        let ended = Ended { line, ok: envelope.ok, args, data };
+        if !state.reply.remove(&id) {
+            // Calls of others settle as they end, and one of them may never do.
+            return self.ended(state, &ended);
+        }
+        state.ended.insert(id, ended);
         while let Some((first, _)) = state.ended.first_key_value()
-            && state.written.first_key_value().is_none_or(|(open, _)| first < open)
+            && state.reply.first().is_none_or(|open| first < open)
             && let Some((_, ended)) = state.ended.pop_first()
         {
             self.ended(state, &ended);
@@ -306,19 +341,30 @@ impl Live {
             (None, Some(waiting)) => format!("  {waiting}"),
             (Some(words), waiting) if state.iteration > 0 => {
                 let words = words().map(|words| format!(" · {words} words")).unwrap_or_default();
+                let place = format!("{} · iteration {}", state.phase, state.iteration);
                 let waiting = waiting.map(|text| format!(" · {text}")).unwrap_or_default();
-                format!(
-                    "{} · iteration {}{words} · {} calls · {} tokens{waiting}",
-                    state.phase,
-                    state.iteration,
-                    state.calls,
-                    grouped(state.tokens)
-                )
+                let figures =
+                    format!("{words} · {} calls · {} tokens", state.calls, grouped(state.tokens));
+                // What goes on now is worth more than what was.
+                let whole = width(&place) + width(&figures) + width(&waiting) < columns();
+                let figures = if whole || waiting.is_empty() { &figures } else { "" };
+                format!("{place}{figures}{waiting}")
             }
             (None | Some(_), None | Some(_)) => return,
         };
         put(&dim(&console::truncate_str(&line, columns().saturating_sub(1), "…")));
         state.status = true;
+    }
+}
+
+/// How far an open call has come, in words for people.
+fn how_far(progress: &Progress) -> &'static str {
+    match progress {
+        Progress::Received => "received, and not judged",
+        Progress::Asked { .. } => "waits for a person",
+        Progress::Answered { .. } => "a person has answered; not judged again yet",
+        Progress::Admitted(_) => "admitted, and not settled",
+        Progress::Started(_) => "begun, and not settled: whether it took effect is not known",
     }
 }
 

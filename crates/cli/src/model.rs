@@ -120,7 +120,7 @@ fn demo(agent: &Agent) -> Result<Script> {
     Ok(Script::parse("demo", OWN_SCRIPT)?)
 }
 
-fn script(file: &str) -> Result<Script> {
+pub(crate) fn script(file: &str) -> Result<Script> {
     let yaml = bounded(Path::new(file)).with_context(|| format!("{file} cannot be read"))?;
     let yaml = String::from_utf8(yaml).with_context(|| format!("{file} is not UTF-8"))?;
     Ok(Script::parse(file, &yaml)?)
@@ -162,6 +162,8 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     // A turn has room for the one request that somebody gave so long.
     let request_ms = spec.patience.request_ms_max.unwrap_or(0);
     spec.turn_ms_max = text.limits.turn_ms_max.max(request_ms);
+    // It is held to that also where it stands in.
+    spec.calls_max = model.calling.one_at_a_time().then_some(1);
     if model.text.allow_plain_http == Some(true) {
         spec.plain = Plain::Anywhere;
     }

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use toolgate_http::Transport;
@@ -17,7 +18,7 @@ use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
-use toolgate_store::{Folder, Hold, HoldFault, OpenFault, Rival, SqliteStore};
+use toolgate_store::{Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
 use crate::console;
 use crate::diagnose::{self, File};
@@ -49,7 +50,23 @@ pub(crate) struct Opened {
     held: PathBuf,
 }
 
+/// How often and when it is looked whether another process is through with that: ten seconds in all,
+/// because reading a long session takes a moment.
+const HANDOVER_LOOKS_MAX: u32 = 500;
+const HANDOVER_LOOK: Duration = Duration::from_millis(20);
+
 impl Opened {
+    /// Waits until no other server is about to have a session and to claim it.
+    pub(crate) async fn handover(&self, session: &SessionId) -> Result<Handover> {
+        for _ in 0..HANDOVER_LOOKS_MAX {
+            if let Some(handover) = Handover::take(&self.held, session)? {
+                return Ok(handover);
+            }
+            tokio::time::sleep(HANDOVER_LOOK).await;
+        }
+        Err(HoldFault::ChangesHands { session: session.clone() }.into())
+    }
+
     /// Has a session for this process alone, so that nobody is taken by surprise.
     pub(crate) fn hold(&self, session: &SessionId, rival: Rival) -> Result<Hold> {
         Hold::take(&self.held, session, rival).map_err(|fault| {

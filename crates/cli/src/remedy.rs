@@ -52,7 +52,11 @@ pub(crate) fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<Stri
                                   `capabilities: {tools: false}` for the model."
             .to_owned(),
         FaultKind::RateLimited | FaultKind::Overloaded => "Try again later.".to_owned(),
-        FaultKind::TimedOut => "It may still be loading the model. Try again, or raise `reply_ms_max`.".to_owned(),
+        FaultKind::TimedOut => {
+            "It may still be loading the model. Try again, or give it more time: `first_byte_ms_max` \
+             until it begins, `idle_ms_max` between two pieces, `reply_ms_max` in all."
+                .to_owned()
+        }
         FaultKind::Tls => "The server's certificate is not trusted. Set TOOLGATE_CA_FILE for an authority of your own.".to_owned(),
         FaultKind::CutOff => {
             "The server ended the connection before its answer was whole. Look at its log: one that \

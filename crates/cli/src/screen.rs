@@ -56,8 +56,10 @@ impl Screen {
         }
         self.show();
         match streamed {
-            Streamed::Text(text) => self.live.words(text),
+            Streamed::Text(text) | Streamed::Freed(text) => self.live.words(text),
+            Streamed::Held(_) => {}
             Streamed::Thought(_) => self.live.thinking(),
+            Streamed::Call { name, bytes } => self.live.writing(name, bytes),
             Streamed::Waits { reason, ms } => self.live.waits(reason, ms),
             Streamed::Again => self.live.again(),
         }

@@ -31,6 +31,8 @@ pub struct Limits {
     pub turn_ms_max: u64,
     /// Bytes of a model's reply, its words and its calls together.
     pub reply_bytes_max: u64,
+    /// Calls of a model's reply; one with more counts as one that failed.
+    pub reply_calls_max: u64,
     /// Milliseconds a person is waited for before a question is left pending.
     pub answer_ms_max: u64,
     /// Milliseconds after which a call that waits for a person's yes waits no more.
@@ -127,6 +129,7 @@ impl Default for Limits {
             reply_ms_max: 120_000,
             turn_ms_max: 600_000,
             reply_bytes_max: 4 << 20,
+            reply_calls_max: 1_000,
             answer_ms_max: 600_000,
             approval_ms_max: 24 * 3_600_000,
             approvals_max: 20,
@@ -217,7 +220,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 51] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 52] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -237,6 +240,7 @@ impl Limits {
             ("reply_ms_max", self.reply_ms_max, CALL_MS_CEILING),
             ("turn_ms_max", self.turn_ms_max, HOUR_MS),
             ("reply_bytes_max", self.reply_bytes_max, BYTES),
+            ("reply_calls_max", self.reply_calls_max, 10_000),
             ("answer_ms_max", self.answer_ms_max, MS),
             ("approval_ms_max", self.approval_ms_max, MS),
             ("approvals_max", self.approvals_max, 1_000),

@@ -192,6 +192,16 @@ impl ToolName {
         remote_parts(&self.0)
     }
 
+    /// Whether a text begins as the names of a server's tools do, in either spelling.
+    pub fn begins_with_server(text: &str, server: &ServerName) -> bool {
+        let is_before = |before: &str, after: &str| {
+            let rest =
+                text.strip_prefix(before).and_then(|rest| rest.strip_prefix(server.as_str()));
+            rest.is_some_and(|rest| rest.starts_with(after))
+        };
+        is_before(REMOTE, ":") || is_before("mcp__", "__")
+    }
+
     /// The name models and MCP clients are shown. Most of them take no `:`, so a tool of a server
     /// becomes `mcp__server__tool`; one that cannot be told from others that way, or is too long,
     /// ends with a part of its hash.
@@ -332,6 +342,17 @@ mod tests {
         for bad in ["mcp:web", "mcp::x", "mcp:Web:x", "mcp:web:", "web:x"] {
             assert!(ToolName::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn whose_name_it_is_is_seen_in_either_spelling() {
+        let begins = |text: &str, server: &str| {
+            ToolName::begins_with_server(text, &ServerName::parse(server).unwrap())
+        };
+        assert!(begins("mcp:web:search", "web") && begins("mcp__web__search", "web"));
+        assert!(begins("mcp__a__b__c_0123456789", "a__b"));
+        assert!(!begins("mcp:web:search", "we") && !begins("mcp__webs__x", "web"));
+        assert!(!begins("search", "web") && !begins("web__search", "web"));
     }
 
     #[test]

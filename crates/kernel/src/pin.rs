@@ -162,6 +162,27 @@ impl Pins {
         }
     }
 
+    /// Whether something that was decided about a definition is not known yet. Whoever looked at
+    /// older pins may come too late; a person's word always counts.
+    pub fn is_news(&self, pinned: &Pinned) -> bool {
+        let known = self.0.get(&pinned.tool);
+        let standing = self.standing(&pinned.tool, &pinned.definition);
+        match pinned.ruling {
+            Ruling::Accepted | Ruling::Rejected => true,
+            Ruling::FirstSeen => standing == Standing::New,
+            Ruling::Quarantined => match standing {
+                Standing::New | Standing::Changed => true,
+                Standing::Held => known.is_some_and(|pin| pin.gone),
+                Standing::Rejected => known.is_some_and(|pin| pin.refused.is_none()),
+                Standing::Live => false,
+            },
+            Ruling::Returned => {
+                standing == Standing::Live && known.is_some_and(|pin| !pin.is_settled())
+            }
+            Ruling::Gone => known.is_some_and(|pin| !pin.gone),
+        }
+    }
+
     /// Takes in what was decided.
     pub(crate) fn apply(&mut self, pinned: &Pinned, by: &Actor) {
         let mut pin = self.0.get(&pinned.tool).cloned().unwrap_or_default();
@@ -233,6 +254,31 @@ mod tests {
 
     fn ada() -> Actor {
         Actor::Human("ada".into())
+    }
+
+    /// Whoever was slow to say what it saw does not undo what a person said meanwhile.
+    #[test]
+    fn what_is_known_is_no_news() {
+        let (mut pins, ada) = (Pins::default(), Actor::Human("ada".into()));
+        let first = pinned(Ruling::FirstSeen, "a");
+        assert!(pins.is_news(&first) && !pins.is_news(&pinned(Ruling::Gone, "a")));
+        pins.apply(&first, &Actor::System);
+        assert!(!pins.is_news(&first) && !pins.is_news(&pinned(Ruling::Returned, "a")));
+        pins.apply(&pinned(Ruling::Rejected, "a"), &ada);
+        assert!(!pins.is_news(&first) && !pins.is_news(&pinned(Ruling::Quarantined, "a")));
+        assert!(pins.is_news(&pinned(Ruling::Accepted, "a")), "a person's word counts");
+        let other = pinned(Ruling::Quarantined, "b");
+        assert!(pins.is_news(&other));
+        pins.apply(&other, &Actor::System);
+        assert!(!pins.is_news(&other));
+        // One that was rejected before and is offered again is held, so that it can be decided about.
+        assert!(pins.is_news(&pinned(Ruling::Quarantined, "a")));
+        pins.apply(&pinned(Ruling::Accepted, "b"), &ada);
+        assert!(!pins.is_news(&other), "it is believed by now");
+        assert!(pins.is_news(&pinned(Ruling::Gone, "b")));
+        pins.apply(&pinned(Ruling::Gone, "b"), &Actor::System);
+        assert!(!pins.is_news(&pinned(Ruling::Gone, "b")));
+        assert!(pins.is_news(&pinned(Ruling::Returned, "b")));
     }
 
     #[test]

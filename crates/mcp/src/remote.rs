@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolgate_kernel::gate::{is_down, is_held};
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::tool::{Effect, ToolSpec};
 use toolgate_runtime::Transaction;
-use toolgate_runtime::port::{Fault, Output, Tool};
+use toolgate_runtime::port::{Fault, Output, Promised, Tool, later};
 
 use crate::client::{CallFault, Found, Registry, RemoteCall, ServerFault};
 use crate::parts::output;
@@ -28,8 +27,8 @@ impl Tool for Remote {
         &self.spec
     }
 
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
-        Box::pin(async move {
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
+        later(async move {
             let args = serde_json::to_string(tx.args())
                 .map_err(|error| Fault::failed(format!("The arguments are not JSON: {error}.")))?;
             let left_ms = tx.deadline().0.saturating_sub(tx.now().0);

@@ -218,8 +218,7 @@ impl Supplies {
             let own = entry.spec.name.of_server();
             return own.is_some_and(|(other, _)| other == server.as_str());
         }
-        let full = [format!("mcp:{server}:"), format!("mcp__{server}__")];
-        if full.iter().any(|full| name.starts_with(full)) {
+        if ToolName::begins_with_server(name, server) {
             return true;
         }
         // A name that is too long says only with its list whose it is.
@@ -235,7 +234,11 @@ impl Supplies {
             return self.built(made);
         }
         // What is shown must be what the log says was seen.
-        let kept = self.runtime.pin(&Actor::System, pinned).await;
+        // Whoever waits for tools may not be looked at for a while, as when the same driver settles a
+        // call. What it holds of the project meanwhile would never be let go.
+        let runtime = Arc::clone(&self.runtime);
+        let pinning = tokio::spawn(async move { runtime.pin(&Actor::System, pinned).await });
+        let kept = pinning.await.map_err(|fault| fault.to_string())?;
         kept.map_err(|fault| format!("what servers offer cannot be written down: {fault}"))?;
         // Only now it is known of every name whether two have it.
         let pins = self.runtime.project().0.pins.clone();

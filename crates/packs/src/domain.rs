@@ -15,7 +15,7 @@ use toolgate_kernel::key::{Access, Key, KeyRefusal};
 use toolgate_kernel::names::{Family, NameRefusal, SectionName};
 use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::tool::{self, ACTION, Effect, Setting, SpecDraft, SpecRefusal, ToolSpec};
-use toolgate_runtime::port::{Fault, Output, Tool};
+use toolgate_runtime::port::{Fault, Output, Promised, Tool, later};
 use toolgate_runtime::{Pack, Transaction};
 
 type Prompt<P> = Box<dyn Fn(&mut Transaction, P) -> Result<Output, Fault> + Send + Sync>;
@@ -180,8 +180,8 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Tool for DomainTool<P> {
         &self.spec
     }
 
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
-        Box::pin(async move {
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
+        later(async move {
             let action = tx.call().args().text(ACTION).unwrap_or_default();
             // The gate lets no other action pass.
             let Some(handler) = self.handlers.get(action) else {

@@ -8,7 +8,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SignedHead;
 
-use crate::port::{Append, Batch, Checkpoint, Row, Store, StoreFault};
+use crate::port::{Append, Batch, Checkpoint, Promised, Row, Store, StoreFault, at_once};
 
 /// A log in memory.
 #[derive(Default)]
@@ -104,11 +104,24 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(stream.epoch)))
     }
 
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+    fn claim_again(&self, stream: &StreamId, epoch: u64) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        let mut inner = self.lock();
+        if inner.streams.get(stream).map_or(0, |stream| stream.epoch) != epoch {
+            return Box::pin(ready(Err(StoreFault::Fenced { stream: stream.clone() })));
+        }
+        let stream = inner.streams.entry(stream.clone()).or_default();
+        stream.epoch += 1;
+        Box::pin(ready(Ok(stream.epoch)))
+    }
+
+    fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>> {
+        if let Some(fault) = append.malformed() {
+            return at_once(Err(fault));
+        }
         let mut inner = self.lock();
         for batch in &append.batches {
             if let Err(fault) = inner.check(batch) {
-                return Box::pin(ready(Err(fault)));
+                return at_once(Err(fault));
             }
         }
         for batch in append.batches {
@@ -121,7 +134,7 @@ impl Store for MemoryStore {
             }
         }
         inner.blobs.extend(append.blobs);
-        Box::pin(ready(Ok(())))
+        at_once(Ok(()))
     }
 
     fn read(

@@ -288,15 +288,19 @@ impl Runtime {
         }
     }
 
-    /// Writes down what was decided about tools of MCP servers, outside every session.
+    /// Writes down what was decided about tools of MCP servers, outside every session. What is known
+    /// by then is not said again: it could undo what a person said since.
     pub async fn pin<'a>(
         &self,
         author: impl Into<Author<'a>>,
         pinned: Vec<Pinned>,
     ) -> Result<(), SayFault> {
-        let decided = pinned.into_iter().map(|one| ProjectEvent::ToolPinned(Box::new(one)));
-        let decided: Vec<ProjectEvent> = decided.collect();
-        self.decide(author, |_| Ok::<_, SayFault>((decided.clone(), ()))).await
+        let decide = |project: &Project| {
+            let news = pinned.iter().filter(|one| project.pins.is_news(one));
+            let news = news.map(|one| ProjectEvent::ToolPinned(Box::new(one.clone())));
+            Ok::<_, SayFault>((news.collect(), ()))
+        };
+        self.decide(author, decide).await
     }
 
     /// Writes down what somebody decides about the project as it is at that moment, outside every

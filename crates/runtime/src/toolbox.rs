@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::{BoxFuture, Either};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use toolgate_kernel::names::ToolName;
 use toolgate_kernel::section::Section;
 use toolgate_kernel::tool::{SpecDraft, SpecRefusal, ToolSpec};
 
-use crate::port::{Fault, Output, Tool};
+use crate::port::{Fault, Output, Promised, Tool, at_once};
 use crate::transaction::Transaction;
 
 /// The parameters of a tool that takes none.
@@ -102,11 +102,8 @@ where
         &self.spec
     }
 
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
-        Box::pin(async move {
-            let params = tx.params()?;
-            (self.handler)(tx, params)
-        })
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
+        at_once(tx.params().and_then(|params| (self.handler)(tx, params)))
     }
 }
 
@@ -125,10 +122,10 @@ where
         &self.spec
     }
 
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
         match tx.params() {
-            Ok(params) => (self.handler)(tx, params),
-            Err(fault) => Box::pin(ready(Err(fault))),
+            Ok(params) => Either::Right((self.handler)(tx, params)),
+            Err(fault) => at_once(Err(fault)),
         }
     }
 }

@@ -30,6 +30,20 @@ pub enum HoldFault {
         /// The id of the process, when it could be read.
         process: Option<u32>,
     },
+    /// Another process is about to have it, for longer than it was waited for.
+    #[error("another process is taking session {session} over at this moment; try again")]
+    ChangesHands {
+        /// The session.
+        session: SessionId,
+    },
+    /// Another process took it over.
+    #[error("session {session} was taken over by {}", who(.process))]
+    Lost {
+        /// The session.
+        session: SessionId,
+        /// The id of the process, when it could be read.
+        process: Option<u32>,
+    },
     /// The file cannot be made or locked.
     #[error("{path}: cannot be locked; check that the folder may be written")]
     Unreachable {
@@ -80,6 +94,57 @@ impl Hold {
         }
         Err(HoldFault::Held { session: session.clone(), process: None })
     }
+}
+
+impl Hold {
+    /// Whether another process took the session over, and which.
+    pub fn lost(&self, session: &SessionId) -> Option<HoldFault> {
+        if is_at(&self.file, &self.path) {
+            return None;
+        }
+        let process = File::open(&self.path).ok().and_then(|mut file| signed(&mut file));
+        Some(HoldFault::Lost { session: session.clone(), process })
+    }
+}
+
+/// Between having a session and driving it a server is alone: of several that take one over at the
+/// same time, the last one to have it must be the last one to claim it. It goes with the process too.
+#[derive(Debug)]
+pub struct Handover {
+    /// The lock is held as long as it is open.
+    file: File,
+    path: PathBuf,
+}
+
+impl Handover {
+    /// Begins one in a folder that is kept for such files; nothing while another process has begun
+    /// one of the same session.
+    pub fn take(folder: &Path, session: &SessionId) -> Result<Option<Self>, HoldFault> {
+        let path = folder.join(handover_name(session));
+        let unreachable = |source| HoldFault::Unreachable { path: path.clone(), source };
+        make_folder(folder).map_err(unreachable)?;
+        let file = open(&path).map_err(unreachable)?;
+        match file.try_lock() {
+            // Whoever had it has just removed it; the next look finds another one.
+            Ok(()) if !is_at(&file, &path) => Ok(None),
+            Ok(()) => Ok(Some(Self { file, path })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(unreachable(source)),
+        }
+    }
+}
+
+impl Drop for Handover {
+    fn drop(&mut self) {
+        if is_at(&self.file, &self.path) {
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// The name of its file, which is that of no session.
+fn handover_name(session: &SessionId) -> String {
+    format!("{session}.handover")
 }
 
 impl Drop for Hold {
@@ -172,6 +237,32 @@ mod tests {
         assert!(take(Rival::Respected).is_err(), "the second has it still");
         drop(second);
         assert!(take(Rival::Respected).is_ok());
+    }
+
+    #[test]
+    fn who_is_displaced_can_know_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = SessionId::parse("run-1").unwrap();
+        let first = Hold::take(folder.path(), &id, Rival::Respected).unwrap();
+        assert!(first.lost(&id).is_none());
+        let _second = Hold::take(folder.path(), &id, Rival::Displaced).unwrap();
+        let own = Some(std::process::id());
+        let lost = first.lost(&id).unwrap();
+        assert!(matches!(lost, HoldFault::Lost { process, .. } if process == own), "{lost}");
+    }
+
+    #[test]
+    fn one_process_at_a_time_takes_a_session_over_and_others_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["run-1", "run-2"].map(|id| SessionId::parse(id).unwrap());
+        let take = |id| Handover::take(folder.path(), id).unwrap();
+        let first = take(&one);
+        assert!(first.is_some() && take(&one).is_none());
+        assert!(take(&two).is_some(), "another session is free");
+        drop(first);
+        assert!(take(&one).is_some());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing stays behind");
+        assert!(SessionId::parse(&handover_name(&one)).is_err());
     }
 
     /// What a process that was killed leaves behind is a file without a lock.

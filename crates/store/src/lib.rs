@@ -9,5 +9,5 @@ mod hold;
 mod sqlite;
 
 pub use folder::{FILE_BYTES_MAX, Folder, FolderFault};
-pub use hold::{Hold, HoldFault, Rival};
+pub use hold::{Handover, Hold, HoldFault, Rival};
 pub use sqlite::{OpenFault, SqliteStore};

@@ -7,7 +7,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SignedHead;
 use toolgate_runtime::MemoryStore;
-use toolgate_runtime::port::{Append, Checkpoint, Row, Store, StoreFault};
+use toolgate_runtime::port::{Append, Checkpoint, Promised, Row, Store, StoreFault, later};
 
 /// What happens before the log beneath is asked.
 pub trait Bend: Send + Sync {
@@ -36,8 +36,12 @@ impl<B: Bend> Store for Bent<B> {
         self.log.claim(stream)
     }
 
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
-        Box::pin(async move {
+    fn claim_again(&self, stream: &StreamId, epoch: u64) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        self.log.claim_again(stream, epoch)
+    }
+
+    fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>> {
+        later(async move {
             self.bend.before_append(&append).await;
             self.log.append(append).await
         })

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -11,7 +10,7 @@ use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::tool::{Effect, Example, SpecDraft, SpecRefusal, ToolSpec};
-use toolgate_runtime::port::{Fault, Files, Output, Tool};
+use toolgate_runtime::port::{Fault, Files, Output, Promised, Tool, later};
 use toolgate_runtime::{Cancel, Transaction};
 
 use crate::clock::FakeClock;
@@ -232,8 +231,8 @@ impl Tool for FakeTool {
         &self.spec
     }
 
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
-        Box::pin(async move {
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
+        later(async move {
             let mut output = Output::message("");
             for deed in &self.deeds {
                 self.perform(deed, tx, &mut output).await?;

@@ -1,10 +1,13 @@
-//! Decides how the bytes of an answer become JSON. Arguments nested deeper than JSON is read with
-//! stay the text they were written as; the gate refuses them, and the rest of the answer counts.
+//! Decides how the bytes of an answer become JSON. Arguments that are not one clear value, or are
+//! nested deeper than JSON is read with, stay the text they were written as; the gate refuses them,
+//! and the rest of the answer counts.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
+use toolgate_kernel::json::parse_strict;
+use toolgate_kernel::limits::Limits;
 
 /// Keys under which the dialects send arguments as JSON.
 const ARGUMENTS: [&[u8]; 3] = [b"args", b"arguments", b"input"];
@@ -26,6 +29,8 @@ pub enum Unread {
 
 /// Reads an answer.
 pub fn read(bytes: &[u8]) -> Result<Value, Unread> {
+    // Some servers mark their bytes as UTF-8; streams are read in the same way.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let quoted = shallow(bytes)?;
     serde_json::from_slice(quoted.as_deref().unwrap_or(bytes)).map_err(|_| Unread::NoJson)
 }
@@ -38,13 +43,18 @@ pub(crate) fn event(text: &str) -> Result<Cow<'_, str>, Unread> {
     }
 }
 
-/// The bytes with arguments that are too deep as texts; nothing where they can be read as they are.
+/// The bytes with arguments as texts that cannot be read as one clear value; nothing where all can.
+/// A key that is there twice, or a number that is too large, must not be resolved before the gate:
+/// arguments that are streamed in pieces come there as they were written.
 fn shallow(bytes: &[u8]) -> Result<Option<Vec<u8>>, Unread> {
-    if !may_be_deep(bytes) {
+    let may_be_deep = may_be_deep(bytes);
+    if !may_be_deep && !has_arguments(bytes) {
         return Ok(None);
     }
-    let quoted = quoted(bytes, &deep_arguments(bytes));
-    if deepest(quoted.as_deref().unwrap_or(bytes)) > ANSWER_DEPTH_MAX {
+    let mut found = arguments(bytes);
+    found.retain(|(place, depth)| *depth > DEPTH_MAX || !is_clear(bytes, place));
+    let quoted = quoted(bytes, &found);
+    if may_be_deep && deepest(quoted.as_deref().unwrap_or(bytes)) > ANSWER_DEPTH_MAX {
         return Err(Unread::TooDeep);
     }
     Ok(quoted)
@@ -62,6 +72,31 @@ fn may_be_deep(bytes: &[u8]) -> bool {
     let brackets =
         |block: &[u8]| block.iter().map(|byte| u8::from(byte | 0x20 == b'{')).sum::<u8>();
     bytes.chunks(128).map(|block| usize::from(brackets(block))).sum::<usize>() > DEPTH_MAX
+}
+
+/// A quick look that most answers pass: whether a bracket follows a key of arguments.
+fn has_arguments(bytes: &[u8]) -> bool {
+    let bracket = |byte: &u8| byte | 0x20 == b'{';
+    let named = |at: usize| {
+        let before = bytes.get(..at).unwrap_or_default().trim_ascii_end();
+        let key = before.strip_suffix(b":").map(<[u8]>::trim_ascii_end);
+        let key = key.and_then(|key| key.strip_suffix(b"\""));
+        key.is_some_and(|key| ARGUMENTS.iter().any(|name| key.ends_with(name)))
+    };
+    let blocks = bytes.chunks(128).zip((0..).step_by(128));
+    // Blocks without a bracket are passed as a whole, not byte by byte.
+    let some =
+        |(block, _): &(&[u8], usize)| block.iter().fold(false, |some, byte| some | bracket(byte));
+    blocks.filter(some).any(|(block, from)| {
+        let brackets = block.iter().enumerate().filter(|(_, byte)| bracket(byte));
+        brackets.map(|(at, _)| from + at).any(named)
+    })
+}
+
+/// Whether arguments are one value that all readers see alike.
+fn is_clear(bytes: &[u8], place: &Range<usize>) -> bool {
+    let text = bytes.get(place.clone()).and_then(|text| std::str::from_utf8(text).ok());
+    text.is_some_and(|text| parse_strict(text, &Limits::default()).is_ok())
 }
 
 /// The most levels a text is nested.
@@ -83,8 +118,8 @@ fn deepest(bytes: &[u8]) -> usize {
     deepest
 }
 
-/// Where arguments stand that are nested too deep. Nothing here recurses.
-fn deep_arguments(bytes: &[u8]) -> Vec<Range<usize>> {
+/// Where arguments stand, and how deep they are nested. Nothing here recurses.
+fn arguments(bytes: &[u8]) -> Vec<(Range<usize>, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
     let mut depth = 0_usize;
@@ -113,10 +148,9 @@ fn deep_arguments(bytes: &[u8]) -> Vec<Range<usize>> {
             }
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
-                if let Some(arguments) = open.take_if(|arguments| arguments.outside >= depth)
-                    && arguments.deepest - arguments.outside > DEPTH_MAX
-                {
-                    found.push(arguments.start..at + 1);
+                if let Some(arguments) = open.take_if(|arguments| arguments.outside >= depth) {
+                    let deepest = arguments.deepest - arguments.outside;
+                    found.push((arguments.start..at + 1, deepest));
                 }
                 is_key = false;
             }
@@ -155,13 +189,13 @@ fn text_end(bytes: &[u8], start: usize) -> usize {
 }
 
 /// The bytes with some parts written as texts; nothing where there are none, or one is no text.
-fn quoted(bytes: &[u8], parts: &[Range<usize>]) -> Option<Vec<u8>> {
+fn quoted(bytes: &[u8], parts: &[(Range<usize>, usize)]) -> Option<Vec<u8>> {
     if parts.is_empty() {
         return None;
     }
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8);
     let mut from = 0;
-    for part in parts {
+    for (part, _) in parts {
         out.extend_from_slice(bytes.get(from..part.start)?);
         let text = std::str::from_utf8(bytes.get(part.clone())?).ok()?;
         serde_json::to_writer(&mut out, text).ok()?;
@@ -183,6 +217,7 @@ mod tests {
     #[test]
     fn what_is_not_deep_is_read_as_it_is() {
         let many = json!({ "args": vec![json!([1, "{[\"", { "args": {} }]); 200] });
+        assert_eq!(read(format!("\u{feff}{many}").as_bytes()), Ok(many.clone()));
         assert_eq!(read(many.to_string().as_bytes()), Ok(many));
         let kept = nested(DEPTH_MAX);
         let answer = format!("{{\"args\": {kept}}}");
@@ -206,6 +241,37 @@ mod tests {
                 assert_eq!(read(answer.as_bytes()), Ok(wanted), "{depth}");
             }
         }
+    }
+
+    #[test]
+    fn arguments_that_are_not_one_clear_value_stay_what_was_written() {
+        let unclear = [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"{"b":[{"a":1,"a":1}]}"#,
+            r#"{"a":1e400}"#,
+            r#"{"a":"\ud800"}"#,
+            r#"{"a":"\u0000"}"#,
+            r#"[{"a":1,"a":2}]"#,
+        ];
+        for args in unclear {
+            for key in ["args", "arguments", "input"] {
+                let answer = format!("{{\"x\":[{{\"{key}\"\n: {args}, \"b\":[1]}}]}}");
+                let wanted = json!({ "x": [{ key: args, "b": [1] }] });
+                assert_eq!(read(answer.as_bytes()).as_ref(), Ok(&wanted), "{args}");
+                let told = event(&answer).unwrap();
+                assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), wanted, "{args}");
+            }
+        }
+        for args in [r#"{"a":18446744073709551616}"#, r#"{"a":-0.0}"#, "{}", r#"{"a":{"b":1}}"#] {
+            let answer = format!("{{\"args\":{args}}}");
+            let plain: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(read(answer.as_bytes()), Ok(plain), "{args}");
+            assert!(matches!(event(&answer), Ok(Cow::Borrowed(_))), "{args}");
+        }
+        // What only speaks of arguments is left alone.
+        let answer = json!({ "text": "\"args\": {\"a\":1,\"a\":2}", "args": "x" });
+        assert_eq!(read(answer.to_string().as_bytes()), Ok(answer));
     }
 
     #[test]

@@ -174,7 +174,11 @@ impl<'a> Covered<'a> {
             Streamed::Thought(text) => {
                 (self.tap)(Streamed::Thought(&self.ready(&mut held.thoughts, text)));
             }
-            Streamed::Waits { .. } => (self.tap)(streamed),
+            Streamed::Call { name, bytes } => {
+                (self.tap)(Streamed::Call { name: &self.curtain.words(name), bytes });
+            }
+            // Words are held back behind the curtain.
+            Streamed::Held(_) | Streamed::Freed(_) | Streamed::Waits { .. } => (self.tap)(streamed),
             Streamed::Again => {
                 *held = Held::default();
                 (self.tap)(Streamed::Again);
@@ -238,7 +242,11 @@ mod tests {
             let tap = |streamed: Streamed<'_>| match streamed {
                 Streamed::Text(text) => shown.lock().unwrap().0.push_str(text),
                 Streamed::Thought(text) => shown.lock().unwrap().1.push_str(text),
-                Streamed::Again | Streamed::Waits { .. } => {}
+                Streamed::Call { name, .. } => assert!(!name.contains(KEY), "{name}"),
+                Streamed::Held(_)
+                | Streamed::Freed(_)
+                | Streamed::Again
+                | Streamed::Waits { .. } => {}
             };
             let covered = Covered::new(&curtain, &tap);
             let letters: Vec<char> = text.chars().collect();
@@ -247,6 +255,7 @@ mod tests {
                 covered.pass(Streamed::Thought(&piece));
                 covered.pass(Streamed::Text(&piece));
             }
+            covered.pass(Streamed::Call { name: KEY, bytes: 3 });
             covered.end();
             let wanted = "Your key is ***, is it ä not? sk-CAN".to_owned();
             assert_eq!(*shown.lock().unwrap(), (wanted.clone(), wanted), "{size}");

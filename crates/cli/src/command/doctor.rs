@@ -14,7 +14,7 @@ use toolgate_kernel::config::{AgentText, Chosen, ChosenModel, PROVIDERS};
 use toolgate_kernel::event::FaultKind;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::tool::{SpecDraft, ToolSpec};
-use toolgate_runtime::port::{Desk, Provider, Reply};
+use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply};
 use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
@@ -133,7 +133,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
         let mut models = Vec::new();
-        for name in names(&text) {
+        // Whoever names one asks about that one alone.
+        let named = options.settings.settings().model.map(|name| vec![name]);
+        for name in named.unwrap_or_else(|| names(&text)) {
             if !options.json {
                 hint(&format!("Asking {} …", visible(&name)));
             }
@@ -189,6 +191,9 @@ async fn examine(
     };
     let chosen = match text.chosen_by_name(name) {
         Ok(Chosen::Model(chosen)) => chosen,
+        Ok(Chosen::Script(file)) if let Err(error) = model::script(&file) => {
+            return Finding { says: format!("{error:#}"), ..finding };
+        }
         Ok(Chosen::Script(_) | Chosen::None) => {
             finding.ok = true;
             finding.says = "a script plays it; there is nothing to ask".to_owned();
@@ -202,8 +207,35 @@ async fn examine(
         Ok(provider) => provider,
         Err(error) => return Finding { says: format!("{error:#}"), ..finding },
     };
-    probe(&provider, &chosen, probes, &mut finding).await;
+    if chosen.text.capabilities.tools == Some(false) {
+        ask(&provider, &chosen, &mut finding).await;
+    } else {
+        probe(&provider, &chosen, probes, &mut finding).await;
+    }
     finding
+}
+
+/// Has a model that calls no tools say something.
+async fn ask(provider: &dyn Provider, chosen: &ChosenModel, finding: &mut Finding) {
+    let plan = Plan::alone("You answer in one short sentence.", "What is 2 + 3?", Vec::new());
+    let began = Instant::now();
+    match provider.reply(&plan, &mut Desk::default(), &|_| {}).await {
+        Ok(reply) if reply.text.trim().is_empty() => finding.says = "it says nothing".to_owned(),
+        Ok(_) => {
+            finding.ok = true;
+            finding.says = "answers; its `capabilities` say that it calls no tools".to_owned();
+        }
+        Err(fault) => finding.failed(fault, chosen),
+    }
+    finding.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+}
+
+impl Finding {
+    fn failed(&mut self, fault: ProviderFault, chosen: &ChosenModel) {
+        self.fault = Some(fault.kind);
+        self.fix = remedy(&fault, chosen);
+        self.says = fault.reason;
+    }
 }
 
 /// Has a model call the probe as often as wanted; a model that cannot be used is asked once.
@@ -226,10 +258,9 @@ async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, findi
                 finding.fix = Some(fix);
             }
             Err(fault) => {
-                finding.fault = Some(fault.kind);
-                finding.fix = remedy(&fault, chosen);
-                finding.says = fault.reason;
-                if !fault.kind.passing() || at == 0 {
+                let passing = fault.kind.passing();
+                finding.failed(fault, chosen);
+                if !passing || at == 0 {
                     break;
                 }
             }
@@ -356,7 +387,7 @@ impl Report {
             if let Some(fix) = &finding.fix {
                 paragraph(fix);
             }
-            if probes > 1 {
+            if probes > 1 && finding.probes > 0 {
                 paragraph(&format!(
                     "{} of {} tool calls were right.",
                     finding.right, finding.probes

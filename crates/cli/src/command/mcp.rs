@@ -1,20 +1,25 @@
 //! `toolgate mcp`: a session offered to MCP clients, over stdin and stdout or over HTTP.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
+use toolgate_kernel::seal::SigningKey;
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::TokenPorter;
 use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, pipes, stdio};
-use toolgate_runtime::port::Clock;
+use toolgate_runtime::port::{Clock, StoreFault};
 use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
+use toolgate_store::{Handover, Hold, Rival};
 
 use super::run::Have;
 use super::{login, phase, pins};
@@ -115,29 +120,105 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let opened = place.open()?;
-    let _hold = opened.hold(&session, options.have.rival())?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
-    servers.around(offer(place, options, session, phase, crew, &opened)).await
+    let rival = options.have.rival();
+    let mut reception = options.http.map(|address| Reception::of(place, address)).transpose()?;
+    // Whoever takes a session over first does what can fail, so that the other one goes on then.
+    if rival == Rival::Displaced {
+        if let Some(reception) = &mut reception {
+            reception.bind_where_free().await?;
+        }
+        match Driver::can_resume(&opened.runtime, &crew, session.clone()).await {
+            Ok(()) | Err(OpenFault::Missing(_)) => {}
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    let handover = opened.handover(&session).await?;
+    let hold = opened.hold(&session, rival)?;
+    let begin = Begin { session, phase, crew, hold: &hold, handover, reception };
+    servers.around(offer(options, begin, &opened)).await
 }
 
-/// Offers the session until somebody says stop.
-async fn offer(
-    place: &Place,
-    options: &Options,
+/// Where clients are received over HTTP.
+struct Reception {
+    address: SocketAddr,
+    /// Nothing where whoever is displaced may still have the address.
+    listener: Option<TcpListener>,
+    key: SigningKey,
+    roster: TokenFile,
+}
+
+/// How often and when it is tried again to have an address of which somebody else lets go: five
+/// seconds in all.
+const BIND_TRIES_MAX: u32 = 50;
+const BIND_WAIT: Duration = Duration::from_millis(100);
+
+impl Reception {
+    fn of(place: &Place, address: SocketAddr) -> Result<Self> {
+        let (key, roster) = (place.log()?.key, TokenFile::beside(&place.home()?));
+        Ok(Self { address, listener: None, key, roster })
+    }
+
+    /// Has the address, unless somebody else does: that may be the one who is displaced.
+    async fn bind_where_free(&mut self) -> Result<()> {
+        match TcpListener::bind(self.address).await {
+            Ok(listener) => self.listener = Some(listener),
+            Err(fault) if fault.kind() == io::ErrorKind::AddrInUse => {}
+            Err(fault) => return Err(self.unbound(fault)),
+        }
+        Ok(())
+    }
+
+    /// Has the address. Whoever was displaced lets go of it soon.
+    async fn bind(&mut self, rival: Rival) -> Result<TcpListener> {
+        if let Some(listener) = self.listener.take() {
+            return Ok(listener);
+        }
+        let mut tries = if rival == Rival::Displaced { BIND_TRIES_MAX } else { 0 };
+        loop {
+            match TcpListener::bind(self.address).await {
+                Ok(listener) => return Ok(listener),
+                Err(fault) if fault.kind() == io::ErrorKind::AddrInUse && tries > 0 => {
+                    tries -= 1;
+                    tokio::time::sleep(BIND_WAIT).await;
+                }
+                Err(fault) => return Err(self.unbound(fault)),
+            }
+        }
+    }
+
+    fn unbound(&self, fault: io::Error) -> anyhow::Error {
+        anyhow::Error::new(fault).context(format!("{} cannot be listened on", self.address))
+    }
+}
+
+/// With what a session is offered.
+struct Begin<'a> {
     session: SessionId,
+    /// The phase it is moved to first.
     phase: Option<PhaseName>,
     crew: Crew,
-    opened: &Opened,
-) -> Result<Exit> {
+    hold: &'a Hold,
+    handover: Handover,
+    /// Where clients are received; nothing over pipes.
+    reception: Option<Reception>,
+}
+
+/// How often it is looked whether another process took the session over.
+const HOLD_LOOK: Duration = Duration::from_secs(1);
+
+/// Offers the session until somebody says stop, or another process takes it over.
+async fn offer(options: &Options, begin: Begin<'_>, opened: &Opened) -> Result<Exit> {
+    let Begin { session, phase, crew, hold, handover, reception } = begin;
     let name = session.clone();
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
-        let driver = take_up(runtime, crew, name, phase.as_ref()).await?;
+        let driver = take_up(runtime, crew, name, phase.as_ref(), handover).await?;
         console::replaced_config(&driver);
         Ok(driver)
     };
     let (clerk, driving) = Clerk::begin(Arc::clone(&opened.runtime), crew, open).await?;
     // Whatever the process itself waits for is woken by a system call, and this is for each call.
-    let driving = tokio::spawn(driving);
+    let mut driving = tokio::spawn(driving);
     let noting = tell_notes(clerk.clone());
     let (mut gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
     if options.trust_client_user {
@@ -152,19 +233,44 @@ async fn offer(
         // What was begun may end; the server says when it is done.
         std::future::pending::<()>().await;
     };
-    let serving = async {
-        match options.http {
-            None => over_pipes(gateway, options, stopped).await.map(|()| Exit::Done),
-            Some(address) => over_http(place, gateway, session, address, options, stopped).await,
+    let (id, fenced) = (session.clone(), |fault: StoreFault| match hold.lost(&session) {
+        Some(lost) => anyhow::Error::new(lost),
+        None => anyhow::Error::new(fault),
+    });
+    let losing = async {
+        loop {
+            tokio::time::sleep(HOLD_LOOK).await;
+            if let Some(lost) = hold.lost(&session) {
+                return anyhow::Error::new(lost);
+            }
         }
     };
-    tokio::select! {
-        exit = serving => exit,
-        driven = driving => driven.map(|()| Exit::Done).context("the session's driver broke down"),
-        () = telling => Ok(Exit::Done),
-        () = noting => Ok(Exit::Done),
-        () = stopping => Ok(Exit::Done),
-    }
+    let mut serving = std::pin::pin!(async {
+        match reception {
+            None => over_pipes(gateway, options, stopped).await.map(|()| Exit::Done),
+            Some(reception) => over_http(reception, gateway, id, options, stopped).await,
+        }
+    });
+    let beside = async {
+        tokio::join!(telling, noting);
+        // They end with the driver, which says why.
+        std::future::pending::<()>().await;
+    };
+    let why = tokio::select! {
+        exit = serving.as_mut() => return exit,
+        driven = &mut driving => match driven {
+            Ok(Ok(())) => return Ok(Exit::Done),
+            Ok(Err(fault)) => fenced(fault),
+            Err(fault) => anyhow::Error::new(fault).context("the session's driver broke down"),
+        },
+        lost = losing => lost,
+        () = beside => return Ok(Exit::Done),
+        () = stopping => return Ok(Exit::Done),
+    };
+    // Whoever waits is answered before the end, as at any other.
+    stop.send_replace(true);
+    drop(serving.await);
+    Err(why.context(format!("nothing more is done in session {session} here")))
 }
 
 /// Says once what is the matter with servers and their tools, as soon as it is known.
@@ -180,12 +286,13 @@ async fn tell_notes(clerk: Clerk) {
     }
 }
 
-/// Opens the session or goes on with it, and brings to an end what was left open in it.
+/// Opens the session or goes on with it.
 async fn take_up(
     runtime: Arc<Runtime>,
     crew: Crew,
     session: SessionId,
     phase: Option<&PhaseName>,
+    handover: Handover,
 ) -> Result<Driver, OpenFault> {
     let actor = Actor::Client("mcp".into());
     let resume = || Driver::resume(Arc::clone(&runtime), crew.clone(), session.clone());
@@ -200,8 +307,11 @@ async fn take_up(
         }
         other => other,
     }?;
-    driver.settle_open().await?;
+    // It is claimed; bringing to an end what is open may take a while.
+    drop(handover);
     if let Some(phase) = phase {
+        // Where the session was is where that belongs.
+        driver.settle_forsaken().await?;
         driver.move_to(&actor, phase, "asked for on the command line").await?;
     }
     Ok(driver)
@@ -221,30 +331,31 @@ async fn over_pipes(
     // As with the driver: the process itself is woken by a system call. Whoever does not wait for it
     // any more ends it.
     let mut serving = JoinSet::new();
-    serving.spawn(async move {
-        stdio::serve(input, output, served, principal, &card, stop).await;
-    });
-    let served = serving.join_next().await.transpose();
-    served.map(drop).context("serving the client broke down")
+    serving.spawn(async move { stdio::serve(input, output, served, principal, &card, stop).await });
+    match serving.join_next().await.transpose().context("serving the client broke down")? {
+        Some(Err(broken)) => Err(broken.into()),
+        Some(Ok(())) | None => Ok(()),
+    }
 }
 
 async fn over_http(
-    place: &Place,
+    mut reception: Reception,
     gateway: Gateway,
     session: SessionId,
-    address: SocketAddr,
     options: &Options,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
 ) -> Result<Exit> {
-    let listener = tokio::net::TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("{address} cannot be listened on"))?;
+    let listener = tokio::select! {
+        listener = reception.bind(options.have.rival()) => listener?,
+        _ = stop.wait_for(|stopped| *stopped) => return Ok(Exit::Done),
+    };
     let address = listener.local_addr()?;
-    let key = place.log()?.key;
+    let Reception { key, roster, .. } = reception;
     let porter = TokenPorter {
         key: key.clone(),
         session,
         clock: Arc::new(SystemClock),
-        roster: Arc::new(TokenFile::beside(&place.home()?)),
+        roster: Arc::new(roster),
     };
     let server = gateway.implementation();
     let opening = Opening {

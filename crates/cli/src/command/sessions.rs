@@ -1,5 +1,6 @@
 //! `toolgate sessions`: list, show, resume, undo, fork, replay and export what the log has.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -9,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Conversation, Ending, Event, Origin, Record, StreamId, Usage};
-use toolgate_kernel::fold::{Session, Stay};
-use toolgate_kernel::names::{AgentId, PhaseName, SessionId};
+use toolgate_kernel::fold::{OpenCall, Session, Stay};
+use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::trace::{Bodies, events, trace};
 use toolgate_runtime::port::Store;
@@ -155,8 +156,31 @@ pub(crate) struct Shown {
     /// What is not as it should be with tools from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     outside: Vec<String>,
+    /// The calls that are not settled, in call order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    open: Vec<OpenShown>,
     #[serde(flatten)]
     summary: Summary,
+}
+
+/// A call that is not settled.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OpenShown {
+    call: CallId,
+    /// The tool, as it was named.
+    tool: String,
+    /// How far it has come: received, asked, answered, admitted or started. Whether one that was
+    /// started took effect is not known.
+    progress: &'static str,
+}
+
+fn open(session: &Session) -> Vec<OpenShown> {
+    let shown = |open: &Arc<OpenCall>| OpenShown {
+        call: open.raw.id,
+        tool: open.raw.name.clone(),
+        progress: open.progress.word(),
+    };
+    session.open.iter().map(shown).collect()
 }
 
 /// A time spent in a phase.
@@ -328,7 +352,8 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
     let (glance, summary) = (glance(&session), Summary::of(&records));
     if json {
         let outside = session.supplied.notes.clone();
-        console::json(&Shown { glance, history: history(&session), outside, summary });
+        let (history, open) = (history(&session), open(&session));
+        console::json(&Shown { glance, history, outside, open, summary });
         return Ok(Exit::Done);
     }
     let phase = glance.phase.as_ref().map_or("none", |phase| phase.as_str());
@@ -342,6 +367,7 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
         console::say(&format!("speaks {}", speaker::told(&session)));
     }
     records.iter().for_each(|record| live.event(record));
+    live.open_calls(&session);
     live.done();
     if !summary.phases.is_empty() {
         summary.print(None);
@@ -364,6 +390,9 @@ async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> 
         if delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         }
+    }
+    if !json {
+        live.open_calls(&session);
     }
     live.done();
     let (_, replayed) = session.export();

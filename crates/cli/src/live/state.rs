@@ -1,6 +1,6 @@
 //! Decides how what is shown comes onto the screen: lines, words that flow, and what is waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -9,9 +9,13 @@ use toolgate_kernel::event::{Attempt, Closing, IterationClosed, RawCall};
 use toolgate_kernel::names::CallId;
 
 use crate::console::{
-    bold, columns, dim, fit, put, say, visible, visible_lines, width, words, wrapped,
+    bold, columns, dim, fit, grouped, put, say, visible, visible_lines, width, words, wrapped,
 };
 use crate::visible::{is_joining, visible_after};
+
+/// Bytes of words that wait for what follows them. No sign has more that belongs to it, and whoever
+/// sends nothing else must not be looked through again and again.
+const REST_BYTES_MAX: usize = 256;
 
 /// What stands on the screen, and what must be known to go on there.
 #[derive(Default)]
@@ -20,8 +24,10 @@ pub(super) struct State {
     pub(super) iteration: u64,
     pub(super) calls: u64,
     pub(super) tokens: u64,
-    /// The calls of the last reply, for showing what they were about.
+    /// The calls that are open, for showing what they are about.
     pub(super) written: BTreeMap<CallId, RawCall>,
+    /// Those of them that are of the last reply: they are shown in its order.
+    pub(super) reply: BTreeSet<CallId>,
     /// Calls that came to their end before one that was written before them.
     pub(super) ended: BTreeMap<CallId, Ended>,
     /// Whether the words of the next reply were shown as they came.
@@ -53,6 +59,8 @@ pub(super) struct Quiet {
     pub(super) seconds: u64,
     /// Whether the model thinks.
     pub(super) thinking: bool,
+    /// The call that the model writes, and how many bytes of its arguments have come.
+    pub(super) writing: Option<(String, usize)>,
     /// Why the model is asked again, and in how many seconds.
     pub(super) again: Option<(String, u64)>,
 }
@@ -94,16 +102,21 @@ impl State {
 
     /// What is waited for, and for how long, once that is a second.
     pub(super) fn waiting(&self) -> Option<String> {
-        let Quiet { seconds, thinking, again, .. } = &self.quiet;
+        let Quiet { seconds, thinking, again, writing, .. } = &self.quiet;
         let (seconds, thinking) = (*seconds, *thinking);
         if let Some((reason, all)) = again.as_ref().filter(|(_, all)| seconds > 0 && seconds < *all)
         {
             return Some(format!("{}; trying again in {} s", visible(reason), all - seconds));
         }
-        let what = match self.written.values().next() {
-            Some(call) => format!("running {}…", visible(&call.name)),
-            None if thinking => "thinking…".to_owned(),
-            None => "waiting for the model…".to_owned(),
+        let what = match (self.written.values().next(), writing) {
+            (Some(call), _) => format!("running {}…", visible(&call.name)),
+            (None, Some((name, bytes))) => {
+                let name = if name.is_empty() { "a call".to_owned() } else { visible(name) };
+                let bytes = u64::try_from(*bytes).unwrap_or(u64::MAX);
+                format!("writing {name}… {} bytes,", grouped(bytes))
+            }
+            (None, None) if thinking => "thinking…".to_owned(),
+            (None, None) => "waiting for the model…".to_owned(),
         };
         (seconds > 0).then(|| format!("{what} {seconds} s"))
     }
@@ -192,7 +205,8 @@ impl State {
     /// Lets a piece of words flow. What can only be told with the next piece waits for it.
     pub(super) fn stream(&mut self, piece: &str) {
         self.rest.push_str(piece);
-        let end = self.rest.trim_end_matches(is_joining).len();
+        let waits = self.rest.len() <= REST_BYTES_MAX;
+        let end = self.rest.trim_end_matches(|c| waits && is_joining(c)).len();
         let rest = self.rest.split_off(end);
         let ready = std::mem::replace(&mut self.rest, rest);
         let text = visible_after(&mut self.last, &ready);
@@ -255,6 +269,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn signs_that_join_nothing_do_not_wait_without_end() {
+        let mut state = State::default();
+        for _ in 0..10_000 {
+            state.stream("\u{301}");
+            assert!(state.rest.len() <= REST_BYTES_MAX);
+        }
+    }
+
+    #[test]
     fn what_is_waited_for_is_told_after_a_second() {
         let mut state = State::default();
         assert_eq!(state.waiting(), None, "nobody asked");
@@ -271,5 +294,10 @@ mod tests {
         state.quiet.again = None;
         state.quiet.thinking = true;
         assert_eq!(state.waiting().as_deref(), Some("thinking… 2 s"));
+        state.quiet.writing = Some(("append\u{1b}".to_owned(), 12_345));
+        let told = "writing append<U+001B>… 12,345 bytes, 2 s";
+        assert_eq!(state.waiting().as_deref(), Some(told));
+        state.quiet.writing = Some((String::new(), 0));
+        assert_eq!(state.waiting().as_deref(), Some("writing a call… 0 bytes, 2 s"));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolgate_testkit::mcp::Mode;
 
-use crate::gateway::told;
+use crate::gateway::{Pipes, told};
 use crate::mcp::{Server, made};
 use crate::servers::Web;
 use crate::support::Desk;
@@ -122,6 +122,42 @@ fn a_slow_list_holds_up_only_those_who_need_the_server() {
     let (_, listed) = server.post(&two, "tools/list", json!({}));
     assert!(listed.contains("mcp__late__echo"), "{listed}");
     drop(server);
+    desk.ok(&["verify"]);
+}
+
+/// However many wait for a server that starts, others have their places.
+#[test]
+fn many_calls_of_a_server_that_starts_hold_up_nobody_else() {
+    let desk = Desk::new();
+    let (x, late) = (Web::new(&desk, "x", Mode::Normal), Web::new(&desk, "late", Mode::SlowList));
+    desk.write(
+        "toolgate.yaml",
+        &format!(
+            "packs: [notes]\nmcp_servers: {{x: {{url: '{}'}}, late: {{url: '{}'}}}}\n\
+             phases: {{A: {{tools: {{groups: [notes], mcp: [x, late]}}}}}}\n",
+            x.url, late.url
+        ),
+    );
+    let mut pipes = Pipes::open(&desk, &[]);
+    let echo = |tool: &str| json!({ "name": tool, "arguments": { "text": "a" } });
+    let waiting: Vec<u64> =
+        (0..128).map(|_| pipes.send("tools/call", echo("mcp__late__echo"))).collect();
+    until("the question for its list", || is_asked(&late));
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+    assert_eq!(pipes.call("mcp__x__echo", json!({ "text": "a" }))["isError"], false);
+    assert!(began.elapsed() < Duration::from_secs(10), "nobody is in their way");
+    late.let_go();
+    let mut answered = std::collections::BTreeSet::new();
+    while answered.len() < waiting.len() {
+        let answer = pipes.read();
+        let id = answer["id"].as_u64().unwrap();
+        assert!(waiting.contains(&id) && answered.insert(id), "answered once: {answer}");
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+    }
+    assert_eq!(late.calls().len(), waiting.len(), "each was made once");
+    drop(pipes);
     desk.ok(&["verify"]);
 }
 

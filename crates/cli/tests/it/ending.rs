@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use toolgate_testkit::mcp::Mode;
 
-use crate::gateway::until;
+use crate::gateway::{Pipes, until};
 use crate::mcp::{Server, made};
 use crate::servers::Web;
 use crate::support::Desk;
@@ -223,4 +223,154 @@ fn is_settled(desk: &Desk, waiting: Waits, said: &str) {
     let log = desk.ok(&["sessions", "export", "mcp"]);
     assert!(log.contains(code) && log.contains(end), "{waiting:?}: {log}");
     desk.ok(&["verify"]);
+}
+
+/// A list that waits for a slow server is answered at the end, and so is a call of it.
+#[test]
+fn whoever_waits_for_a_list_is_answered_at_the_end() {
+    for how in ["EOF", "-TERM"] {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (desk, _) = desk(Waits::ForItsStart);
+        let mut command = desk.command();
+        command.arg("mcp");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let list = call().replace("tools/call", "tools/list").replace("\"id\":1", "\"id\":2");
+        writeln!(child.stdin.as_mut().unwrap(), "{}\n{list}", call()).unwrap();
+        waits(&desk, None, Waits::ForItsStart);
+        assert_eq!(end(&mut child, &desk, how, how), Some(0), "{how}");
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let answer =
+            |id: u64| said.lines().filter(|line| line.contains(&format!("\"id\":{id}"))).count();
+        assert_eq!((answer(1), answer(2)), (1, 1), "{how}: {said}");
+        assert!(said.contains("The server is stopping"), "{how}: {said}");
+    }
+}
+
+/// A process that was killed leaves a call that was begun. Whoever looks sees it, beside those that
+/// came to their end.
+#[test]
+fn a_call_that_was_begun_and_not_settled_is_shown() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (desk, _) = desk(Waits::ForAnAnswer);
+    let yaml = std::fs::read_to_string(desk.project().join("toolgate.yaml")).unwrap();
+    desk.write(
+        "toolgate.yaml",
+        &yaml
+            .replace("packs: []", "packs: [notes]")
+            .replace("mcp: [x]", "groups: [notes], mcp: [x]"),
+    );
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.send("tools/call", json!({ "name": "mcp__x__echo" }));
+    waits(&desk, None, Waits::ForAnAnswer);
+    assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+    drop(pipes);
+    let shown = desk.ok(&["sessions", "show", "mcp"]);
+    assert!(shown.contains("mcp__x__echo — begun, and not settled"), "{shown}");
+    assert!(shown.contains("✓ list_notes"), "{shown}");
+    let shown: serde_json::Value =
+        serde_json::from_str(&desk.ok(&["sessions", "show", "mcp", "--json"])).unwrap();
+    let open = json!([{ "call": "c1", "tool": "mcp__x__echo", "progress": "started" }]);
+    assert_eq!(shown["open"], open, "{shown}");
+    // What a killed toolgate had started is ended by hand.
+    let left = ids(&desk);
+    for id in left {
+        drop(Command::new("kill").args(["-KILL", &id]).status());
+    }
+}
+
+/// Whoever hands over a socket that does not block is served as over pipes.
+#[test]
+fn a_socket_that_does_not_block_is_served() {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let mut command = desk.command();
+    command.arg("mcp").stderr(Stdio::null());
+    command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut lines = BufReader::new(ours.try_clone().unwrap()).lines();
+    for id in 1..4 {
+        // It has to wait for the next one.
+        std::thread::sleep(Duration::from_millis(200));
+        let list = call().replace("mcp__x__echo", "list_notes");
+        let list = list.replace("\"id\":1", &format!("\"id\":{id}"));
+        writeln!(&ours, "{list}").unwrap();
+        let line = lines.next().unwrap().unwrap();
+        assert!(
+            line.contains(&format!("\"id\":{id}")) && line.contains("isError\":false"),
+            "{line}"
+        );
+    }
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// What cannot be read is no silent end.
+#[test]
+fn an_input_that_cannot_be_read_is_told() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let mut command = desk.command();
+    // A folder can be opened, and not read.
+    command.arg("mcp").stdin(std::fs::File::open(desk.project()).unwrap());
+    let ended = command.output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("the client's messages cannot be read"), "{told}");
+}
+
+/// What a killed server left behind holds up nobody who comes next, and a call that was not begun is
+/// not begun in the absence of whoever made it.
+#[test]
+fn what_was_left_behind_holds_up_no_start() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (desk, _) = desk(Waits::ForAnAnswer);
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.send("tools/call", json!({ "name": "mcp__x__echo" }));
+    waits(&desk, None, Waits::ForAnAnswer);
+    drop(pipes);
+    let left = ids(&desk);
+    // Its server does not even start any more.
+    desk.write("x.sh", &format!("{STUBBORN}{SILENT}"));
+    let mut command = desk.command();
+    command.arg("mcp");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let discover = call().replace("tools/call", "server/discover");
+    writeln!(child.stdin.as_mut().unwrap(), "{discover}").unwrap();
+    let began = Instant::now();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("supportedVersions") && began.elapsed() < END_MAX, "{line}");
+    for id in left {
+        drop(Command::new("kill").args(["-KILL", &id]).status());
+    }
+    assert_eq!(end(&mut child, &desk, "-TERM", "a start"), Some(0));
+    let log = desk.ok(&["sessions", "export", "mcp"]);
+    assert!(log.contains("\"outcome\": \"unknown\""), "{log}");
+    desk.ok(&["verify"]);
+}
+
+/// A client whose end has come and who cannot be answered is no success.
+#[test]
+fn what_cannot_be_written_after_the_last_message_ends_with_1() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                       "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "name": "list_notes", "arguments": {}, "_meta": meta });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    desk.write("said", &format!("{call}\n"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let said = std::fs::File::open(desk.project().join("said")).unwrap();
+    let ended = desk.command().arg("mcp").stdin(said).stdout(full).output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot be answered"), "{told}");
 }

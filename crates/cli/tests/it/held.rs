@@ -1,8 +1,14 @@
 //! Two processes and one session: one has it, and the other is told.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::gateway::{Pipes, told};
+use crate::mcp::{Server, made};
 use crate::support::{Beside, Desk, wait_for};
 
 const SLOW_MS: u64 = 60_000;
@@ -98,4 +104,152 @@ fn a_conversation_is_had_by_one() {
     assert!(second.err.contains(&format!("process {}", first.id())), "{}", second.err);
     end(first);
     assert!(desk.ok(&chat).contains("Hello again."));
+}
+
+fn piped(command: &mut Command) -> &mut Command {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped())
+}
+
+/// How a process ended, and what it said.
+fn ended(pipes: &mut Pipes) -> (Option<i32>, String) {
+    let began = Instant::now();
+    let code = loop {
+        if let Some(status) = pipes.child.try_wait().unwrap() {
+            break status.code();
+        }
+        assert!(began.elapsed() < Duration::from_secs(8), "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let mut said = String::new();
+    pipes.stderr().read_to_string(&mut said).unwrap();
+    (code, said)
+}
+
+fn epochs(desk: &Desk) -> Vec<u64> {
+    let log = desk.ok(&["sessions", "replay", "mcp", "--json"]);
+    let epoch =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?["epoch"].as_u64();
+    let mut epochs: Vec<u64> = log.lines().filter_map(epoch).collect();
+    assert!(epochs.is_sorted(), "{epochs:?}");
+    epochs.dedup();
+    epochs
+}
+
+/// One process has a session that is offered: whoever is displaced says so, does nothing more, and
+/// never takes it back, whether its client calls or not.
+#[test]
+fn an_offered_session_is_taken_over_once() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let open = |args: &[&str]| {
+        let mut command = desk.command();
+        command.arg("mcp").args(args);
+        let mut pipes = Pipes::of(piped(&mut command));
+        pipes.ask("server/discover", json!({}));
+        pipes
+    };
+    let note = |name: &str| json!({ "key": name, "data": "x" });
+    let mut first = open(&[]);
+    assert_eq!(first.call("write_notes", note("one"))["isError"], false);
+    let mut second = open(&["--take-over"]);
+    // It may be told, or have ended already.
+    if first.try_write("write_notes", note("two")) {
+        let result = first.try_read();
+        assert!(result.is_none_or(|it| it["result"]["isError"] == true), "nothing of it ran");
+    }
+    assert_eq!(second.call("write_notes", note("three"))["isError"], false);
+    let (code, said) = ended(&mut first);
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("taken over by process") || said.contains("somebody else"), "{said}");
+    // One that is not called notices too.
+    let mut third = open(&["--take-over"]);
+    let (code, said) = ended(&mut second);
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains(&format!("taken over by process {}", third.child.id())), "{said}");
+    let notes = told(&third.call("list_notes", json!({}))).to_string();
+    assert!(notes.contains("one") && notes.contains("three") && !notes.contains("two"), "{notes}");
+    drop(third);
+    assert_eq!(epochs(&desk), [1, 2, 3], "nobody took it back");
+    desk.ok(&["verify"]);
+}
+
+/// A process that is displaced while its client calls says so, however often.
+#[test]
+fn whoever_is_displaced_while_it_is_called_ends_with_75() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let mut before: Option<Pipes> = None;
+    for _ in 0..6 {
+        let mut command = desk.command();
+        let mut next = Pipes::of(piped(command.args(["mcp", "--take-over"])));
+        next.ask("server/discover", json!({}));
+        if let Some(mut before) = before.replace(next) {
+            while before.try_write("list_notes", json!({})) && before.try_read().is_some() {}
+            let (code, said) = ended(&mut before);
+            assert_eq!(code, Some(75), "{said}");
+        }
+    }
+}
+
+/// Of several that take a session over at the same moment, one has it in the end.
+#[test]
+fn of_many_that_take_over_one_is_left() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let mut all: Vec<Pipes> = (0..4)
+        .map(|_| {
+            let mut command = desk.command();
+            Pipes::of(piped(command.args(["mcp", "--take-over"])))
+        })
+        .collect();
+    let began = Instant::now();
+    let is_over = |pipes: &mut Pipes| pipes.child.try_wait().unwrap().is_some();
+    while all.iter_mut().filter_map(|it| is_over(it).then_some(())).count() < 3 {
+        assert!(began.elapsed() < Duration::from_secs(20), "more than one has it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The one that is left stays.
+    std::thread::sleep(Duration::from_millis(2_500));
+    for pipes in &mut all {
+        if is_over(pipes) {
+            assert_eq!(ended(pipes).0, Some(75));
+        } else {
+            let note = json!({ "key": "a", "data": "x" });
+            assert_eq!(pipes.call("write_notes", note)["isError"], false);
+        }
+    }
+    assert_eq!(all.iter_mut().filter_map(|it| (!is_over(it)).then_some(())).count(), 1);
+    drop(all);
+    desk.ok(&["verify"]);
+}
+
+/// Over HTTP the new one has the address of the old one too, and one that cannot begin leaves the old
+/// one where it was.
+#[test]
+fn a_session_is_taken_over_with_its_address_or_not_at_all() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\nphases: {A: {tools: {groups: [notes]}}}\n");
+    let (_, token) = made(&desk, &[]);
+    let mut first = Server::start(&desk, &[]);
+    let list = |server: &Server| server.post(&token, "tools/list", json!({})).0;
+    assert_eq!(list(&first), 200);
+    let address = format!("127.0.0.1:{}", first.port);
+    let refused = desk.run(&["mcp", "--http", &address]);
+    assert_eq!(refused.code, 75, "{}", refused.err);
+    // No address of this computer.
+    let failed = desk.run(&["mcp", "--http", "192.0.2.1:9", "--take-over"]);
+    assert!(failed.code != 0 && failed.err.contains("cannot be listened on"), "{}", failed.err);
+    // The phase that the session is in is gone.
+    desk.write("toolgate.yaml", "packs: [notes]\nphases: {B: {tools: {groups: [notes]}}}\n");
+    let failed = desk.run(&["mcp", "--http", &address, "--take-over"]);
+    assert!(failed.code != 0, "{}", failed.err);
+    desk.write("toolgate.yaml", "packs: [notes]\nphases: {A: {tools: {groups: [notes]}}}\n");
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert!(first.child.try_wait().unwrap().is_none(), "the first one goes on");
+    assert_eq!(list(&first), 200);
+    let second = Server::start_on(&desk, first.port, &["--take-over"]);
+    assert_eq!(list(&second), 200);
+    assert_eq!(first.child.wait().unwrap().code(), Some(75));
+    drop(second);
+    desk.ok(&["verify"]);
 }

@@ -13,13 +13,19 @@ use crate::support::Desk;
 /// A server over HTTP that is ended with the test.
 pub(crate) struct Server {
     pub(crate) child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Server {
     pub(crate) fn start(desk: &Desk, args: &[&str]) -> Self {
+        Self::start_on(desk, 0, args)
+    }
+
+    /// The same on a port that is named.
+    pub(crate) fn start_on(desk: &Desk, port: u16, args: &[&str]) -> Self {
         let mut command = desk.command();
-        command.args(["mcp", "--http", "127.0.0.1:0"]).args(args).stderr(Stdio::piped());
+        let address = format!("127.0.0.1:{port}");
+        command.args(["mcp", "--http", &address]).args(args).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line =

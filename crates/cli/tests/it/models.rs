@@ -106,6 +106,33 @@ fn a_model_that_must_be_relied_on_can_be_measured() {
 }
 
 #[test]
+fn the_doctor_asks_the_model_that_is_named_and_no_other() {
+    let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}, \
+                {calls: [{tool: add, args: {a: 2, b: 3}}]}]";
+    let (desk, one, two) = (Desk::new(), Beside::playing(adds), Beside::playing(adds));
+    let (first, second) = (one.config("openai"), two.config("openai"));
+    let second = second.trim_start_matches("models:").replace("  m: ", "  other: ");
+    desk.write("toolgate.yaml", &format!("packs: []\n{first}\n{second}"));
+    let (code, told) = asked(&desk, &["doctor", "--probe", "1", "--model", "m"]);
+    assert!(code == Some(0) && !told.contains("other"), "{told}");
+    assert_eq!((one.seen().len(), two.seen().len()), (1, 0));
+    let (_, told) = asked(&desk, &["doctor"]);
+    assert!(told.contains("✓ m ") && told.contains("✓ other "), "{told}");
+}
+
+#[test]
+fn the_doctor_asks_a_model_without_tools_for_words_and_looks_for_a_script() {
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Five.}]"));
+    let without = beside.config("openai").replace("{", "{capabilities: {tools: false}, ");
+    desk.write("toolgate.yaml", &format!("packs: []\n{without}"));
+    let (code, told) = asked(&desk, &["doctor", "--probe", "5"]);
+    assert!(code == Some(0) && told.contains("it calls no tools"), "{told}");
+    assert_eq!(beside.seen().len(), 1);
+    let (code, told) = asked(&desk, &["doctor", "--model", "script:nowhere.yaml"]);
+    assert!(code == Some(1) && told.contains("nowhere.yaml cannot be read"), "{told}");
+}
+
+#[test]
 fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}]";
     for (yaml, key, code, words) in [
@@ -383,7 +410,8 @@ fn every_event_is_printed_as_json_however_many_come_at_once() {
     let calls = "{tool: list_notes, args: {}}, ".repeat(1_100);
     let script = format!("replies: [{{calls: [{calls}]}}, {{text: Done.}}]");
     let (desk, beside) = (Desk::new(), Beside::playing(&script));
-    desk.write("toolgate.yaml", &format!("packs: [notes]\n{}", beside.config("openai")));
+    let settings = "packs: [notes]\nlimits: {reply_calls_max: 2000}";
+    desk.write("toolgate.yaml", &format!("{settings}\n{}", beside.config("openai")));
     let mut chat = desk.command();
     let chat = chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "Hi.", "--json"]).output();
     let printed = String::from_utf8(chat.unwrap().stdout).unwrap();
@@ -549,4 +577,27 @@ fn two_of_one_model_are_told_apart() {
     // As it is, it is neither of them, and that is said.
     let (code, shown) = asked(&desk, &["run", "Hi.", "--new", "--model", "openai:fake-1"]);
     assert!(code != Some(0) && shown.contains("what is declared as m, n does not hold"), "{shown}");
+}
+
+/// Whoever wants no parallel calls of a model gets none, also where it stands in for another.
+#[test]
+fn a_model_that_stands_in_is_held_to_one_call_where_that_is_wanted() {
+    let two = "replies: [{calls: [{tool: write_notes, args: {key: a, data: 1}}, \
+               {tool: write_notes, args: {key: b, data: 2}}]}, {text: Done.}]";
+    let alone = ", tool_calling: {request_overrides: {parallel_tool_calls: false}}";
+    for (calling, done) in [("", 2), (alone, 1)] {
+        let (desk, beside) = (Desk::new(), Beside::playing(two));
+        let broken = Beside::failing(two, &["unauthorized", "unauthorized"]);
+        let with = |config: String, more: &str| {
+            config.replace("'env:FAKE_KEY'", &format!("'env:FAKE_KEY'{more}"))
+        };
+        let first = with(broken.config("openai"), ", fallback: n");
+        let second = with(beside.config("openai"), calling).replace("models:\n  m:", "  n:");
+        let settings = "packs: [notes]\nsettings: {model: m}";
+        desk.write("toolgate.yaml", &format!("{settings}\n{first}{second}"));
+        let (code, told) = asked(&desk, &["run", "Write two notes."]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(told.matches("✓ write_notes").count(), done, "{told}");
+        assert_eq!(told.contains("At most 1 calls of a turn"), done == 1, "{told}");
+    }
 }

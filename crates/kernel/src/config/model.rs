@@ -411,11 +411,16 @@ impl ToolCallingText {
             }
             *limit = given;
         }
-        // Whoever wants no parallel calls gets none, whatever the model sends.
-        let parallel = self.request_overrides.get("parallel_tool_calls");
-        if parallel == Some(&Value::Bool(false)) && self.max_tool_calls_per_turn.is_none() {
+        if self.one_at_a_time() {
             limits.turn_calls_max = 1;
         }
+    }
+
+    /// Whether one call of a turn is run. Whoever wants no parallel calls gets none, whatever the
+    /// model sends; a number of calls beside it wins.
+    pub fn one_at_a_time(&self) -> bool {
+        let parallel = self.request_overrides.get("parallel_tool_calls");
+        parallel == Some(&Value::Bool(false)) && self.max_tool_calls_per_turn.is_none()
     }
 
     /// The limits that have a second name here.

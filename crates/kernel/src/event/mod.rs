@@ -139,6 +139,9 @@ pub enum Event {
         /// The tries that failed before it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attempts: Vec<Attempt>,
+        /// How many of its calls may run, where the model that stood in is held to fewer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calls_max: Option<u64>,
     },
     /// The model could not be reached or its reply could not be used.
     ModelFailed {

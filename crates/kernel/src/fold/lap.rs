@@ -39,6 +39,9 @@ pub struct Lap {
     pub finished: bool,
     /// Pauses of the provider in a row.
     pub pauses: u64,
+    /// How many calls of the last reply may run, where its model is held to fewer than the limits say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_max: Option<u64>,
     /// Tries of the open turn without tools.
     pub toolless: u64,
     /// Whether words that were turned down were withdrawn since the last reply.

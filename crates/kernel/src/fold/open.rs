@@ -81,6 +81,17 @@ pub enum Progress {
 }
 
 impl Progress {
+    /// The word for it, as programs read it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Asked { .. } => "asked",
+            Self::Answered { .. } => "answered",
+            Self::Admitted(_) => "admitted",
+            Self::Started(_) => "started",
+        }
+    }
+
     /// What the log says of the admission, from there on.
     pub fn admitted(&self) -> Option<&Arc<CallAdmitted>> {
         match self {

@@ -314,6 +314,7 @@ impl Session {
                 finish,
                 native,
                 attempts,
+                calls_max,
                 ..
             } => {
                 self.pay(&Usage::discarded(attempts, None));
@@ -323,7 +324,7 @@ impl Session {
                 self.spent = self.spent.plus(&self.believed(usage, text, calls));
                 if let Some(lap) = &mut self.lap {
                     (lap.usage, lap.last) = (lap.usage.plus(usage), last_usage.unwrap_or(*usage));
-                    lap.calls_before = lap.calls;
+                    (lap.calls_before, lap.calls_max) = (lap.calls, *calls_max);
                     (lap.toolless, lap.withdrew) = (0, false);
                     lap.pauses = if *finish == Finish::Paused { lap.pauses + 1 } else { 0 };
                 }
@@ -422,6 +423,7 @@ impl Session {
             rolled: opening(system, input, &self.images),
             finished: false,
             pauses: 0,
+            calls_max: None,
             toolless: 0,
             withdrew: false,
             before_words: (0, 0),

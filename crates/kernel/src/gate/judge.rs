@@ -89,8 +89,8 @@ pub fn admit(
             Judgement::Asked { call, policy, reason, frame, expires_at }
         }
         Ok(None) => {
-            let judged_in = Circumstances::of(agent, world);
-            Judgement::Admitted(Admitted { call, touched, yes, judged_in })
+            let circumstances = Circumstances::of(agent, world);
+            Judgement::Admitted(Admitted::new(call, touched, yes, circumstances))
         }
     }
 }
@@ -145,14 +145,14 @@ pub fn confirm(
     let entry = place.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
     let same = entry.filter(|(_, entry)| entry.spec.version == admitted.call.spec.version);
     let Some((place, _)) = same else { return Err(changed()) };
-    if admitted.judged_in.still_hold(agent, world)
+    if admitted.still_holds(agent, world)
         && touched == admitted.touched
         && place == admitted.call.place
     {
         return Ok(admitted);
     }
-    let judged_in = Circumstances::of(agent, world);
-    let Admitted { mut call, yes, .. } = admitted;
+    let (circumstances, yes) = (Circumstances::of(agent, world), admitted.yes());
+    let Admitted { mut call, .. } = admitted;
     call.place = place;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
     let who = world.session.agent.as_ref();
@@ -163,7 +163,7 @@ pub fn confirm(
     let world = World { counted: Counted::Already, ..*world };
     match question(agent, &world, &call, &touched, yes)? {
         Some(question) => Err(Refusal::asked_too_late(&question.reason)),
-        None => Ok(Admitted { call, touched, yes, judged_in }),
+        None => Ok(Admitted::new(call, touched, yes, circumstances)),
     }
 }
 
@@ -187,10 +187,10 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     }
     // No circumstances are like these, so the call is judged again.
     let never = u64::MAX;
-    let judged_in =
+    let circumstances =
         Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
     let (touched, yes) = (logged.touches.clone(), logged.approved.then_some(Yes(logged.frame)));
-    Ok(Some(Admitted { call, touched, yes, judged_in }))
+    Ok(Some(Admitted::new(call, touched, yes, circumstances)))
 }
 
 fn changed() -> Refusal {
@@ -284,6 +284,9 @@ pub(super) fn over_limit(agent: &Agent, session: &Session, raw: &RawCall) -> Opt
     let name: String = raw.name.chars().take(80).collect();
     let (turn_max, lap_max) =
         (agent.limits.turn_calls_max, agent.settings.max_tool_calls_per_iteration);
+    // A model that stands in may be held to fewer.
+    let own_max = session.lap.as_ref().and_then(|lap| lap.calls_max);
+    let turn_max = own_max.map_or(turn_max, |own| own.min(turn_max));
     let before = session.lap.as_ref().map_or(0, |lap| lap.calls_before);
     let before = before.saturating_sub(session.calls_before_words());
     let message = if at >= turn_max {

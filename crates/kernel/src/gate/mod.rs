@@ -5,7 +5,7 @@
 //! ```compile_fail
 //! use toolgate_kernel::gate::Admitted;
 //! fn forge() -> Admitted {
-//!     Admitted { call: todo!(), touched: vec![], yes: None, judged_in: todo!() }
+//!     Admitted { call: todo!(), touched: vec![] }
 //! }
 //! ```
 //!
@@ -66,6 +66,8 @@ pub struct Call {
     actor: Actor,
     shown_in: PhaseName,
     from_model: bool,
+    /// What it was admitted on; nothing before it was.
+    judged: Option<Judged>,
 }
 
 impl Call {
@@ -120,9 +122,14 @@ impl Call {
 pub struct Admitted {
     call: Box<Call>,
     touched: Vec<Touched>,
+}
+
+/// What an admission stands on. It is kept with the call, because an admission is handed on often.
+#[derive(Debug)]
+struct Judged {
     /// A person's yes to these very arguments.
     yes: Option<Yes>,
-    judged_in: Circumstances,
+    circumstances: Circumstances,
 }
 
 /// A person's yes, with what it is bound to beside the arguments; old logs do not say.
@@ -165,6 +172,26 @@ impl Circumstances {
 }
 
 impl Admitted {
+    fn new(
+        mut call: Box<Call>,
+        touched: Vec<Touched>,
+        yes: Option<Yes>,
+        circumstances: Circumstances,
+    ) -> Self {
+        call.judged = Some(Judged { yes, circumstances });
+        Self { call, touched }
+    }
+
+    fn yes(&self) -> Option<Yes> {
+        self.call.judged.as_ref().and_then(|judged| judged.yes)
+    }
+
+    /// Whether nothing that it stands on has moved.
+    fn still_holds(&self, agent: &Agent, world: &World<'_>) -> bool {
+        let judged = self.call.judged.as_ref();
+        judged.is_some_and(|judged| judged.circumstances.still_hold(agent, world))
+    }
+
     /// The call.
     pub fn call(&self) -> &Call {
         &self.call
@@ -185,8 +212,8 @@ impl Admitted {
             effect: call.spec.effect,
             args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
             args_hash: call.args_hash,
-            approved: self.yes.is_some(),
-            frame: self.yes.and_then(|Yes(frame)| frame),
+            approved: self.yes().is_some(),
+            frame: self.yes().and_then(|Yes(frame)| frame),
             touches: self.touched.clone(),
             warnings: call.warnings.clone(),
         }
@@ -217,7 +244,7 @@ pub fn prepare(
         call.warnings.push(format!("A person changed the arguments; these count: {args}"));
     }
     validate::keeps_out(&agent.toolset, &call)?;
-    Ok(Box::new(call))
+    Ok(call)
 }
 
 /// Refuses a model's call that is one too many, for its turn or for its iteration.

@@ -66,6 +66,17 @@ impl Refusal {
         Self::new(Stage::Resolve, Trouble::new(Code::CALL_CANCELLED, message))
     }
 
+    /// Nobody waits for the call any more, and it was not begun.
+    pub fn forsaken() -> Self {
+        Self::new(Stage::Resolve, Self::forsaken_words())
+    }
+
+    /// The same in words, for one that was admitted.
+    pub fn forsaken_words() -> Trouble {
+        let message = "The call was interrupted before it was begun. Nothing of it ran.";
+        Trouble::new(Code::CALL_CANCELLED, message)
+    }
+
     /// The phase does not grant it. The grant is a policy of its own.
     pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
         Self::withheld("phase-grant", DenialKind::NotVisibleInPhase, message, available)

@@ -23,13 +23,13 @@ pub(super) fn validate(
     resolved: Resolved,
     parsed: Parsed,
     open: &OpenCall,
-) -> Result<Call, Refusal> {
+) -> Result<Box<Call>, Refusal> {
     let Resolved { spec, place, shown_in } = resolved;
     let mut warnings: Vec<String> = parsed.repaired.map(str::to_owned).into_iter().collect();
     let Taken { args, tree, fit } = taken(&spec, parsed.args, &mut warnings)?;
     let args_hash = Digest::of(&args.canonical());
     let keys = footprint(&spec, &args)?;
-    Ok(Call {
+    Ok(Box::new(Call {
         id: open.raw.id,
         place,
         args,
@@ -42,7 +42,8 @@ pub(super) fn validate(
         shown_in,
         from_model: open.turn.is_some(),
         spec,
-    })
+        judged: None,
+    }))
 }
 
 /// Arguments as a tool gets them.

@@ -533,6 +533,14 @@ const IDLE: &[(&str, &str, Severity)] = &[
         "turn_calls_max",
         Severity::Note,
     ),
+    ("limits: {turn_calls_max: 4, reply_calls_max: 3}", "reply_calls_max", Severity::Warning),
+    ("limits: {reply_calls_max: 31}", "reply_calls_max", Severity::Warning),
+    (
+        "settings: {model: m}\nlimits: {reply_calls_max: 40}\nmodels: {m: {provider: ollama, \
+         model: x, tool_calling: {max_tool_calls_per_turn: 41}}}",
+        "reply_calls_max",
+        Severity::Warning,
+    ),
 ];
 
 #[test]
@@ -553,6 +561,9 @@ fn what_changes_nothing_is_told_where_it_stands() {
          {parallel_tool_calls: true}}}}",
         "models: {m: {model: x, base_url: 'http://8.8.8.8/v1', allow_plain_http: true}}",
         "settings: {model: m}\nlimits: {turn_calls_max: 4}\nmodels: {m: {provider: ollama, model: x}}",
+        "limits: {turn_calls_max: 4, reply_calls_max: 4}",
+        "settings: {model: m}\nlimits: {reply_calls_max: 3}\nmodels: {m: {provider: openai, model: \
+         x, tool_calling: {request_overrides: {parallel_tool_calls: false}}}}",
     ] {
         assert_eq!(checked(yaml).findings, [], "{yaml}");
     }

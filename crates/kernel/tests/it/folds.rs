@@ -163,6 +163,7 @@ fn usage_beyond_all_bounds_stays_at_the_bound() {
             repairs: Vec::new(),
             directed: None,
             attempts: Vec::new(),
+            calls_max: None,
         };
         session.apply(&Record { actor: Actor::Model("m".into()), ..record(seq, event) });
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use toolgate_kernel::hidden::Hidden;
 
+use super::fault::{CallFault, ServerFault};
 use super::plan::Reach;
 
 /// Shorter ones are words that anybody may say.
@@ -19,7 +20,10 @@ impl Cover {
         match reach {
             Reach::Stdio { env, .. } => Self::over(env.values()),
             Reach::Http { headers, bearer, .. } => {
-                Self::over(headers.iter().map(|(_, value)| value).chain(bearer))
+                let whole = headers.iter().map(|(_, value)| value);
+                // A server that repeats `Bearer abc` may well repeat `abc` alone.
+                let named: Vec<Hidden> = whole.clone().filter_map(without_its_scheme).collect();
+                Self::over(whole.chain(bearer).chain(&named))
             }
         }
     }
@@ -38,6 +42,42 @@ impl Cover {
         }
         text
     }
+
+    /// The same of what a server says when it refuses a call, or answers with no result.
+    pub(super) fn draw_over(&self, fault: CallFault) -> CallFault {
+        match fault {
+            CallFault::Refused { code, message } => {
+                CallFault::Refused { code, message: self.draw(message) }
+            }
+            CallFault::Misfit(what) => CallFault::Misfit(self.draw(what)),
+            // Faults of a server are covered where it is connected to.
+            CallFault::NotSent(_)
+            | CallFault::Changed
+            | CallFault::Lost(_)
+            | CallFault::TimedOut { .. }
+            | CallFault::TooLarge { .. }
+            | CallFault::WantsInput(_) => fault,
+        }
+    }
+}
+
+impl Cover {
+    /// The same of what a server says when it is connected to.
+    pub(super) fn draw_over_server(&self, fault: ServerFault) -> ServerFault {
+        if let ServerFault::Protocol(words) = fault {
+            return ServerFault::Protocol(self.draw(words));
+        }
+        if let ServerFault::Misunderstood(words) = fault {
+            return ServerFault::Misunderstood(self.draw(words));
+        }
+        fault
+    }
+}
+
+/// What stands behind the scheme in a header, such as `Bearer`.
+fn without_its_scheme(value: &Hidden) -> Option<Hidden> {
+    let (_, rest) = value.reveal().split_once(' ').filter(|_| !value.is_open())?;
+    Some(Hidden::new(rest.trim()))
 }
 
 #[cfg(test)]

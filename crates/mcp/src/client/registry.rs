@@ -146,7 +146,8 @@ impl Registry {
             Err(_) if connection.switch.gone().is_some() => seat.tidy().await,
             Err(_) => {}
         }
-        answered.map(|it| Answered { text: seat.cover.draw(it.text), ..it })
+        let covered = answered.map_err(|fault| seat.cover.draw_over(fault));
+        covered.map(|it| Answered { text: seat.cover.draw(it.text), ..it })
     }
 
     /// How a server stands.

@@ -141,6 +141,7 @@ impl Seat {
                 Ok(connection)
             }
             Err(fault) => {
+                let fault = self.cover.draw_over_server(fault);
                 self.failed(&mut state, fault.clone());
                 Err(fault)
             }
@@ -289,7 +290,7 @@ impl Seat {
         // Less than a phase waits for all of its servers, so that one is missed and not all.
         let ms = self.plan.call_ms_max.min(LIST_MS_MAX);
         let began = tokio::time::Instant::now();
-        let listed = match listing::list(connection, after(began, ms)).await {
+        let listed = match listing::list(connection, &self.cover, after(began, ms)).await {
             Ok(listed) => Arc::new(listed),
             Err(fault) => {
                 self.tidy().await;

@@ -1,8 +1,13 @@
-//! Decides how the input and the output that this process was started with are waited for: pipes as
-//! connections are, and anything else by a thread that blocks.
+//! Decides how the input and the output that this process was started with are waited for: pipes, and
+//! what was handed over so that it does not block, as connections are; anything else by a thread that
+//! blocks.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{OFlags, fcntl_getfl};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, stdin, stdout};
-use tokio::net::unix::pipe::OpenOptions;
+use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
 
 /// Bytes that are read at once: as many as a pipe holds.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -15,8 +20,9 @@ const OUTPUT: &str = "/proc/self/fd/1";
 /// What this process is told.
 pub fn input() -> BufReader<Box<dyn AsyncRead + Send + Unpin>> {
     let pipe = if is_pipe(INPUT) { OpenOptions::new().open_receiver(INPUT).ok() } else { None };
-    let input: Box<dyn AsyncRead + Send + Unpin> = match pipe {
-        Some(pipe) => Box::new(pipe),
+    let handed = || Receiver::from_owned_fd_unchecked(unblocking(io::stdin().as_fd())?).ok();
+    let input: Box<dyn AsyncRead + Send + Unpin> = match pipe.or_else(handed) {
+        Some(input) => Box::new(input),
         None => Box::new(stdin()),
     };
     BufReader::with_capacity(BUFFER_BYTES, input)
@@ -25,8 +31,9 @@ pub fn input() -> BufReader<Box<dyn AsyncRead + Send + Unpin>> {
 /// What it says.
 pub fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
     let pipe = if is_pipe(OUTPUT) { OpenOptions::new().open_sender(OUTPUT).ok() } else { None };
-    match pipe {
-        Some(pipe) => Box::new(pipe),
+    let handed = || Sender::from_owned_fd_unchecked(unblocking(io::stdout().as_fd())?).ok();
+    match pipe.or_else(handed) {
+        Some(output) => Box::new(output),
         None => Box::new(stdout()),
     }
 }
@@ -36,4 +43,11 @@ pub fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
 fn is_pipe(path: &str) -> bool {
     let named = std::fs::read_link(path);
     named.is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"pipe:["))
+}
+
+/// A socket or a terminal that was handed over so that it does not block; nothing where it blocks. It
+/// stays as it is, because others may hold it too.
+fn unblocking(handed: BorrowedFd<'_>) -> Option<OwnedFd> {
+    fcntl_getfl(handed).ok().filter(|flags| flags.contains(OFlags::NONBLOCK))?;
+    handed.try_clone_to_owned().ok()
 }

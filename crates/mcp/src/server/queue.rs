@@ -156,7 +156,7 @@ impl<T> Queue<T> {
     }
 
     /// Nobody is let in any more, and those who wait are sent away.
-    fn end(&self) {
+    pub(super) fn end(&self) {
         let mut lanes = self.lanes();
         (lanes.ended, lanes.waiting) = (true, 0);
         lanes.order.clear();

@@ -86,6 +86,11 @@ impl Refused {
         Self::new(RpcCode::InvalidParams, message)
     }
 
+    /// The server stops before it could answer.
+    pub(crate) fn stopping() -> Self {
+        Self::new(RpcCode::Internal, "The server is stopping; ask again when it is back.")
+    }
+
     /// A revision that is not spoken here.
     pub(crate) fn version(requested: &str) -> Self {
         let requested: String = requested.chars().take(80).collect();

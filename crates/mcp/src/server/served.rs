@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolgate_kernel::digest::Digest;
@@ -208,4 +209,9 @@ pub trait Served: Send + Sync + 'static {
     /// The server stops, and what was begun has had its time: whoever waits, for an answer, for tools
     /// from outside or for a person, is answered now.
     fn cut_off(&self) {}
+
+    /// Waits until everything that was begun has come to its end, whether somebody waits for it or not.
+    fn at_rest(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }

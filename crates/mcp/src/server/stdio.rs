@@ -1,5 +1,6 @@
 //! Decides how messages travel between this server and the process that started it: one per line.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +8,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 
 use super::line::{LINE_MESSAGES_MAX, Line};
+use super::lines::Lines;
 use super::message::{self, Message, RequestId, parts};
 use super::protocol::{self, Wanted};
 use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
 use super::served::{Answer, Caller, Principal, Request, Served};
-use super::stop::{GRACE, ends};
+use super::stop::{GRACE, ends, ends_within};
 use super::visit::{OpenRequests, Visit};
 
 /// How long the other side may take to read what is written.
@@ -40,6 +42,20 @@ struct Pipe {
     ended: watch::Receiver<bool>,
 }
 
+/// Why a client cannot be served any more, though it did not leave and nobody said stop.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// What it says cannot be read.
+    #[error("the client's messages cannot be read: {0}")]
+    Input(#[source] io::Error),
+    /// It cannot be answered.
+    #[error("the client cannot be answered: {0}")]
+    Output(#[source] io::Error),
+    /// It does not read its answers.
+    #[error("the client did not read an answer for {} seconds", WRITE_WAIT.as_secs())]
+    Unread,
+}
+
 /// Serves one client until it closes its end, or the server is told to stop.
 pub async fn serve(
     input: impl AsyncBufRead + Unpin,
@@ -48,14 +64,14 @@ pub async fn serve(
     principal: Arc<Principal>,
     server: &serde_json::Value,
     mut stop: watch::Receiver<bool>,
-) {
+) -> Result<(), Broken> {
     let (out, mut said) = mpsc::channel(LINE_MESSAGES_MAX);
     let (end, ended) = watch::channel(false);
     let card = server.to_string().into();
     let open = Arc::default();
     let bytes_max = usize::try_from(served.limits().mcp_body_bytes_max).unwrap_or(usize::MAX);
     let mut pipe = Pipe { served, principal, card, visit: None, open, out, ended };
-    let mut lines = Lines { input, bytes_max, held: Vec::new(), skipping: false };
+    let mut lines = Lines::new(input, bytes_max);
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     let served = Arc::clone(&pipe.served);
     let mut stopped = std::pin::pin!(stop.wait_for(|stopped| *stopped).map(drop));
@@ -67,7 +83,7 @@ pub async fn serve(
             Some(message) = works.next() => message,
             line = lines.next() => match line {
                 None => break,
-                Some(Err(refusal)) => Some(message::refusal(None, &refusal)),
+                Some(Err((id, refusal))) => Some(message::refusal(id.as_ref(), &refusal)),
                 Some(Ok(line)) => match pipe.take(&line) {
                     Taken::Said(message) => Some(message),
                     Taken::Working(work) => {
@@ -79,39 +95,61 @@ pub async fn serve(
             },
         };
         let Some(message) = written else { continue };
-        let lines = gathered(message, &mut said, &mut works);
-        match write_unless(stopped.as_mut(), &mut output, lines).await {
-            Wrote::All => {}
-            Wrote::AllAndStops => break,
-            Wrote::Not => return,
-            Wrote::NotAndStops => {
-                // The other side does not read; what was begun still comes to its end.
-                end.send_replace(true);
-                let rest = async { while works.next().await.is_some() {} };
-                return ends(served.as_ref(), rest).await;
+        let text = gathered(message, &mut said, &mut works);
+        let over = async {
+            tokio::select! {
+                biased;
+                () = &mut stopped => true,
+                () = lines.end() => false,
             }
-        }
+        };
+        let (left, broken) = match write_unless(over, &mut output, text).await {
+            Wrote::All => continue,
+            Wrote::AllAndStops => break,
+            // What was begun has had its time meanwhile.
+            Wrote::NotAtTheEnd(broken) => (Duration::ZERO, broken),
+            Wrote::Not(broken) => (GRACE, broken),
+        };
+        // Nobody reads any more; what was begun still comes to its end.
+        end.send_replace(true);
+        let rest = async { while works.next().await.is_some() {} };
+        ends_within(left, served.as_ref(), rest).await;
+        return first_of(lines.broken(), broken);
     }
     // Nobody listens to news any more; what was asked for is still answered.
     end.send_replace(true);
+    let mut broken = None;
     let rest = async {
         loop {
-            let message = tokio::select! {
-                biased;
-                Some(message) = said.recv() => Some(message),
-                next = works.next() => match next {
-                    None => break,
-                    Some(message) => message,
+            // What was said before the word to stop came is not left unanswered.
+            let late = lines.next().now_or_never().flatten();
+            let message = match late {
+                Some(Ok(line)) => pipe.late(&line),
+                Some(Err((id, refusal))) => Some(message::refusal(id.as_ref(), &refusal)),
+                None => tokio::select! {
+                    biased;
+                    Some(message) = said.recv() => Some(message),
+                    next = works.next() => match next {
+                        None => break,
+                        Some(message) => message,
+                    },
                 },
             };
-            if let Some(message) = message
-                && !write(&mut output, gathered(message, &mut said, &mut works)).await
-            {
+            let Some(message) = message else { continue };
+            let text = gathered(message, &mut said, &mut works);
+            if let Err(fault) = write(&mut output, text).await {
+                broken = fault;
                 break;
             }
         }
     };
     ends(served.as_ref(), rest).await;
+    first_of(lines.broken(), broken)
+}
+
+/// What went wrong first: after what cannot be read, only writing is left to do.
+fn first_of(input: Option<io::Error>, output: Option<Broken>) -> Result<(), Broken> {
+    input.map(Broken::Input).or(output).map_or(Ok(()), Err)
 }
 
 /// A message and those that are ready with it, a line each, so that they are written in one go.
@@ -142,72 +180,53 @@ fn gathered(
 /// What became of lines that were to be written.
 enum Wrote {
     All,
+    /// The word to stop came meanwhile.
     AllAndStops,
-    Not,
-    NotAndStops,
+    /// They could not be, in the time that is left once the word to stop or the last of the client's
+    /// messages has come. Why, where it is not that the client has left or does not read.
+    NotAtTheEnd(Option<Broken>),
+    /// They could not be; nothing where the client has left.
+    Not(Option<Broken>),
 }
 
-/// Writes, also to a client that takes its time; once the word to stop has come, not for long.
+/// Writes, also to a client that takes its time. When the end comes meanwhile, which tells whether it
+/// is by the word to stop, it is not waited for long.
 async fn write_unless(
-    stopped: Pin<&mut impl Future<Output = ()>>,
+    over: impl Future<Output = bool>,
     output: &mut (impl AsyncWrite + Unpin),
     lines: String,
 ) -> Wrote {
     let mut writing = std::pin::pin!(write(output, lines));
     tokio::select! {
         biased;
-        all = &mut writing => if all { Wrote::All } else { Wrote::Not },
-        () = stopped => match tokio::time::timeout(GRACE, writing).await {
-            Ok(true) => Wrote::AllAndStops,
-            Ok(false) | Err(_) => Wrote::NotAndStops,
+        wrote = &mut writing => match wrote {
+            Ok(()) => Wrote::All,
+            Err(broken) => Wrote::Not(broken),
+        },
+        stops = over => match tokio::time::timeout(GRACE, writing).await {
+            Ok(Ok(())) if stops => Wrote::AllAndStops,
+            Ok(Ok(())) => Wrote::All,
+            Ok(Err(broken)) => Wrote::NotAtTheEnd(broken),
+            Err(_) => Wrote::NotAtTheEnd(None),
         },
     }
 }
 
-async fn write(output: &mut (impl AsyncWrite + Unpin), lines: String) -> bool {
+/// Writes; what goes wrong is nothing where the client has left.
+async fn write(
+    output: &mut (impl AsyncWrite + Unpin),
+    lines: String,
+) -> Result<(), Option<Broken>> {
     let writing = async {
         output.write_all(lines.as_bytes()).await?;
         output.flush().await
     };
-    matches!(tokio::time::timeout(WRITE_WAIT, writing).await, Ok(Ok(())))
-}
-
-/// Lines of bearable length. Waiting for one can be broken off and taken up again.
-struct Lines<R> {
-    input: R,
-    bytes_max: usize,
-    held: Vec<u8>,
-    skipping: bool,
-}
-
-impl<R: AsyncBufRead + Unpin> Lines<R> {
-    async fn next(&mut self) -> Option<Result<String, Refused>> {
-        loop {
-            let buffer = self.input.fill_buf().await.ok().filter(|bytes| !bytes.is_empty())?;
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(buffer.len(), |end| end + 1);
-            let room = self.bytes_max.saturating_sub(self.held.len());
-            if taken > room {
-                self.skipping = true;
-                self.held.clear();
-            }
-            if !self.skipping {
-                self.held.extend_from_slice(buffer.get(..taken).unwrap_or_default());
-            }
-            self.input.consume(taken);
-            if end.is_none() {
-                continue;
-            }
-            if std::mem::take(&mut self.skipping) {
-                let words = format!("A message has at most {} bytes.", self.bytes_max);
-                return Some(Err(Refused::new(RpcCode::InvalidRequest, words)));
-            }
-            return match String::from_utf8(std::mem::take(&mut self.held)) {
-                Ok(line) if line.trim().is_empty() => continue,
-                Ok(line) => Some(Ok(line)),
-                Err(_) => Some(Err(Refused::new(RpcCode::Parse, "This is not UTF-8."))),
-            };
-        }
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    match tokio::time::timeout(WRITE_WAIT, writing).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(fault)) if matches!(fault.kind(), BrokenPipe | ConnectionReset) => Err(None),
+        Ok(Err(fault)) => Err(Some(Broken::Output(fault))),
+        Err(_) => Err(Some(Broken::Unread)),
     }
 }
 
@@ -225,22 +244,55 @@ impl Pipe {
         }
         match Message::read(line) {
             Err(refusal) => Taken::Said(message::refusal(message::id_of(line).as_ref(), &refusal)),
-            Ok(Message::Notification { method, params }) => {
-                if method == "notifications/cancelled" {
-                    self.open.cancel(params);
-                }
-                Taken::Heard
-            }
-            Ok(Message::Response { id, outcome }) => {
-                if let Some(visit) = &self.visit {
-                    visit.asks.answered(&id, outcome);
-                }
+            Ok(message @ (Message::Notification { .. } | Message::Response { .. })) => {
+                self.hear(message);
                 Taken::Heard
             }
             Ok(Message::Request { id, method, params }) => match self.asked(&id, &method, params) {
                 Ok(taken) => taken,
                 Err(refusal) => Taken::Said(message::refusal(Some(&id), &refusal)),
             },
+        }
+    }
+
+    /// What becomes of a line once the server is told to stop: nothing new is begun.
+    fn late(&self, line: &str) -> Option<String> {
+        if !line.trim_start().starts_with('[') {
+            return self.late_one(line);
+        }
+        let parts = match self.parts(line) {
+            Ok(parts) => parts.into_iter(),
+            Err(refusal) => return Some(message::refusal(None, &refusal)),
+        };
+        let answers: Vec<String> = parts.filter_map(|part| self.late_one(part)).collect();
+        (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
+    }
+
+    fn late_one(&self, line: &str) -> Option<String> {
+        match Message::read(line) {
+            Err(refusal) => Some(message::refusal(message::id_of(line).as_ref(), &refusal)),
+            Ok(Message::Request { id, .. }) => {
+                Some(message::refusal(Some(&id), &Refused::stopping()))
+            }
+            Ok(message @ (Message::Notification { .. } | Message::Response { .. })) => {
+                self.hear(message);
+                None
+            }
+        }
+    }
+
+    /// Takes what wants no answer.
+    fn hear(&self, message: Message<'_>) {
+        match message {
+            Message::Notification { method, params } if method == "notifications/cancelled" => {
+                self.open.cancel(params);
+            }
+            Message::Response { id, outcome } => {
+                if let Some(visit) = &self.visit {
+                    visit.asks.answered(&id, outcome);
+                }
+            }
+            Message::Notification { .. } | Message::Request { .. } => {}
         }
     }
 
@@ -326,15 +378,20 @@ impl Pipe {
         })))
     }
 
-    /// Several messages at once, which two revisions have and the others do not.
-    fn batch(&mut self, line: &str) -> Taken {
-        let invalid = |refusal: Refused| Taken::Said(message::refusal(None, &refusal));
+    /// The parts of several messages at once, which two revisions have and the others do not.
+    fn parts<'a>(&self, line: &'a str) -> Result<Vec<&'a str>, Refused> {
         let revision = self.visit.as_ref().map(|visit| visit.caller.revision);
         if !revision.is_some_and(|revision| revision.has_batches()) {
             let words = "Batches are not taken in this revision; send one message at a time.";
-            return invalid(Refused::new(RpcCode::InvalidRequest, words));
+            return Err(Refused::new(RpcCode::InvalidRequest, words));
         }
-        let parts = match parts(line, self.served.limits().mcp_batch_max) {
+        parts(line, self.served.limits().mcp_batch_max)
+    }
+
+    /// Begins to answer several messages at once.
+    fn batch(&mut self, line: &str) -> Taken {
+        let invalid = |refusal: Refused| Taken::Said(message::refusal(None, &refusal));
+        let parts = match self.parts(line) {
             Ok(parts) => parts,
             Err(refusal) => return invalid(refusal),
         };

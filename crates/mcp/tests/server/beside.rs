@@ -321,7 +321,7 @@ async fn trouble_at_the_door_waits_for_those_at_work() {
     let told = ended(at_work, "who was at work").await;
     assert_eq!(told["message"], "at last", "{told}");
     let told = ended(newcomer, "who came").await;
-    assert_eq!(told["errors"][0]["code"], "OUTCOME_UNKNOWN", "{told}");
+    assert_eq!(told["errors"][0]["code"], "CALL_CANCELLED", "{told}");
     // The session goes on.
     assert_eq!(ended(late, "who came later").await["ok"], true);
     assert_eq!(scene.at_once("look", "").await["ok"], true);

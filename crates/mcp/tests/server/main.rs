@@ -5,9 +5,11 @@
 mod beside;
 mod calls;
 mod door;
+mod ends;
 mod era;
 mod pipes;
 mod stage;
+mod supplied;
 mod together;
 mod users;
 mod visible;

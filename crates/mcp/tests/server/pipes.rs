@@ -32,7 +32,9 @@ impl Pipes {
         let card = gateway.implementation();
         let served = tokio::spawn(async move {
             let input = BufReader::new(input);
-            stdio::serve(input, output, Arc::new(gateway), principal, &card, stopped).await;
+            stdio::serve(input, output, Arc::new(gateway), principal, &card, stopped)
+                .await
+                .unwrap();
         });
         let from = BufReader::new(from).lines();
         Self { to, from, ledger, gate, served, _stop: stop }
@@ -121,6 +123,11 @@ async fn nonsense_and_long_lines_do_not_end_it() {
     }
     to.write_all(b"\n").await.unwrap();
     assert_eq!(pipes.hear().await["error"]["code"], -32600);
+    // Whoever waits for an answer to one that is too long gets it.
+    let long = request(17, "tools/call", modern(json!({ "name": "alpha", "pad": long.repeat(5) })));
+    pipes.say(&long).await;
+    let got = pipes.hear().await;
+    assert_eq!((&got["id"], &got["error"]["code"]), (&json!(17), &json!(-32600)), "{got}");
     pipes.to.write_all(b"\xff\xfe\n").await.unwrap();
     assert_eq!(pipes.hear().await["error"]["code"], -32700);
     let got = pipes.ask(1, "server/discover", modern(json!({}))).await;

@@ -19,7 +19,7 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
-use toolgate_mcp::server::{Clerk, Gateway, http};
+use toolgate_mcp::server::{Clerk, Driving, Gateway, http};
 use toolgate_runtime::port::{Clock, Output, Person, Store, Tool};
 use toolgate_runtime::{
     Crew, Driver, MemoryStore, Nothing, Pack, Runtime, Toolbox, tool, waiting_tool,
@@ -202,6 +202,18 @@ pub(crate) async fn clerk_of(
     pack: Pack,
     person: Option<Arc<dyn Person>>,
 ) -> Clerk {
+    let (clerk, driving) = clerk_and_work(store, text, pack, person).await;
+    tokio::spawn(driving);
+    clerk
+}
+
+/// The same, with the work that somebody must drive.
+async fn clerk_and_work(
+    store: Arc<dyn Store>,
+    text: AgentText,
+    pack: Pack,
+    person: Option<Arc<dyn Person>>,
+) -> (Clerk, Driving) {
     let key = SigningKey::from_bytes(&[7; 32]);
     let clock = Arc::new(StandingClock::default());
     let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
@@ -211,9 +223,18 @@ pub(crate) async fn clerk_of(
         let actor = Actor::Client("test".into());
         Driver::open(runtime, crew, session(), &actor, "a test").await
     };
-    let (clerk, driving) = Clerk::begin(runtime, crew, open).await.unwrap();
-    tokio::spawn(driving);
-    clerk
+    Clerk::begin(runtime, crew, open).await.unwrap()
+}
+
+/// A clerk whose end is looked at.
+pub(crate) async fn clerk_that_ends(
+    store: &Arc<MemoryStore>,
+    ledger: &Ledger,
+    gate: &Arc<Notify>,
+) -> (Clerk, Driving) {
+    let text: AgentText = serde_json::from_str(AGENT).unwrap();
+    let store = Arc::clone(store) as Arc<dyn Store>;
+    clerk_and_work(store, text, pack(ledger, gate), None).await
 }
 
 impl Stage {

@@ -271,7 +271,7 @@ async fn over_pipes_it_is_the_same_in_both_eras() {
     let card = gateway.implementation();
     tokio::spawn(async move {
         let input = BufReader::new(input);
-        stdio::serve(input, output, Arc::new(gateway), principal, &card, stopped).await;
+        stdio::serve(input, output, Arc::new(gateway), principal, &card, stopped).await.unwrap();
     });
     let mut from = BufReader::new(from).lines();
     let mut say = async |message: Value| {

@@ -320,8 +320,12 @@ impl Driver {
         arrived: Arrived,
         hall: &mut Hall,
     ) -> Result<(), DriveFault> {
-        let Arrived { incoming, phase, supplied } = arrived;
+        let Arrived { mut incoming, phase, supplied } = arrived;
         let Some(supplied) = supplied else {
+            // All are cut off at the same moment, and are told so together.
+            let supplying = &mut hall.supplying;
+            let others = std::iter::from_fn(|| supplying.next().now_or_never().flatten());
+            incoming.extend(others.flat_map(|other| other.incoming));
             return self.turn_away(incoming, &Refusal::cancelled()).await;
         };
         match self.take_supplied(phase, supplied) {

@@ -5,6 +5,7 @@ mod company;
 mod floor;
 mod fork;
 mod judge;
+mod left;
 mod model;
 mod open;
 mod run;
@@ -15,9 +16,9 @@ mod undo;
 
 use std::collections::BTreeMap;
 use std::mem::take;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::{BoxFuture, ready};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
@@ -44,7 +45,8 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Batch, Desk, FilesFault, Person, Provider, Row, StoreFault, Supplier, SupplyFault,
+    Append, Batch, Desk, FilesFault, Person, Promised, Provider, Row, StoreFault, Supplier,
+    SupplyFault, at_once, later,
 };
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
@@ -313,18 +315,7 @@ impl Driver {
         self.now = self.runtime.clock.now();
     }
 
-    /// Brings every open call to its end: after a resume, those a crash interrupted. The tools from
-    /// outside are there first, because a call of one may have to be sent again.
-    pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
-        self.enter()?;
-        self.tick();
-        if !self.session.open.is_empty() {
-            self.resupply().await?;
-        }
-        self.settle_received().await
-    }
-
-    /// The same for calls that were received at this very moment.
+    /// Brings to their end the calls that were received at this very moment.
     async fn settle_received(&mut self) -> Result<(), DriveFault> {
         loop {
             let step = open_calls(&self.crew.agent, &self.session);
@@ -422,7 +413,7 @@ impl Driver {
         let append = self.sealed(others);
         let append_ms_max = self.crew.agent.limits.append_ms_max;
         crash_point!("before_append");
-        let answered = within(append_ms_max, self.write_down(append).as_mut()).await;
+        let answered = within(append_ms_max, pin!(self.write_down(append))).await;
         answered.ok_or(StoreFault::TimedOut(append_ms_max))??;
         crash_point!("after_append");
         self.base = self.tip;
@@ -462,17 +453,17 @@ impl Driver {
     }
 
     /// Hands everything to the store at once; the seeded bugs do it wrongly.
-    fn write_down(&mut self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
+    fn write_down(&mut self, append: Append) -> Promised<'_, Result<(), StoreFault>> {
         if seeded(Bug::AckBeforeCommit) {
             // Said to be done, and written with the next one.
             return match self.late.replace(append) {
                 Some(late) => self.runtime.store.append(late),
-                None => Box::pin(ready(Ok(()))),
+                None => at_once(Ok(())),
             };
         }
         if seeded(Bug::SplitTransaction) {
             let Append { batches, blobs } = append;
-            return Box::pin(async move {
+            return later(async move {
                 for batch in batches {
                     let (batches, blobs) = (vec![batch], blobs.clone());
                     self.runtime.store.append(Append { batches, blobs }).await?;

@@ -369,6 +369,12 @@ impl Driver {
             let reason = format!("the reply has {bytes} bytes; at most {bytes_max} are taken");
             return Err(ProviderFault::of_reply(FaultKind::Unreadable, reason, reply));
         }
+        let calls = u64::try_from(reply.calls.len()).unwrap_or(u64::MAX);
+        let calls_max = self.crew.agent.limits.reply_calls_max;
+        if calls > calls_max {
+            let reason = format!("the reply has {calls} calls; at most {calls_max} are taken");
+            return Err(ProviderFault::of_reply(FaultKind::Unreadable, reason, reply));
+        }
         // A reply that was cut off may hold half a call; nothing of it runs.
         match reply.finish {
             Finish::Length if !reply.calls.is_empty() => {
@@ -399,6 +405,7 @@ impl Driver {
             repairs: reply.repairs,
             directed: reply.directed.map(Arc::new),
             attempts: reply.attempts,
+            calls_max: reply.calls_max,
         }
     }
 }
@@ -410,12 +417,16 @@ fn lock(partial: &Mutex<String>) -> MutexGuard<'_, String> {
 /// Keeps the words that come, as many as a failure would keep.
 fn keep(partial: &mut String, streamed: &Streamed<'_>) {
     match streamed {
-        Streamed::Text(text) => {
+        Streamed::Text(text) | Streamed::Held(text) => {
             let room = PARTIAL_CHARS_MAX.saturating_sub(partial.chars().count());
             partial.extend(text.chars().take(room));
         }
         // What came before is said again.
         Streamed::Again => partial.clear(),
-        Streamed::Thought(_) | Streamed::Waits { .. } => {}
+        // What is shown late was kept when it came.
+        Streamed::Freed(_)
+        | Streamed::Thought(_)
+        | Streamed::Call { .. }
+        | Streamed::Waits { .. } => {}
     }
 }

@@ -169,15 +169,50 @@ impl Driver {
         crew: Crew,
         id: SessionId,
     ) -> Result<Self, OpenFault> {
-        let read = Self::read(&runtime, id).await?;
+        let read = Self::read_to_resume(&runtime, &crew, id).await?;
+        Self::claim(runtime, crew, read).await?.resumed().await
+    }
+
+    /// Whether a session can be taken up, as far as that is known before anybody is fenced.
+    pub async fn can_resume(
+        runtime: &Runtime,
+        crew: &Crew,
+        id: SessionId,
+    ) -> Result<(), OpenFault> {
+        Self::read_to_resume(runtime, crew, id).await.map(drop)
+    }
+
+    /// Takes the session up again after this driver was stopped, unless somebody else took it over:
+    /// whoever was fenced stays so.
+    pub async fn resume_own(&mut self, crew: Crew) -> Result<Self, OpenFault> {
+        let (runtime, id) = (Arc::clone(&self.runtime), self.session.id.clone());
+        let read = Self::read_to_resume(&runtime, &crew, id.clone()).await?;
+        // If what follows fails, it is under this epoch that it is tried once more.
+        let stream = StreamId::Session(id);
+        self.epoch = runtime.store.claim_again(&stream, self.epoch).await?;
+        Self::claimed(runtime, crew, read, self.epoch).await?.resumed().await
+    }
+
+    /// Reads a session that is to go on, where it can.
+    async fn read_to_resume(
+        runtime: &Runtime,
+        crew: &Crew,
+        id: SessionId,
+    ) -> Result<(Session, Tip), OpenFault> {
+        let read = Self::read(runtime, id).await?;
         let Some(phase) = &read.0.phase else {
             return Err(OpenFault::Missing(read.0.id));
         };
         if crew.agent.phase(phase).is_none() {
             return Err(OpenFault::PhaseGone(phase.clone()));
         }
-        declared(&crew, read.0.agent.as_ref())?;
-        let mut driver = Self::claim(runtime, crew, read).await?;
+        declared(crew, read.0.agent.as_ref())?;
+        Ok(read)
+    }
+
+    /// Goes on with a session that was claimed.
+    async fn resumed(mut self) -> Result<Self, OpenFault> {
+        let driver = &mut self;
         let session = driver.session();
         let Some(phase) = &session.phase else {
             return Err(OpenFault::Missing(session.id.clone()));
@@ -189,7 +224,7 @@ impl Driver {
         if !same && session.ended.is_none() {
             driver.start(&Actor::System, phase.clone(), None).await?;
         }
-        Ok(driver)
+        Ok(self)
     }
 
     /// Reads a session as far as its log goes now.
@@ -216,14 +251,25 @@ impl Driver {
         Ok((session, tip))
     }
 
-    /// Fences whoever drove the session before, and reads what they wrote last.
+    /// Fences whoever drove the session before.
     async fn claim(
         runtime: Arc<Runtime>,
         crew: Crew,
+        read: (Session, Tip),
+    ) -> Result<Self, OpenFault> {
+        let stream = StreamId::Session(read.0.id.clone());
+        let epoch = runtime.store.claim(&stream).await?;
+        Self::claimed(runtime, crew, read, epoch).await
+    }
+
+    /// Drives a session under an epoch of its own, with what others wrote last.
+    async fn claimed(
+        runtime: Arc<Runtime>,
+        crew: Crew,
         (mut session, from): (Session, Tip),
+        epoch: u64,
     ) -> Result<Self, OpenFault> {
         let stream = StreamId::Session(session.id.clone());
-        let epoch = runtime.store.claim(&stream).await?;
         let project = runtime.catch_up().await?;
         let mut hearing =
             Hearing::of(&runtime.mark, &project, &session.id, (session.saw, from.hash));

@@ -205,7 +205,11 @@ impl Driver {
         self.settle_ended(id, Ended::lost(Ended::failed(Vec::new())))
     }
 
-    fn settle_failed(&mut self, id: CallId, errors: Vec<Trouble>) -> Result<(), DriveFault> {
+    pub(super) fn settle_failed(
+        &mut self,
+        id: CallId,
+        errors: Vec<Trouble>,
+    ) -> Result<(), DriveFault> {
         self.settle_ended(id, Ended::failed(errors))
     }
 

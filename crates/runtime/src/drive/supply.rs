@@ -26,6 +26,13 @@ impl Driver {
         self.take_supplied(phase, supplied)
     }
 
+    /// The same for what some calls need.
+    pub(super) async fn resupply_for(&mut self, calls: Vec<String>) -> Result<(), DriveFault> {
+        let Some((phase, supplied)) = self.supplied_for(calls.into_iter()) else { return Ok(()) };
+        let supplied = supplied.await;
+        self.take_supplied(phase, supplied)
+    }
+
     /// Goes on with the tools from outside that phases ask for, for callers who saw them before they
     /// call. It waits for nobody. What a phase lacks is told when it is entered.
     pub async fn make_ready(&mut self, phases: &[PhaseName]) -> Result<(), DriveFault> {

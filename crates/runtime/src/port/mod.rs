@@ -3,6 +3,7 @@
 mod clock;
 mod files;
 mod person;
+mod promised;
 mod provider;
 mod store;
 mod supplier;
@@ -11,6 +12,7 @@ mod tool;
 pub use clock::Clock;
 pub use files::{Files, FilesFault, Listed, Listing, NoFiles, Placed, StageTag};
 pub use person::{Pause, Person, Question, Response, Word};
+pub use promised::{Promised, at_once, later};
 pub use provider::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
 pub use supplier::{Supplier, Supply, SupplyFault, Wanted};

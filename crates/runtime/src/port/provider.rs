@@ -44,6 +44,8 @@ pub struct Reply {
     pub repairs: Vec<String>,
     /// Its directives, where they were asked for.
     pub directed: Option<Directed>,
+    /// How many of its calls may run, where the model that stood in is held to fewer.
+    pub calls_max: Option<u64>,
 }
 
 impl Reply {
@@ -65,6 +67,7 @@ impl Reply {
             attempts: Vec::new(),
             repairs: Vec::new(),
             directed: None,
+            calls_max: None,
         }
     }
 }
@@ -128,8 +131,19 @@ impl ProviderFault {
 pub enum Streamed<'a> {
     /// Words.
     Text(&'a str),
+    /// Words that may turn out to be a call: they came, and are not shown yet.
+    Held(&'a str),
+    /// Words that were held and are none: they are shown now.
+    Freed(&'a str),
     /// Thoughts, which are not part of the words.
     Thought(&'a str),
+    /// A call that is being written. Nothing of it counts before the reply is whole.
+    Call {
+        /// The tool, as far as its name has come.
+        name: &'a str,
+        /// Bytes of its arguments that have come.
+        bytes: usize,
+    },
     /// The request failed, and is tried again after a while.
     Waits {
         /// Why it failed, in words.

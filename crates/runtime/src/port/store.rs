@@ -5,6 +5,8 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SignedHead;
 
+use super::Promised;
+
 /// One stored record: its bytes and its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -34,6 +36,17 @@ impl Batch {
     pub fn stream(&self) -> &StreamId {
         &self.head.stream
     }
+
+    /// Whether the rows follow one another and end at the head.
+    fn follows(&self) -> bool {
+        let mut end = self.after;
+        let in_line = self.rows.iter().all(|row| {
+            end = end.saturating_add(1);
+            row.seq == end
+        });
+        let last = self.rows.last().is_none_or(|row| row.hash == self.head.hash);
+        in_line && last && self.head.seq == end
+    }
 }
 
 /// What is appended together: all of it or nothing.
@@ -43,6 +56,22 @@ pub struct Append {
     pub batches: Vec<Batch>,
     /// Contents kept aside by their hash.
     pub blobs: Vec<(Digest, Vec<u8>)>,
+}
+
+impl Append {
+    /// Why it would break a stream: a mistake of ours, which every store refuses before it keeps any
+    /// of it.
+    pub fn malformed(&self) -> Option<StoreFault> {
+        let mut batches = self.batches.iter().enumerate();
+        let (_, broken) = batches.find(|(at, batch)| {
+            let mut earlier = self.batches.iter().take(*at);
+            earlier.any(|earlier| earlier.stream() == batch.stream()) || !batch.follows()
+        })?;
+        let stream = broken.stream();
+        let reason =
+            format!("records for {stream} do not follow one another; report this as a bug");
+        Some(StoreFault::Unavailable(reason))
+    }
 }
 
 /// A fold as it stood at some place, so that reading need not start at the beginning.
@@ -93,8 +122,11 @@ pub trait Store: Send + Sync {
     /// Takes a stream over and fences whoever drove it before.
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>>;
 
+    /// The same for whoever drives the stream already, under this epoch: whoever was fenced stays so.
+    fn claim_again(&self, stream: &StreamId, epoch: u64) -> BoxFuture<'_, Result<u64, StoreFault>>;
+
     /// Appends all or nothing; durable once it returns.
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>>;
+    fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>>;
 
     /// Reads up to `rows_max` records from place `from` on.
     fn read(

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Attached;
 use toolgate_kernel::tool::ToolSpec;
 
+use super::Promised;
 use crate::transaction::Transaction;
 
 /// A tool with its handler.
@@ -17,7 +17,7 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &Arc<ToolSpec>;
 
     /// Runs one call. Everything it changes is staged in the transaction.
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>>;
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>>;
 }
 
 /// An answer in parts, as another server sent it: for callers who take parts.

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SignedHead;
-use toolgate_runtime::port::{Append, Checkpoint, Row, Store, StoreFault};
+use toolgate_runtime::port::{Append, Checkpoint, Promised, Row, Store, StoreFault, later};
 
 pub use fault::OpenFault;
 
@@ -88,8 +88,13 @@ impl Store for SqliteStore {
         Box::pin(async move { answer(self.write(Work::Claim(stream)).await?).await })
     }
 
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreFault>> {
-        Box::pin(async move {
+    fn claim_again(&self, stream: &StreamId, epoch: u64) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        let work = Work::ClaimAgain(stream.clone(), epoch);
+        Box::pin(async move { answer(self.write(work).await?).await })
+    }
+
+    fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>> {
+        later(async move {
             let answered = self.write(Work::Append(append)).await?;
             answered.await.unwrap_or_else(|_| Err(worker::stopped())).map(drop)
         })

@@ -100,6 +100,7 @@ impl<'c> Pen<'c> {
     pub(super) fn write(&mut self, work: &Work) -> Result<Verdict> {
         match work {
             Work::Claim(stream) => self.claim(stream).map(Ok),
+            Work::ClaimAgain(stream, epoch) => self.claim_again(stream, *epoch),
             Work::Append(append) => self.append(append),
             Work::Checkpoint(checkpoint) => self.keep(checkpoint).map(|()| Ok(0)),
             #[cfg(test)]
@@ -111,9 +112,16 @@ impl<'c> Pen<'c> {
         self.claim.query_row([stream.to_string()], |row| count(row, 0))
     }
 
+    fn claim_again(&mut self, stream: &StreamId, epoch: u64) -> Result<Verdict> {
+        if self.end(stream)?.epoch != epoch {
+            return Ok(Err(StoreFault::Fenced { stream: stream.clone() }));
+        }
+        self.claim(stream).map(Ok)
+    }
+
     /// Every batch is checked before the first one is written.
     fn append(&mut self, append: &Append) -> Result<Verdict> {
-        if let Some(fault) = malformed(append) {
+        if let Some(fault) = append.malformed() {
             return Ok(Err(fault));
         }
         let mut streams = Vec::with_capacity(append.batches.len());
@@ -179,28 +187,4 @@ impl End {
         }
         Ok(())
     }
-}
-
-/// Refuses what would break a stream: a mistake of ours, caught before it is durable.
-fn malformed(append: &Append) -> Option<StoreFault> {
-    let mut seen: Vec<&StreamId> = Vec::new();
-    let broken = append.batches.iter().find(|batch| {
-        let twice = seen.contains(&batch.stream());
-        seen.push(batch.stream());
-        twice || !follows(batch)
-    })?;
-    let stream = broken.stream();
-    let reason = format!("records for {stream} do not follow one another; report this as a bug");
-    Some(StoreFault::Unavailable(reason))
-}
-
-/// Whether the rows follow one another and end at the head.
-fn follows(batch: &Batch) -> bool {
-    let mut end = batch.after;
-    let in_line = batch.rows.iter().all(|row| {
-        end = end.saturating_add(1);
-        row.seq == end
-    });
-    let last = batch.rows.last().is_none_or(|row| row.hash == batch.head.hash);
-    in_line && last && batch.head.seq == end
 }

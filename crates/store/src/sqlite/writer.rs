@@ -15,6 +15,8 @@ use super::worker::{QUEUE_MAX, stopped};
 pub(super) enum Work {
     /// Take a stream over; answers the new epoch.
     Claim(StreamId),
+    /// The same, unless somebody else did since this epoch.
+    ClaimAgain(StreamId, u64),
     /// Append, all or nothing.
     Append(Append),
     /// Keep a checkpoint.

@@ -2,7 +2,7 @@
 
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_runtime::port::{Append, Checkpoint, Store, StoreFault};
+use toolgate_runtime::port::{Append, Batch, Checkpoint, Store, StoreFault};
 
 use crate::support::{Author, inbox, key, only, session, texts};
 
@@ -36,6 +36,8 @@ promises!(
     who_is_late_is_told_where_the_stream_ends,
     a_second_claim_fences_the_first,
     a_claim_is_no_record,
+    what_would_break_a_stream_is_refused,
+    whoever_was_fenced_claims_nothing_again,
     heads_are_the_last_signed_ones,
     an_append_without_records_only_signs,
     blobs_come_back_by_their_hash,
@@ -138,12 +140,47 @@ async fn a_second_claim_fences_the_first(store: &dyn Store) {
     assert_eq!(nobody.write(store, &["x"]).await, fenced);
 }
 
+async fn whoever_was_fenced_claims_nothing_again(store: &dyn Store) {
+    let stream = session("s1");
+    let fenced = Err(StoreFault::Fenced { stream: stream.clone() });
+    let first = store.claim(&stream).await.unwrap();
+    let again = store.claim_again(&stream, first).await.unwrap();
+    assert!(again > first, "what the first one has under way is fenced too");
+    assert_eq!(store.claim_again(&stream, first).await, fenced);
+    let second = store.claim(&stream).await.unwrap();
+    assert_eq!(store.claim_again(&stream, again).await, fenced);
+    assert_eq!(store.claim_again(&stream, second).await, Ok(second + 1), "nothing was changed");
+}
+
 async fn a_claim_is_no_record(store: &dyn Store) {
     assert_eq!(store.claim(&session("s1")).await, Ok(1));
     assert_eq!(store.claim(&session("s1")).await, Ok(2));
     assert_eq!(store.claim(&session("s2")).await, Ok(1));
     assert_eq!(store.heads().await, Ok(vec![]));
     assert_eq!(texts(store, &session("s1")).await, [""; 0]);
+}
+
+async fn what_would_break_a_stream_is_refused(store: &dyn Store) {
+    let author = Author::new(StreamId::Project, None);
+    let sound = author.clone().batch(&["a", "b"]);
+    let broken = |breaks: fn(&mut Batch)| {
+        let mut batch = sound.clone();
+        breaks(&mut batch);
+        only(batch)
+    };
+    let twice = Append { batches: vec![sound.clone(), sound.clone()], blobs: vec![] };
+    let all = [
+        broken(|batch| drop(batch.rows.remove(0))),
+        broken(|batch| batch.rows.swap(0, 1)),
+        broken(|batch| batch.head.seq = 3),
+        broken(|batch| batch.head.hash = Digest::ZERO),
+        twice,
+    ];
+    for append in all {
+        assert!(matches!(store.append(append).await, Err(StoreFault::Unavailable(_))));
+    }
+    assert_eq!(store.heads().await, Ok(vec![]));
+    store.append(only(sound)).await.unwrap();
 }
 
 async fn heads_are_the_last_signed_ones(store: &dyn Store) {

@@ -119,6 +119,10 @@ pub enum Mode {
     /// It does not say what it has before it is let go: before there is a file beside its ledger that
     /// ends in `.go`.
     SlowList,
+    /// It repeats the key it was given in its descriptions, and where a call of `write` fails.
+    Tattle,
+    /// It repeats it where it is asked for its list.
+    TattleList,
 }
 
 /// A picture of one dot, in base64.

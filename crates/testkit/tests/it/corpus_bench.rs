@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
-use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use toolgate_kernel::actor::Actor;
@@ -21,7 +20,7 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::tool::{Effect, SpecDraft, ToolSpec};
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Fault, Output, Tool};
+use toolgate_runtime::port::{Fault, Output, Promised, Tool, at_once, later};
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, Toolbox, Transaction};
 use toolgate_store::Folder;
@@ -308,8 +307,8 @@ where
         &self.spec
     }
 
-    fn run<'a>(&'a self, tx: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
-        Box::pin(async move { (self.deed)(tx) })
+    fn run<'a>(&'a self, tx: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
+        at_once((self.deed)(tx))
     }
 }
 
@@ -321,8 +320,8 @@ impl Tool for Hanging {
         &self.0
     }
 
-    fn run<'a>(&'a self, _: &'a mut Transaction) -> BoxFuture<'a, Result<Output, Fault>> {
-        Box::pin(std::future::pending())
+    fn run<'a>(&'a self, _: &'a mut Transaction) -> Promised<'a, Result<Output, Fault>> {
+        later(std::future::pending())
     }
 }
 

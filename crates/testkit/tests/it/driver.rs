@@ -18,8 +18,8 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
-    Append, Clock, Desk, Output, Person, Provider, ProviderFault, Question, Reply, Response,
-    StoreFault, Streamed, Tap,
+    Append, Clock, Desk, Output, Person, Provider, ProviderFault, Question, Reply, ReplyCall,
+    Response, StoreFault, Streamed, Tap,
 };
 use toolgate_runtime::{
     Crew, DriveFault, Driver, Halt, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
@@ -376,6 +376,91 @@ impl Provider for Spoken {
         tap(Streamed::Text("He"));
         tap(Streamed::Text("llo."));
         Box::pin(ready(Ok(Reply::new("Hello.", Vec::new(), Finish::Stop, Usage::default()))))
+    }
+}
+
+/// A model that says something that may be a call, and falls silent.
+struct Holding;
+
+impl Provider for Holding {
+    fn name(&self) -> &str {
+        "holding"
+    }
+
+    fn reply<'a>(
+        &'a self,
+        _plan: &'a Plan,
+        _desk: &'a mut Desk,
+        tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        tap(Streamed::Text("So: "));
+        tap(Streamed::Held("<tool"));
+        tap(Streamed::Freed("<tool"));
+        tap(Streamed::Text("s> "));
+        tap(Streamed::Held("<tool_call>{"));
+        Box::pin(pending())
+    }
+}
+
+#[test]
+fn a_reply_that_is_parked_keeps_the_words_that_were_held_back() {
+    let bench = Bench::new();
+    block_on(async {
+        let mut crew = crew(json!({}), Vec::new(), Vec::new()).unwrap();
+        crew.provider = Some(Arc::new(Holding));
+        let mut driver = bench.open(crew).await;
+        let run = tokio::time::timeout(Duration::from_millis(200), driver.run(&|_| {})).await;
+        assert!(run.is_err(), "{run:?}");
+        driver.park().await.unwrap();
+    });
+    let events = bench.events();
+    let parked = events.iter().find_map(|event| {
+        if let Event::ModelFailed { partial, .. } = event { Some(partial.as_str()) } else { None }
+    });
+    assert_eq!(parked, Some("So: <tools> <tool_call>{"));
+}
+
+/// A model that makes so many calls at once.
+struct Calling(usize);
+
+impl Provider for Calling {
+    fn name(&self) -> &str {
+        "calling"
+    }
+
+    fn reply<'a>(
+        &'a self,
+        plan: &'a Plan,
+        _desk: &'a mut Desk,
+        _tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        let call = ReplyCall { alias: None, name: "look".into(), args: "{}".into() };
+        let calls = if plan.turns.is_empty() { vec![call; self.0] } else { Vec::new() };
+        let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+        Box::pin(ready(Ok(Reply::new("", calls, finish, Usage::default()))))
+    }
+}
+
+#[test]
+fn a_reply_with_too_many_calls_is_refused_as_a_whole() {
+    let limits = json!({ "turn_calls_max": 2, "reply_calls_max": 5, "retry_ms_max": 1 });
+    for (calls, fails) in [(5, false), (6, true), (200, true)] {
+        let bench = Bench::new();
+        block_on(async {
+            let tool = doing(SpecDraft::new("look", "Looks."), |_| Ok(Output::message("Seen.")));
+            let mut crew =
+                crew(json!({ "limits": limits.clone() }), vec![tool], Vec::new()).unwrap();
+            crew.provider = Some(Arc::new(Calling(calls)));
+            let halt = bench.open(crew).await.run(&|_| {}).await.unwrap();
+            let told = format!("{halt:?}");
+            let reason = format!("the reply has {calls} calls; at most 5 are taken");
+            assert_eq!(matches!(halt, Halt::ModelFailed(_)), fails, "{told}");
+            assert_eq!(told.contains(&reason), fails, "{told}");
+        });
+        let count = |is: fn(&Event) -> bool| bench.events().iter().filter(|one| is(one)).count();
+        let settled = count(|event| matches!(event, Event::CallSettled(_)));
+        let refused = count(|event| matches!(event, Event::CallRefused(_)));
+        assert_eq!((settled, refused), if fails { (0, 0) } else { (2, 3) });
     }
 }
 

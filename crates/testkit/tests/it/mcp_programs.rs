@@ -20,7 +20,23 @@ async fn a_program_has_the_environment_it_is_given_and_no_other() {
     let said = said(&answered);
     let lines: Vec<&str> = said.lines().collect();
     // And a mark, by which what it starts is found.
-    assert!(matches!(lines[..], ["CONFIGURED=yes", mark] if mark.starts_with("TOOLGATE_PROGRAM=")));
+    let rest = lines.strip_prefix(&["API_KEY=***", "CONFIGURED=yes"]);
+    assert!(matches!(rest, Some([mark]) if mark.starts_with("TOOLGATE_PROGRAM=")), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_its_key_is_not_repeated() {
+    for era in ["legacy", "modern"] {
+        let stage = Stage::piped(&["--mode", "tattle", "--era", era]);
+        let listed = format!("{:?}", stage.tools().await.unwrap());
+        let refused = stage.call("write", "x").await.unwrap_err().to_string();
+        let stage = Stage::piped(&["--mode", "tattle-list", "--era", era]);
+        let unlisted = stage.tools().await.unwrap_err().to_string();
+        for told in [listed, refused, unlisted] {
+            assert!(told.contains("Invalid API key: ***"), "{era}: {told}");
+            assert!(!told.contains("hunter2"), "{era}: {told}");
+        }
+    }
 }
 
 #[tokio::test]

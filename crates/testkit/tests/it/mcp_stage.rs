@@ -93,7 +93,10 @@ impl Stage {
         bounds: Bounds,
         call_ms: u64,
     ) -> Self {
-        let env = BTreeMap::from([("CONFIGURED".to_owned(), Hidden::new("yes"))]);
+        let env = BTreeMap::from([
+            ("API_KEY".to_owned(), Hidden::new("hunter2-very-secret")),
+            ("CONFIGURED".to_owned(), Hidden::new("yes")),
+        ]);
         let cwd = dir.path().to_owned();
         let reach = Reach::Stdio { program, args, env, cwd, apart: None };
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: None }

@@ -127,8 +127,11 @@ pub(crate) async fn asked(model: &Model, plan: &Plan, desk: &mut Desk) -> Came {
     let tap = |piece: Streamed<'_>| {
         let mut streamed = streamed.lock().unwrap();
         match piece {
-            Streamed::Text(words) => streamed.push_str(words),
-            Streamed::Thought(_) | Streamed::Waits { .. } => {}
+            Streamed::Text(words) | Streamed::Freed(words) => streamed.push_str(words),
+            Streamed::Held(_)
+            | Streamed::Thought(_)
+            | Streamed::Call { .. }
+            | Streamed::Waits { .. } => {}
             Streamed::Again => streamed.push('!'),
         }
     };

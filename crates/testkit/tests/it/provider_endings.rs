@@ -87,3 +87,16 @@ fn a_reply_that_cannot_be_used_is_paid_for_and_asked_for_with_more_room() {
         assert_eq!((failed.status, failed.usage), (Some(401), None));
     });
 }
+
+#[test]
+fn a_stream_that_breaks_off_is_paid_for_as_far_as_it_was_counted() {
+    block_on(async {
+        // Anthropic counts what it has read before it says the first word.
+        let fault = Fault::CutAt(700);
+        let fake = Fake::start(Play { for_ever: true, ..play(vec![fault]) }).await.unwrap();
+        let model = exchange().model(&spec(Dialect::Anthropic, &fake, true)).unwrap();
+        let failed = ask(&model, &fake).await.reply.unwrap_err();
+        assert_eq!(failed.kind, FaultKind::CutOff);
+        assert!(failed.usage.expect("it was counted").input_tokens > 0);
+    });
+}

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::json;
+use toolgate_kernel::config::Transform;
 use toolgate_kernel::event::{FaultKind, Finish};
 use toolgate_kernel::fold::Turn;
 use toolgate_runtime::port::{Desk, Provider, ProviderFault};
 use toolgate_testkit::fake::{Fake, Fault, Play};
 use toolgate_wire::dialect::Dialect;
+use toolgate_wire::transform::Transforms;
 
 use crate::provider::{Came, KEY, ask, asked, block_on, exchange, plan, play, spec};
 
@@ -233,6 +235,25 @@ fn a_stream_that_breaks_is_void_and_its_words_are_kept_apart() {
             assert!(!fault.partial.is_empty(), "{dialect:?}: {fault:?}");
             assert_eq!(came.streamed.matches('!').count(), 3, "{}", came.streamed);
         }
+    });
+}
+
+/// Words that wait because they may be a call are shown when nobody will read them as one.
+#[test]
+fn what_was_held_back_is_shown_when_the_stream_breaks() {
+    let words = "So: <tool_call>{\"name\"";
+    let body = format!("data: {}\n\n", json!({ "choices": [{ "delta": { "content": words } }] }));
+    let (kind, body) = ("text/event-stream".to_owned(), body.into_bytes());
+    let page = Fault::Page { status: 200, kind, body };
+    block_on(async {
+        let fake = Fake::start(Play { for_ever: true, ..play(vec![page]) }).await.unwrap();
+        let mut spec = spec(Dialect::Chat, &fake, true);
+        let printed = Transform::PrintedHermes;
+        spec.options.transforms = Transforms::parse([(printed.kind(), printed.name())]).unwrap();
+        spec.retries.attempts_max = 1;
+        let came = ask(&exchange().model(&spec).unwrap(), &fake).await;
+        assert_eq!(came.streamed, words);
+        assert_eq!(came.reply.unwrap_err().partial, words);
     });
 }
 

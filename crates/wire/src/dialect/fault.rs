@@ -116,12 +116,20 @@ impl WireFault {
     pub fn told(body: &Value) -> Option<Self> {
         // Gemini answers a list with one error in it when it was asked to stream.
         let body = body.as_array().and_then(|items| items.first()).unwrap_or(body);
-        match body.get("error") {
+        match body.get("error").filter(|error| !(is_blank(error) && answers(body))) {
             Some(error @ (Value::String(_) | Value::Object(_) | Value::Array(_))) => {
                 Some(Self::of(error))
             }
             Some(Value::Null | Value::Bool(false)) | None => flat(body).then(|| Self::of(body)),
             Some(Value::Bool(true) | Value::Number(_)) => Some(Self::of(body)),
+        }
+    }
+
+    /// The fault that an event tells of which is named so, whatever its data is.
+    pub(crate) fn named(data: &str) -> Self {
+        match serde_json::from_str(data) {
+            Ok(data) => Self::told(&data).unwrap_or_else(|| Self::of(&data)),
+            Err(_) => Self::of(&Value::String(data.to_owned())),
         }
     }
 
@@ -146,7 +154,8 @@ impl WireFault {
             .or_else(|| details(error).is_some().then_some(FaultKind::BadRequest))
             // An error that says nothing is a server in trouble: asking again may help.
             .unwrap_or(FaultKind::Overloaded);
-        let mark = marks.first().map(|mark| format!(" ({mark})")).unwrap_or_default();
+        let mark = marks.iter().find(|mark| *mark != "error");
+        let mark = mark.map(|mark| format!(" ({mark})")).unwrap_or_default();
         let message = if message.trim().is_empty() { "it gives no reason" } else { &message };
         Self::new(kind, &format!("the server answered with an error{mark}: {message}"))
     }
@@ -158,10 +167,27 @@ pub(crate) fn by_words(words: &str) -> Option<FaultKind> {
     SENTENCES.iter().find(|(sentence, _)| words.contains(sentence)).map(|(_, kind)| *kind)
 }
 
+/// Whether an error says nothing at all.
+fn is_blank(error: &Value) -> bool {
+    match error {
+        Value::String(text) => text.trim().is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+/// Whether a body has what an answer has.
+fn answers(body: &Value) -> bool {
+    ANSWERS.iter().any(|key| body.get(key).is_some_and(|value| !value.is_null()))
+}
+
 /// Whether a body is an error all over: Mistral and older vLLM say so, and FastAPI has `detail`.
 fn flat(body: &Value) -> bool {
     let Some(body) = body.as_object() else { return false };
-    if body.get("object").and_then(Value::as_str) == Some("error") {
+    let named = |key: &str| body.get(key).and_then(Value::as_str) == Some("error");
+    if named("object") || named("type") {
         return true;
     }
     let answers = ANSWERS.iter().any(|key| body.contains_key(*key));
@@ -173,7 +199,7 @@ fn flat(body: &Value) -> bool {
 fn may_tell(event: &Lent<'_>) -> bool {
     let tells = |(key, value): &(Cow<'_, str>, Lent<'_>)| match key.as_ref() {
         "error" => !value.is_null(),
-        "object" => value.as_str() == Some("error"),
+        "object" | "type" => value.as_str() == Some("error"),
         "message" | "detail" => true,
         _ => false,
     };
@@ -281,6 +307,14 @@ mod tests {
             ),
             (r#"{"error":{"type":"invalid_request_error","message":"bad"}}"#, Some(K::BadRequest)),
             (r#"{"error":"something"}"#, Some(K::Overloaded)),
+            // One that says nothing counts where there is no answer beside it.
+            (r#"{"error":{}}"#, Some(K::Overloaded)),
+            (r#"{"error":"","choices":null}"#, Some(K::Overloaded)),
+            (r#"{"error":{},"choices":[{}]}"#, None),
+            (r#"{"error":" ","content":[]}"#, None),
+            (r#"{"error":[],"output":[]}"#, None),
+            (r#"{"error":0,"candidates":[]}"#, None),
+            (r#"{"error":{"code":1},"choices":[{}]}"#, Some(K::Overloaded)),
             (r#"{"error":{"message":"something"}}"#, Some(K::Overloaded)),
             // Mistral and older vLLM: the body is the error.
             (
@@ -345,6 +379,8 @@ mod tests {
             (r#"{"error":false,"choices":[]}"#, None),
             (r#"{"error":true}"#, Some(K::Overloaded)),
             (r#"{"object":"error"}"#, Some(K::Overloaded)),
+            (r#"{"type":"error"}"#, Some(K::Overloaded)),
+            (r#"{"type":"error","error":null,"choices":[]}"#, Some(K::Overloaded)),
             (r#"{"object":"chat.completion.chunk","id":"m"}"#, None),
             ("[]", None),
             ("3", None),
@@ -371,6 +407,32 @@ mod tests {
             let reason = WireFault::told(&body).unwrap().reason;
             assert!(reason.ends_with(words), "{reason}");
         }
+    }
+
+    #[test]
+    fn an_event_that_is_named_an_error_is_one_whatever_its_data() {
+        let table = [
+            ("", "error: it gives no reason"),
+            ("null", "error: it gives no reason"),
+            ("3", "error: it gives no reason"),
+            ("{}", "error: it gives no reason"),
+            ("[]", "error: it gives no reason"),
+            ("upstream went away", "error: upstream went away"),
+            ("{\"broken", "error: {\"broken"),
+            ("\"why\"", "error: why"),
+            ("[\"why\"]", "error: why"),
+            (r#"[{"error":{"message":"why"}}]"#, "error: why"),
+            (r#"{"error":"why"}"#, "error: why"),
+            (r#"{"type":"error","error":{"type":"t","message":"why"}}"#, "error (t): why"),
+            (r#"{"choices":[],"message":"why"}"#, "error: why"),
+        ];
+        for (data, words) in table {
+            let reason = WireFault::named(data).reason;
+            assert_eq!(reason, format!("the server answered with an {words}"), "{data}");
+        }
+        let kind = |data| WireFault::named(data).kind;
+        assert_eq!(kind(r#"{"code":"insufficient_quota"}"#), FaultKind::Billing);
+        assert_eq!(kind("\"This model's maximum context length is 9\""), FaultKind::TooLarge);
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) trait Gathering: Send {
     /// The words that came so far.
     fn words(&self) -> &str;
 
-    /// The answer as it would have come without streaming.
-    fn body(self: Box<Self>) -> Value;
+    /// The answer as it would have come without streaming, where that can be told.
+    fn body(self: Box<Self>) -> Result<Value, WireFault>;
 }
 
 /// Events in, one whole answer out.
@@ -42,7 +42,13 @@ impl Gather {
     /// Takes the next event and shows its words to the tap.
     pub fn take(&mut self, event: Event<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         let data = event.data.trim();
-        if self.done || data.is_empty() {
+        if self.done {
+            return Ok(());
+        }
+        if event.name.trim() == "error" {
+            return Err(WireFault::named(data));
+        }
+        if data.is_empty() {
             return Ok(());
         }
         if data == "[DONE]" {
@@ -73,13 +79,20 @@ impl Gather {
         self.inner.words()
     }
 
+    /// What was gathered of an answer that is not whole, where that can be told: what it cost may be
+    /// in it, and nothing else of it counts.
+    pub(crate) fn unfinished(self) -> Option<Value> {
+        self.inner.body().ok()
+    }
+
     /// The whole answer, to be decoded. Without its terminal marker there is none.
     pub fn finish(self) -> Result<Value, WireFault> {
-        if !self.inner.whole() {
-            let reason = "the stream ended before the reply did";
-            return Err(WireFault::new(FaultKind::CutOff, reason));
-        }
-        Ok(self.inner.body())
+        if self.inner.whole() { self.inner.body() } else { Err(Self::cut_off()) }
+    }
+
+    /// The terminal marker never came.
+    pub(crate) fn cut_off() -> WireFault {
+        WireFault::new(FaultKind::CutOff, "the stream ended before the reply did")
     }
 }
 

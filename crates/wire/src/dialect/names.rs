@@ -84,9 +84,12 @@ pub(super) fn object(args: &str) -> Map<String, Value> {
     }
 }
 
-/// Arguments that were streamed as text: read where they are one clear value, else as written.
+/// Arguments that were streamed as text: read where they are one clear value, else as written. They
+/// are read as those of a plain answer are, so that both give the same.
 pub(super) fn streamed(text: String) -> Value {
-    parse_strict(&text, &Limits::default()).unwrap_or(Value::String(text))
+    let clear = parse_strict(&text, &Limits::default()).is_ok();
+    let read = clear.then(|| serde_json::from_str(&text).ok()).flatten();
+    read.unwrap_or(Value::String(text))
 }
 
 #[cfg(test)]

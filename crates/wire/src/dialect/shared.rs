@@ -1,7 +1,7 @@
 //! Decides what all dialects have in common: ids, results as text, arguments as text, sums.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
@@ -122,16 +122,23 @@ pub(super) const MADE_UP: &str = "tc_";
 /// Makes the ids of a reply usable: trimmed, `tc_<index>` for a blank one, `<id>__2` for a second.
 pub(super) fn name_calls(calls: &mut [ReplyCall]) {
     let mut seen = BTreeSet::new();
+    // How far the numbers of an id were tried: a reply may have one id for all its calls.
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (at, call) in calls.iter_mut().enumerate() {
         let id = match call.alias.as_deref().map(str::trim) {
             None | Some("") => format!("{MADE_UP}{at}"),
             Some(id) => id.to_owned(),
         };
         let mut unique = id.clone();
-        let mut count = 1_usize;
-        while !seen.insert(unique.clone()) {
-            count += 1;
-            unique = format!("{id}__{count}");
+        if !seen.insert(unique.clone()) {
+            let count = counts.entry(id.clone()).or_insert(1);
+            loop {
+                *count += 1;
+                unique = format!("{id}__{count}");
+                if seen.insert(unique.clone()) {
+                    break;
+                }
+            }
         }
         call.alias = Some(unique);
     }
@@ -185,6 +192,11 @@ pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
         Some(args) => Cow::Owned(Value::Object(args).to_string()),
         None => Cow::Borrowed(&call.args),
     }
+}
+
+/// What stands under a key; nothing when it is absent or null.
+pub(super) fn field<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    value.get(key).filter(|value| !value.is_null())
 }
 
 /// A text under a key; nothing when it is absent, null, empty or no text.
@@ -347,6 +359,23 @@ mod tests {
         for name in ["gpt-oss-20b", "ollama", "olmo-2", "chatgpt-4o-latest", ""] {
             assert!(!reasons(name), "{name}");
         }
+    }
+
+    /// A reply is bounded by its bytes alone when its ids are made unique.
+    #[test]
+    fn a_great_many_calls_with_one_id_take_little_time() {
+        let call = |id: &str| ReplyCall {
+            alias: Some(id.to_owned()),
+            name: String::new(),
+            args: String::new(),
+        };
+        let mut calls = vec![call("a"); 100_000];
+        calls.extend((2..50_000).map(|at| call(&format!("a__{at}"))));
+        let began = tokio::time::Instant::now();
+        name_calls(&mut calls);
+        let ids: BTreeSet<_> = calls.iter().filter_map(|call| call.alias.as_deref()).collect();
+        assert_eq!(ids.len(), calls.len());
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod endpoint;
 mod exchange;
 mod listing;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,16 +24,13 @@ use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Stream
 use crate::answer::{self, Unread};
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
-use crate::curtain::Covered;
 use crate::dialect::rules::Rule;
 use crate::dialect::{Dialect, Options, WireFault};
 use crate::retry::{Dice, Next, Retries, Tries};
-use crate::transform::Thinking;
 use crate::words::{self, Refused};
 use endpoint::Endpoint;
 pub use endpoint::ModelRefusal;
 pub use exchange::Exchange;
-use toolgate_http::sse::{EVENT_BYTES_MAX, Reader};
 use toolgate_http::{Answer, Asking, HttpFault, Patience, Plain, after};
 
 /// A model as data: who it is, where it is, how it is asked.
@@ -60,6 +58,9 @@ pub struct ModelSpec {
     pub plain: Plain,
     /// Milliseconds for a turn with all its tries. Those that stand in have their own.
     pub turn_ms_max: u64,
+    /// How many calls of a reply may run when it stands in for another; as the limits say when
+    /// absent.
+    pub calls_max: Option<u64>,
     /// Models that are asked in its place when it cannot be used, in order.
     pub fallback: Vec<ModelSpec>,
 }
@@ -84,6 +85,7 @@ impl ModelSpec {
             retries: Retries::default(),
             plain: Plain::default(),
             turn_ms_max: Limits::default().turn_ms_max,
+            calls_max: None,
             fallback: Vec::new(),
         }
     }
@@ -104,6 +106,7 @@ struct Seat {
     patience: Patience,
     retries: Retries,
     turn_ms_max: u64,
+    calls_max: Option<u64>,
     breaker: Arc<Breaker>,
     clock: Arc<dyn Clock>,
     dice: Arc<Dice>,
@@ -200,6 +203,7 @@ impl Model {
                 Ok(mut reply) => {
                     reply.model = (at > 0).then(|| seat.name.clone());
                     if at > 0 {
+                        reply.calls_max = seat.calls_max;
                         let stood = format!("{} answered in place of {}", seat.name, self.name());
                         reply.repairs.push(stood);
                     }
@@ -330,79 +334,27 @@ impl Seat {
         if answer.status >= 400 {
             return Err(self.refused(&mut answer).await);
         }
-        let body = if self.options.streams() && !answer.is("json") && !answer.is("html") {
-            let covered = Covered::new(&self.endpoint.curtain, turning.tap);
-            let cover = |streamed: Streamed<'_>| covered.pass(streamed);
-            let finds = self.options.transforms.finds_thoughts() && self.dialect == Dialect::Chat;
-            let thinking = finds.then(|| Thinking::new(&cover));
-            let tap = |streamed: Streamed<'_>| match &thinking {
-                Some(thinking) => thinking.pass(streamed),
-                None => cover(streamed),
-            };
-            let gathered = self.gathered(&mut answer, &tap).await;
-            if let Some(thinking) = &thinking {
-                thinking.end();
+        if self.options.streams() && !answer.is("json") && !answer.is("html") {
+            return self.streamed(&mut answer, turning).await;
+        }
+        let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
+        if stream::is_stream(&bytes) {
+            return self.decoded(self.whole_stream(&bytes)?, turning);
+        }
+        let unreadable = |unread| match (unread, words::no_json(&bytes)) {
+            (Unread::TooDeep, _) => self.wire(WireFault::too_deep(), ""),
+            (Unread::NoJson, Some(fault)) => self.wire(fault, ""),
+            (Unread::NoJson, None) => {
+                let begun = bytes.trim_ascii_start().first() == Some(&b'{');
+                let reason = match begun {
+                    true => "the answer is no whole JSON: it broke off, or is written wrongly",
+                    false => "the answer is no JSON; does base_url lead to a model server?",
+                };
+                Failure::new(FaultKind::Unreadable, reason.to_owned())
             }
-            covered.end();
-            gathered?
-        } else {
-            let bytes = answer.whole().await.map_err(|fault| self.broken(&fault, ""))?;
-            if is_stream(&bytes) {
-                return self.decoded(self.whole_stream(&bytes)?, turning);
-            }
-            let unreadable = |unread| match (unread, words::no_json(&bytes)) {
-                (Unread::TooDeep, _) => self.wire(WireFault::too_deep(), ""),
-                (Unread::NoJson, Some(fault)) => self.wire(fault, ""),
-                (Unread::NoJson, None) => {
-                    let begun = bytes.trim_ascii_start().first() == Some(&b'{');
-                    let reason = match begun {
-                        true => "the answer is no whole JSON: it broke off, or is written wrongly",
-                        false => "the answer is no JSON; does base_url lead to a model server?",
-                    };
-                    Failure::new(FaultKind::Unreadable, reason.to_owned())
-                }
-            };
-            answer::read(&bytes).map_err(unreadable)?
         };
+        let body = answer::read(&bytes).map_err(unreadable)?;
         self.decoded(body, turning)
-    }
-
-    /// A stream put together to one whole answer.
-    async fn gathered(&self, answer: &mut Answer, tap: Tap<'_>) -> Result<Value, Failure> {
-        let bytes_max = usize::try_from(self.patience.answer_bytes_max).unwrap_or(usize::MAX);
-        let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes_max);
-        let mut gather = self.dialect.gather();
-        while !gather.done() {
-            let read = if gather.whole() {
-                answer.chunk_within(GRACE_MS).await
-            } else {
-                answer.chunk().await
-            };
-            let chunk = match read {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                // What ends a stream after its reply is whole takes nothing away from it.
-                Err(_) if gather.whole() => break,
-                Err(fault) => return Err(self.broken(&fault, gather.words())),
-            };
-            let taken = reader.read(&chunk, |event| gather.take(event, tap));
-            taken.map_err(|fault| self.wire(fault, gather.words()))?;
-        }
-        if gather.done() {
-            answer.drain(GRACE_MS).await;
-        }
-        let words = gather.words().to_owned();
-        gather.finish().map_err(|fault| self.wire(fault, &words))
-    }
-
-    /// A stream that came under another name, put together once all of it is there.
-    fn whole_stream(&self, bytes: &[u8]) -> Result<Value, Failure> {
-        let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes.len());
-        let mut gather = self.dialect.gather();
-        let taken = reader.read(bytes, |event| gather.take(event, &|_| {}));
-        taken.map_err(|fault| self.wire(fault, gather.words()))?;
-        let words = gather.words().to_owned();
-        gather.finish().map_err(|fault| self.wire(fault, &words))
     }
 
     /// What an answer says, mended, if it can be used.
@@ -459,12 +411,6 @@ impl Seat {
         let partial = self.endpoint.curtain.words(words);
         Failure { partial, ..Failure::new(fault.kind, reason) }
     }
-}
-
-/// Whether bytes are a stream of events, whatever their server calls them. No JSON begins so.
-fn is_stream(bytes: &[u8]) -> bool {
-    let begin = bytes.trim_ascii_start();
-    [b"data:".as_slice(), b"event:", b"id:", b"retry:", b":"].iter().any(|k| begin.starts_with(k))
 }
 
 /// A request that its provider would refuse is not sent.

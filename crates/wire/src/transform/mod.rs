@@ -22,13 +22,14 @@ use serde_json::{Map, Value};
 use toolgate_kernel::config::{ToolCallingText, Transform, TransformKind, TransformRefusal};
 use toolgate_kernel::digest::Tag;
 use toolgate_kernel::event::Finish;
-use toolgate_runtime::port::{Reply, ReplyCall};
+use toolgate_runtime::port::{Reply, ReplyCall, Tap};
 
 use crate::dialect::{Dialect, WireFault};
 
 pub use granted::Granted;
 pub(crate) use home::Home;
 pub(crate) use order::After;
+pub(crate) use printed::Holding;
 pub(crate) use thought::Thinking;
 use work::{Work, work};
 
@@ -168,6 +169,21 @@ impl Transforms {
         self.response.contains(&Transform::LeadingThought)
     }
 
+    /// A tap that is shown no call which is printed as text; none where nobody looks for one.
+    pub(crate) fn holding<'a>(&self, tap: Tap<'a>) -> Option<Holding<'a>> {
+        let form = |transform: &Transform| match work(*transform) {
+            Work::Printed(form) => Some(form),
+            Work::Response(_)
+            | Work::Message(_)
+            | Work::Transcript
+            | Work::Tools(_)
+            | Work::Call(_)
+            | Work::Result(_) => None,
+        };
+        let mut forms = self.response.iter().filter_map(form).peekable();
+        forms.peek().is_some().then(|| Holding::new(tap, forms))
+    }
+
     /// Mends the tools that are sent to OpenAI chat completions.
     pub fn tools(&self, tools: &mut [Value]) {
         for transform in &self.tool {
@@ -188,9 +204,10 @@ impl Transforms {
         let mut repairs = Vec::new();
         let chat = dialect == Dialect::Chat;
         if let Some(choice) = body.pointer_mut("/choices/0").filter(|_| chat) {
-            // What was cut off may be a call that is not whole, so its words stay words.
+            // What was cut off may be a call that is not whole, and what was filtered may not be made:
+            // the words stay words.
             let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
-            let cut = matches!(reason, "length" | "max_tokens" | "model_length");
+            let cut = matches!(reason, "length" | "max_tokens" | "model_length" | "content_filter");
             let message = choice.get_mut("message").and_then(Value::as_object_mut);
             match message {
                 Some(message) if cut && self.finds_thoughts() => {

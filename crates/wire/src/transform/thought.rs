@@ -41,6 +41,8 @@ struct Heard {
     at: At,
     /// What came and may be a part of a tag.
     held: String,
+    /// How much of it is known to be blank.
+    blank: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +59,7 @@ enum At {
 
 impl<'a> Thinking<'a> {
     pub(crate) fn new(tap: Tap<'a>) -> Self {
-        Self { tap, heard: Mutex::new(Heard { at: At::Begin, held: String::new() }) }
+        Self { tap, heard: Mutex::new(Heard { at: At::Begin, held: String::new(), blank: 0 }) }
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -94,7 +96,9 @@ impl Heard {
     fn step(&mut self, tap: Tap<'_>) -> bool {
         match self.at {
             At::Begin => {
-                let begin = self.held.trim_start();
+                // What was looked at once is not looked at again: it may be blank for long.
+                let begin = self.held.get(self.blank..).unwrap_or_default().trim_start();
+                self.blank = self.held.len() - begin.len();
                 let opened = THOUGHTS.iter().find(|(open, _)| begin.starts_with(open));
                 if let Some((open, close)) = opened {
                     self.held = begin.get(open.len()..).unwrap_or_default().to_owned();
@@ -175,7 +179,11 @@ mod tests {
         let tap = |streamed: Streamed<'_>| match streamed {
             Streamed::Thought(text) => shown.lock().unwrap().0.push_str(text),
             Streamed::Text(text) => shown.lock().unwrap().1.push_str(text),
-            Streamed::Again | Streamed::Waits { .. } => {}
+            Streamed::Held(_)
+            | Streamed::Freed(_)
+            | Streamed::Call { .. }
+            | Streamed::Again
+            | Streamed::Waits { .. } => {}
         };
         let thinking = Thinking::new(&tap);
         let letters: Vec<char> = text.chars().collect();

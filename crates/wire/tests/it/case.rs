@@ -231,7 +231,11 @@ impl Case {
 
     /// The request after a reply to it: its calls are answered, and the user goes on.
     pub(crate) fn next_plan(&self, reply: &Reply) -> Plan {
-        let mut plan = self.plan();
+        self.next_after(self.plan(), reply)
+    }
+
+    /// The same after a plan that is at hand.
+    pub(crate) fn next_after(&self, mut plan: Plan, reply: &Reply) -> Plan {
         let first = plan.turns.iter().map(|turn| turn.calls.len()).sum::<usize>();
         let first = u64::try_from(first).unwrap() + 1;
         let mut notes = self.ask.feedback.clone();

@@ -6,5 +6,7 @@ mod case;
 mod chat_streams;
 mod conformance;
 mod listed;
+mod odd;
 mod play;
 mod streams;
+mod told_apart;

@@ -27,6 +27,7 @@ impl Desk<'_> {
         }
         self.parallel(found);
         self.one_at_a_time(found);
+        self.refused_first(found);
         self.patches(found);
     }
 
@@ -107,13 +108,10 @@ impl Desk<'_> {
     /// A limit that gives way to a model that makes one call at a time.
     fn one_at_a_time(&self, found: &mut Vec<Finding>) {
         let Ok(Chosen::Model(model)) = self.text().chosen() else { return };
-        let parallel = model.calling.request_overrides.get("parallel_tool_calls");
-        let alone = parallel == Some(&Value::Bool(false));
         let written = self.key(&[Step::Key("limits"), Step::Key("turn_calls_max")]);
         let limit = self.text().limits.turn_calls_max;
-        if alone
+        if model.calling.one_at_a_time()
             && limit > 1
-            && model.calling.max_tool_calls_per_turn.is_none()
             && let Some(span) = written
         {
             let message = format!(
@@ -126,5 +124,23 @@ impl Desk<'_> {
                         number";
             found.push(finding.at(span).help(help));
         }
+    }
+
+    /// A limit that is never reached, because a reply is refused before (ADR 0028).
+    fn refused_first(&self, found: &mut Vec<Finding>) {
+        let Some(limits) = self.agent().map(|agent| &agent.limits) else { return };
+        let (reply, turn) = (limits.reply_calls_max, limits.turn_calls_max);
+        if reply >= turn {
+            return;
+        }
+        let written = |name| self.key(&[Step::Key("limits"), Step::Key(name)]);
+        let message = format!(
+            "reply_calls_max: {reply} is smaller than turn_calls_max: {turn}: a reply with more \
+             than {reply} calls is refused as a whole, and none of them runs"
+        );
+        let finding = Finding::new(Severity::Warning, Mistake::Model, message);
+        let help = format!("write `reply_calls_max: {turn}` or more, or a smaller turn_calls_max");
+        let place = written("reply_calls_max").or_else(|| written("turn_calls_max"));
+        found.push(finding.at(place).help(help));
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::fold::Session;
-use toolgate_kernel::names::{CallId, PhaseName};
+use toolgate_kernel::names::{CallId, PhaseName, ToolName};
 use toolgate_runtime::{Answered, Company, Floor, Incoming};
 
 use super::work::Shown;
@@ -56,6 +56,7 @@ pub(super) struct AtWork {
     pub(super) beat: Option<mpsc::Sender<()>>,
     reply: oneshot::Sender<Delivery>,
     company: Company,
+    way: Way,
 }
 
 impl AtWork {
@@ -70,20 +71,74 @@ impl Job {
     fn begin(self, agent: &Agent) -> Option<AtWork> {
         match self {
             Self::Call { order, ticket, beat, reply } => {
-                let company = company(agent, &order);
-                ticket.begin().then_some(AtWork { order, beat, reply, company })
+                let (company, way) = company(agent, &order);
+                ticket.begin().then_some(AtWork { order, beat, reply, company, way })
             }
             Self::Ready(_) => None,
         }
     }
 }
 
-/// What a call does while it is at work. One of no tool that is known is refused, or made to wait by
-/// the driver.
-fn company(agent: &Agent, order: &Order) -> Company {
+/// By which way a call goes, and so what it may have to wait for.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    /// A tool of our own.
+    Own(ToolName),
+    /// A server, as far as the name tells.
+    Server(Arc<str>),
+}
+
+impl Way {
+    fn of(tool: &ToolName) -> Self {
+        match tool.of_server() {
+            Some((server, _)) => Self::Server(server.into()),
+            None => Self::Own(tool.clone()),
+        }
+    }
+
+    /// The way of a name that is not known yet: its server may still have to say what it has. Names
+    /// that do not tell whose they are go one way together.
+    fn of_unknown(agent: &Agent, name: &str) -> Self {
+        let mut servers = agent.phases().flat_map(|phase| agent.servers(&phase.name));
+        let server = servers.find(|server| ToolName::begins_with_server(name, server));
+        Self::Server(server.map_or("", |server| server.as_str()).into())
+    }
+}
+
+/// What a call does while it is at work, and its way. One of no tool that is known is refused, or made
+/// to wait by the driver.
+fn company(agent: &Agent, order: &Order) -> (Company, Way) {
     let place = agent.toolset.find(&order.name);
     let entry = place.and_then(|place| agent.toolset.entries().get(place));
-    entry.map_or(Company::Looks, |entry| Company::of(&entry.spec.name, entry.spec.effect))
+    match entry.map(|entry| &entry.spec) {
+        Some(spec) => (Company::of(&spec.name, spec.effect), Way::of(&spec.name)),
+        None => (Company::Looks, Way::of_unknown(agent, &order.name)),
+    }
+}
+
+/// How many go which way. One way takes a quarter of all places, and servers together three quarters:
+/// those that are slow to start, or to answer, keep no place from the others.
+#[derive(Default)]
+struct Ways {
+    taken: BTreeMap<Way, usize>,
+    servers: usize,
+}
+
+impl Ways {
+    fn add(&mut self, way: Way) {
+        self.servers += usize::from(matches!(way, Way::Server(_)));
+        *self.taken.entry(way).or_default() += 1;
+    }
+
+    fn has_room(&self, way: &Way, most: usize) -> bool {
+        let share = (most / 4).max(1);
+        let taken = self.taken.get(way).copied().unwrap_or(0);
+        let is_free = match way {
+            Way::Own(_) => true,
+            Way::Server(_) => self.servers < most.saturating_sub(share).max(1),
+        };
+        taken < share && is_free
+    }
 }
 
 /// Who is answered, and who may come in, while calls are at work.
@@ -156,6 +211,8 @@ impl ClerkFloor {
         let behind = open.let_in.values().map(|begun| begun.order.client()).collect();
         let room = most.saturating_sub(open.by_id.len() + open.let_in.len());
         let mut look = Look { at_work, behind, room, joins: true, ..Look::of(&agent) };
+        let all = open.by_id.values().chain(open.let_in.values());
+        all.for_each(|begun| look.ways.add(begun.way.clone()));
         self.queue.take(
             |client, job| look.pick(client, job),
             |job| incoming.extend(job.begin(&agent).map(|begun| open.let_in(begun))),
@@ -189,6 +246,7 @@ struct Look<'a> {
     behind: BTreeSet<Arc<str>>,
     /// How many more may come.
     room: usize,
+    ways: Ways,
     /// Whether others are at work already.
     joins: bool,
     /// Whether somebody was picked, and whether one who may move the phase.
@@ -199,7 +257,8 @@ struct Look<'a> {
 impl<'a> Look<'a> {
     fn of(agent: &'a Agent) -> Self {
         let (at_work, behind) = (BTreeSet::new(), BTreeSet::new());
-        Self { agent, at_work, behind, room: 0, joins: false, picked: false, moves: false }
+        let (room, ways) = (0, Ways::default());
+        Self { agent, at_work, behind, room, ways, joins: false, picked: false, moves: false }
     }
 
     fn pick(&mut self, client: &Arc<str>, job: &Job) -> Pick {
@@ -218,10 +277,15 @@ impl<'a> Look<'a> {
         if self.room == 0 || (order.phase.is_some() && self.moves) {
             return Pick::Stop;
         }
-        let company = company(self.agent, order);
+        let (company, way) = company(self.agent, order);
         // All wait for one that changes something. In a batch the driver sees to that.
         if self.joins && self.at_work.contains(&Company::Changes) {
             return Pick::Stop;
+        }
+        if !self.ways.has_room(&way, count(self.agent.limits.mcp_calls_at_once_max)) {
+            // Others of the client may go, by another way.
+            self.behind.insert(Arc::clone(client));
+            return Pick::Later;
         }
         match &company {
             Company::Looks => {}
@@ -237,6 +301,7 @@ impl<'a> Look<'a> {
                 self.at_work.insert(company);
             }
         }
+        self.ways.add(way);
         (self.room, self.picked) = (self.room - 1, true);
         Pick::Take
     }

@@ -4,7 +4,7 @@
 mod floor;
 mod work;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session, Supplied};
 use toolgate_kernel::names::{AgentId, PhaseName};
-use toolgate_runtime::port::{Person, Supplier, Wanted};
-use toolgate_runtime::{Answered, Cancel, Crew, DriveFault, Driver, Runtime};
+use toolgate_runtime::port::{Person, StoreFault, Supplier, Wanted};
+use toolgate_runtime::{Answered, Cancel, Crew, Driver, Runtime};
 
 use self::floor::{AtWork, Open, lock};
 use self::work::{Shown, Work};
@@ -106,6 +106,10 @@ enum Job {
     Ready(Vec<PhaseName>),
 }
 
+/// The work of a clerk. It ends when nobody can call any more, or with the fault that says that
+/// somebody else took the session over.
+pub type Driving = BoxFuture<'static, Result<(), StoreFault>>;
+
 /// The way to a session for many callers. It is driven by [`Clerk::begin`]'s future.
 #[derive(Clone)]
 pub struct Clerk {
@@ -117,6 +121,10 @@ pub struct Clerk {
     /// Who brings tools from outside, which must be there before they are listed.
     supplier: Option<Arc<dyn Supplier>>,
     cancel: Switch,
+    /// Whether somebody else drives the session now.
+    taken_over: Arc<AtomicBool>,
+    /// Whether somebody is served, also when whoever called has left.
+    at_work: watch::Receiver<bool>,
 }
 
 /// Stops what the driver of now is running.
@@ -127,12 +135,12 @@ type Latest = Arc<Mutex<Arc<Session>>>;
 
 impl Clerk {
     /// Makes a clerk, and the work that somebody must drive. The session is taken up with `crew`
-    /// whenever its driver was stopped.
+    /// whenever its driver was stopped, unless somebody else took it over: that ends the work.
     pub async fn begin<F>(
         runtime: Arc<Runtime>,
         mut crew: Crew,
         open: F,
-    ) -> Result<(Self, BoxFuture<'static, ()>), toolgate_runtime::OpenFault>
+    ) -> Result<(Self, Driving), toolgate_runtime::OpenFault>
     where
         F: AsyncFnOnce(Arc<Runtime>, Crew) -> Result<Driver, toolgate_runtime::OpenFault>,
     {
@@ -151,17 +159,21 @@ impl Clerk {
         let queue = Arc::new(Queue::new(&crew.agent.limits));
         let (view, watched) = watch::channel(view_of(&driver.session(), driver.agent()));
         let latest = Arc::new(Mutex::new(driver.session()));
+        let (at_work, serving) = watch::channel(false);
         let shown = Shown { view, latest: Arc::clone(&latest) };
         let clerk = Self {
             queue: Arc::new(QueueIn(Arc::clone(&queue))),
             view: watched,
             latest,
-            runtime: Arc::clone(&runtime),
+            runtime,
             supplier: crew.supplier.clone(),
             cancel: Arc::new(Mutex::new(driver.cancel())),
+            taken_over: Arc::default(),
+            at_work: serving,
         };
         let (queue, cancel) = (QueueOut(queue), Arc::clone(&clerk.cancel));
-        let work = Work { runtime, crew, driver, shown, open: open_calls, queue, users, cancel };
+        let (open, taken_over) = (open_calls, Arc::clone(&clerk.taken_over));
+        let work = Work { crew, driver, shown, open, queue, users, cancel, taken_over, at_work };
         Ok((clerk, Box::pin(work.run())))
     }
 
@@ -189,7 +201,7 @@ impl Clerk {
             Err(Full::Client) => {
                 return busy("Too many of your calls are waiting. Try again in a moment.");
             }
-            Err(Full::Ended) => return busy("The server is stopping. Nothing of it ran."),
+            Err(Full::Ended) => return busy(self.why_it_stops()),
         }
         let mut answer = std::pin::pin!(answer);
         let wait = Duration::from_millis(agent().limits.mcp_queue_ms_max);
@@ -203,16 +215,30 @@ impl Clerk {
         };
         answered.unwrap_or_else(|_| {
             if ticket.cancel() {
-                return busy("The server is stopping. Nothing of it ran.");
+                return busy(self.why_it_stops());
             }
-            delivery(&agent(), lost(&name, &DriveFault::Stopped))
+            delivery(&agent(), lost(&name, "The server stopped meanwhile."))
         })
     }
 
+    fn why_it_stops(&self) -> &'static str {
+        match self.taken_over.load(Ordering::Acquire) {
+            true => TAKEN_OVER,
+            false => "The server is stopping. Nothing of it ran.",
+        }
+    }
+
     /// Cuts off the calls at work and those who wait for tools from outside or for a person. They are
-    /// settled and answered, and no other one begins.
+    /// settled and answered, and no other one begins: whoever waits for a turn is told so at once.
     pub fn cut_off(&self) {
+        self.queue.0.end();
         self.cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+
+    /// Waits until every call that has begun is settled, also those that nobody waits for any more.
+    pub async fn at_rest(&self) {
+        // Whoever drives it no more has nothing at work.
+        drop(self.at_work.clone().wait_for(|at_work| !at_work).await);
     }
 
     /// How the session looks with the tools from outside that some phases have. Those that do not
@@ -272,11 +298,13 @@ fn view_of(session: &Session, agent: &Arc<Agent>) -> View {
     View { agent: Arc::clone(agent), phase, who, ended, supplied: Arc::clone(&session.supplied) }
 }
 
+/// What is said of a call that was not begun before somebody else took the session over.
+const TAKEN_OVER: &str =
+    "Another process took this session over, and this server is stopping. Nothing of it ran.";
+
 /// What is said of a call that the log could not follow.
-fn lost(tool: &str, fault: &DriveFault) -> Envelope {
-    let message = format!(
-        "The log could not be written ({fault}). The call may or may not have taken effect; \
-         look before you repeat it."
-    );
+fn lost(tool: &str, why: &str) -> Envelope {
+    let message =
+        format!("{why} The call may or may not have taken effect; look before you repeat it.");
     Envelope::trouble(tool, vec![Trouble::new(Code::OUTCOME_UNKNOWN, message)])
 }

@@ -1,16 +1,19 @@
 //! Decides how the session is driven for its callers, and what becomes of their calls when the driver
 //! stops.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::CallId;
 use toolgate_runtime::port::StoreFault;
-use toolgate_runtime::{Crew, DriveFault, Driver, Runtime};
+use toolgate_runtime::{Answered, Crew, DriveFault, Driver, OpenFault};
 
 use super::floor::{AtWork, Calls, ClerkFloor, Open, first, lock};
-use super::{Job, Latest, Switch, View, busy, delivery, lost, view_of};
+use super::{Delivery, Job, Latest, Switch, TAKEN_OVER, View, busy, delivery, lost, view_of};
 use crate::server::queue::QueueOut;
 use crate::server::user::Users;
 
@@ -44,7 +47,6 @@ impl Shown {
 
 /// The session, in the hands of the one that drives it.
 pub(super) struct Work {
-    pub(super) runtime: Arc<Runtime>,
     pub(super) crew: Crew,
     pub(super) driver: Driver,
     pub(super) shown: Shown,
@@ -52,30 +54,85 @@ pub(super) struct Work {
     pub(super) queue: QueueOut<Job>,
     pub(super) users: Arc<Users>,
     pub(super) cancel: Switch,
+    pub(super) taken_over: Arc<AtomicBool>,
+    /// Whether somebody is served. It is gone with the work.
+    pub(super) at_work: watch::Sender<bool>,
+}
+
+/// What is said of a call at work when somebody else takes the session over.
+const LOST_TO_ANOTHER: &str =
+    "Another process took this session over, and this server is stopping.";
+
+fn unwritten(fault: &DriveFault) -> String {
+    format!("The log could not be written ({fault}).")
+}
+
+/// What came of calls that were open when the driver was stopped, as the log has it.
+type Settled = BTreeMap<CallId, Answered>;
+
+/// Whether the session can be driven on after its driver was stopped.
+enum Resumed {
+    Yes(Settled),
+    /// The next call tries again.
+    NotNow,
+    /// Somebody else took it over.
+    TakenOver(StoreFault),
 }
 
 impl Work {
-    pub(super) async fn run(mut self) {
+    /// Drives the session until nobody comes any more, or somebody else takes it over.
+    pub(super) async fn run(mut self) -> Result<(), StoreFault> {
+        self.take_up().await?;
         while self.queue.0.look().await {
-            let (batch, ready) = first(self.driver.agent(), &self.queue.0);
-            self.calls(batch).await;
-            if let Some(phases) = ready {
-                match self.driver.make_ready(&phases).await {
-                    Ok(()) | Err(DriveFault::Ended) => {}
-                    Err(_) => drop(self.resume().await),
+            // Said before anybody begins, so that nobody who asks finds it at rest too early.
+            self.at_work.send_replace(true);
+            self.serve().await?;
+            self.at_work.send_replace(false);
+        }
+        Ok(())
+    }
+
+    /// Brings to an end what was left open when the session was driven last. That may take a while,
+    /// and who only looks does not wait for it.
+    async fn take_up(&mut self) -> Result<(), StoreFault> {
+        if self.driver.session().open.is_empty() {
+            return Ok(());
+        }
+        self.at_work.send_replace(true);
+        if self.driver.settle_forsaken().await.is_err()
+            && let Resumed::TakenOver(fault) = self.resume().await
+        {
+            return Err(fault);
+        }
+        self.show();
+        self.at_work.send_replace(false);
+        Ok(())
+    }
+
+    /// Serves those who are next, and all who join them.
+    async fn serve(&mut self) -> Result<(), StoreFault> {
+        let (batch, ready) = first(self.driver.agent(), &self.queue.0);
+        self.calls(batch).await?;
+        let Some(phases) = ready else { return Ok(()) };
+        match self.driver.make_ready(&phases).await {
+            Ok(()) | Err(DriveFault::Ended) => {}
+            Err(_) => {
+                if let Resumed::TakenOver(fault) = self.resume().await {
+                    return Err(fault);
                 }
-                self.show();
             }
         }
+        self.show();
+        Ok(())
     }
 
     /// Brings calls to their end as one batch. Each is answered as soon as it is in the log.
-    async fn calls(&mut self, batch: Vec<AtWork>) {
+    async fn calls(&mut self, batch: Vec<AtWork>) -> Result<(), StoreFault> {
         if batch.is_empty() {
-            return;
+            return Ok(());
         }
         let mut left = batch;
-        // Once after a takeover, and once more is enough.
+        // Once after somebody was cut off, and once more is enough.
         for _ in 0..2 {
             let before = self.driver.durable_tip();
             let incoming = {
@@ -90,33 +147,54 @@ impl Work {
             self.users.clear();
             self.show();
             let Calls { let_in, by_id, .. } = std::mem::take(&mut *lock(&self.open));
-            let received = by_id.into_values();
-            let waiting: Vec<AtWork> = let_in.into_values().collect();
+            let (received, waiting): (_, Vec<AtWork>) = (by_id, let_in.into_values().collect());
             let fault = match outcome {
-                Ok(()) => return,
+                Ok(()) => return Ok(()),
                 Err(DriveFault::Ended) => {
-                    let left = received.chain(waiting).collect();
-                    return self.refuse(left, "The session has ended; nothing can be called.");
+                    let left = received.into_values().chain(waiting).collect();
+                    self.refuse(left, "The session has ended; nothing can be called.");
+                    return Ok(());
                 }
                 Err(fault) => fault,
             };
+            // Then the log has nothing of these calls, so nothing of them was begun.
             let untouched = self.driver.durable_tip() == before;
-            let resumed = self.resume().await;
-            // Whoever took the session over wrote first, so nothing of these calls was begun.
-            let fenced = matches!(fault, DriveFault::Store(StoreFault::Fenced { .. }));
-            let outrun = untouched && (fenced || matches!(fault, DriveFault::Stopped));
-            if resumed && outrun {
-                left = received.chain(waiting).collect();
-                continue;
+            let mut settled = match self.resume().await {
+                Resumed::TakenOver(fault) => {
+                    let (begun, not_begun) = match untouched {
+                        true => (Vec::new(), received.into_values().chain(waiting).collect()),
+                        false => (received.into_values().collect(), waiting),
+                    };
+                    for begun in begun {
+                        let envelope = lost(&begun.order.name, LOST_TO_ANOTHER);
+                        begun.answer(delivery(self.driver.agent(), envelope));
+                    }
+                    self.refuse(not_begun, TAKEN_OVER);
+                    return Err(fault);
+                }
+                Resumed::Yes(_) if untouched && matches!(fault, DriveFault::Stopped) => {
+                    left = received.into_values().chain(waiting).collect();
+                    continue;
+                }
+                Resumed::Yes(settled) => settled,
+                Resumed::NotNow => Settled::new(),
+            };
+            for (call, begun) in received {
+                let agent = Arc::clone(self.driver.agent());
+                let delivered = match settled.remove(&call) {
+                    // Whoever still waits is told what the log says.
+                    Some(answered) => {
+                        Delivery { answered, agent, who: self.driver.session().agent.clone() }
+                    }
+                    None => delivery(&agent, lost(&begun.order.name, &unwritten(&fault))),
+                };
+                begun.answer(delivered);
             }
-            for begun in received {
-                let envelope = lost(&begun.order.name, &fault);
-                begun.answer(delivery(self.driver.agent(), envelope));
-            }
-            let message = format!("The log could not be written ({fault}). Nothing of it ran.");
-            return self.refuse(waiting, &message);
+            self.refuse(waiting, &format!("{} Nothing of it ran.", unwritten(&fault)));
+            return Ok(());
         }
-        self.refuse(left, "Somebody else drives this session. Nothing of the call ran.");
+        self.refuse(left, "The session could not be taken up again. Nothing of the call ran.");
+        Ok(())
     }
 
     fn refuse(&self, left: Vec<AtWork>, message: &str) {
@@ -126,16 +204,26 @@ impl Work {
         }
     }
 
-    /// Takes the session up again after its driver was stopped.
-    async fn resume(&mut self) -> bool {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew.clone());
-        match Driver::resume(runtime, crew, self.driver.session().id.clone()).await {
+    /// Takes the session up again after its driver was stopped. Whoever was fenced stays so.
+    async fn resume(&mut self) -> Resumed {
+        let settled = match self.driver.resume_own(self.crew.clone()).await {
             Ok(driver) => {
                 self.is_driven_by(driver);
-                self.driver.settle_open().await.is_ok()
+                self.driver.settle_forsaken().await
             }
-            // The next call tries again.
-            Err(_) => false,
+            Err(OpenFault::Store(fault) | OpenFault::Drive(DriveFault::Store(fault))) => {
+                Err(DriveFault::Store(fault))
+            }
+            Err(_) => return Resumed::NotNow,
+        };
+        match settled {
+            Ok(settled) => Resumed::Yes(settled.into_iter().collect()),
+            Err(DriveFault::Store(fault @ StoreFault::Fenced { .. })) => {
+                // Whoever waits from now on is told so too.
+                self.taken_over.store(true, Ordering::Release);
+                Resumed::TakenOver(fault)
+            }
+            Err(_) => Resumed::NotNow,
         }
     }
 

@@ -6,6 +6,7 @@ mod tools;
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -37,6 +38,8 @@ pub struct Gateway {
     /// Whether the users of clients may say what a person must say.
     trusts_users: bool,
     questions: Questions,
+    /// Whether nobody waits any more, for tools from outside or for a user.
+    stopping: watch::Sender<bool>,
 }
 
 impl Gateway {
@@ -52,7 +55,8 @@ impl Gateway {
             }
         };
         let (version, questions) = (version.to_owned(), Questions::default());
-        (Self { clerk, version, changes, trusts_users: false, questions }, work)
+        let stopping = watch::channel(false).0;
+        (Self { clerk, version, changes, trusts_users: false, questions, stopping }, work)
     }
 
     /// Lets the users of clients say what a person must say, because the operator trusts them.
@@ -126,7 +130,12 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
 
 impl Served for Gateway {
     fn cut_off(&self) {
+        self.stopping.send_replace(true);
         self.clerk.cut_off();
+    }
+
+    fn at_rest(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.clerk.at_rest())
     }
 
     fn card(&self, caller: &Caller) -> Card {
@@ -149,7 +158,13 @@ impl Served for Gateway {
             match method {
                 "tools/call" => self.call(params, caller, line).await,
                 "tools/list" => {
-                    page(params, "tools", tools::list(&self.ready(caller).await, caller))
+                    let view = tokio::select! {
+                        biased;
+                        view = self.ready(caller) => view,
+                        // A list without what did not come would be taken for all there is.
+                        () = self.stops() => return Err(Refused::stopping()),
+                    };
+                    page(params, "tools", tools::list(&view, caller))
                 }
                 "prompts/list" => page(params, "prompts", prompts::list(&view().agent, caller)),
                 "prompts/get" => prompts::get(&view(), caller, params),
@@ -218,6 +233,11 @@ impl Gateway {
         before
     }
 
+    /// Waits until nobody is to wait any more.
+    async fn stops(&self) {
+        drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
+    }
+
     async fn call(&self, params: &str, caller: &Caller, line: &Line) -> Result<Answer, Refused> {
         let params = tools::Params::read(params)?;
         if !line.wants_progress() {
@@ -265,9 +285,13 @@ impl Gateway {
             return Ok(Answer { input_required: true, ..Answer::new(question.to_string()) });
         }
         let form = wanted.form(caller.revision);
-        let brought =
-            line.ask_within(agent.limits.answer_ms_max, "elicitation/create", &form).await;
-        let Some(said) = brought.ok().and_then(|brought| Said::read(&wanted, &brought)) else {
+        let asking = line.ask_within(agent.limits.answer_ms_max, "elicitation/create", &form);
+        let brought = tokio::select! {
+            biased;
+            brought = asking => brought.ok(),
+            () = self.stops() => None,
+        };
+        let Some(said) = brought.and_then(|brought| Said::read(&wanted, &brought)) else {
             return told(first);
         };
         let user = User::of(&caller.principal, Some(said));

@@ -16,6 +16,11 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let mut calls = Vec::new();
     for block in content {
         match kind(block) {
+            // It may be half a call, so it is not passed over.
+            "" => {
+                let reason = "a block of the reply does not say what it is";
+                return Err(WireFault::new(FaultKind::Unreadable, reason));
+            }
             "text" => words.push_str(text(block, "text").unwrap_or_default()),
             "tool_use" => calls.push(call(block)),
             _ => {}
@@ -79,8 +84,8 @@ fn says_more(content: &[Value]) -> bool {
     })
 }
 
-/// The reply as it is sent back: unchanged and in order, without what the API refuses: blank words
-/// and thoughts that nobody signed.
+/// The reply as it is sent back: unchanged and in order, without what the API refuses: blank words,
+/// thoughts that nobody signed, and results.
 fn native(content: &[Value]) -> Native {
     let mut kept = Vec::new();
     for block in content {
@@ -88,6 +93,8 @@ fn native(content: &[Value]) -> Native {
             "text" => text(block, "text").is_some_and(|words| !words.trim().is_empty()),
             "thinking" => text(block, "signature").is_some(),
             "redacted_thinking" => text(block, "data").is_some(),
+            // No model has results to give.
+            "tool_result" => false,
             _ => true,
         };
         if taken {

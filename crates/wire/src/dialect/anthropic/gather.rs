@@ -1,10 +1,13 @@
 //! Decides how the events of the Messages API become one answer. `message_stop` ends it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use crate::dialect::names::streamed;
+use crate::dialect::shared::text;
 use crate::dialect::{Gathering, WireFault};
 use crate::lent::Lent;
 
@@ -15,17 +18,22 @@ pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
 #[derive(Default)]
 struct Stream {
     message: Map<String, Value>,
+    /// Whether the message has begun.
+    begun: bool,
     blocks: Vec<Block>,
+    /// Where the last block stands that was begun under an index.
+    places: BTreeMap<Option<u64>, usize>,
     words: String,
     whole: bool,
 }
 
 /// A block of the content as it grows.
 struct Block {
-    index: Option<u64>,
     content: Value,
     /// Arguments as they come, in pieces of text.
     args: String,
+    /// Whether anything came since it was begun.
+    grown: bool,
 }
 
 impl Gathering for Stream {
@@ -35,11 +43,15 @@ impl Gathering for Stream {
         }
         match data.text("type").unwrap_or(name) {
             "message_start" => {
-                if let Some(Value::Object(message)) = data.get("message").map(Lent::value) {
+                // An event that comes once more must not take back why the reply stopped.
+                let first = !std::mem::replace(&mut self.begun, true);
+                let message = data.get("message").filter(|_| first);
+                if let Some(Value::Object(mut message)) = message.map(Lent::value) {
+                    message.extend(std::mem::take(&mut self.message));
                     self.message = message;
                 }
             }
-            "content_block_start" => self.begin(data, tap),
+            "content_block_start" => self.begin(data, tap)?,
             "content_block_delta" => self.grow(data, tap)?,
             "message_delta" => self.close(data),
             "message_stop" => self.whole = true,
@@ -57,34 +69,49 @@ impl Gathering for Stream {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Value {
+    fn body(self: Box<Self>) -> Result<Value, WireFault> {
         let mut body = self.message;
         let content = self.blocks.into_iter().map(Block::finished).collect();
         body.insert("content".to_owned(), Value::Array(content));
-        Value::Object(body)
+        Ok(Value::Object(body))
     }
 }
 
 impl Stream {
-    fn begin(&mut self, data: &Lent<'_>, tap: Tap<'_>) {
+    fn begin(&mut self, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         let index = data.get("index").and_then(Lent::as_u64);
-        let content = data.get("content_block");
-        if let Some(words) = content.and_then(|content| content.text("text")) {
+        let content = data.get("content_block").filter(|content| content.text("type").is_some());
+        let Some(content) = content else {
+            let reason = "the stream begins a block and does not say what it is";
+            return Err(WireFault::new(FaultKind::Unreadable, reason));
+        };
+        let block = Block { content: content.value(), args: String::new(), grown: false };
+        let before = self.places.get(&index).and_then(|at| self.blocks.get(*at));
+        if before.is_some_and(|before| !before.grown && before.content == block.content) {
+            // The same event once more begins nothing.
+            return Ok(());
+        }
+        if let Some(words) = content.text("text") {
             self.words.push_str(words);
             tap(Streamed::Text(words));
         }
-        let content = content.map_or_else(|| json!({}), Lent::value);
-        self.blocks.push(Block { index, content, args: String::new() });
+        if content.text("type") == Some("tool_use") {
+            tap(Streamed::Call { name: content.text("name").unwrap_or_default(), bytes: 0 });
+        }
+        self.places.insert(index, self.blocks.len());
+        self.blocks.push(block);
+        Ok(())
     }
 
     fn grow(&mut self, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         let index = data.get("index").and_then(Lent::as_u64);
         // The last one begun under that index: no two blocks are ever merged.
-        let block = self.blocks.iter_mut().rev().find(|block| block.index == index);
+        let block = self.places.get(&index).and_then(|at| self.blocks.get_mut(*at));
         let (Some(block), Some(delta)) = (block, data.get("delta")) else {
             let reason = "the stream goes on with a block that was not begun";
             return Err(WireFault::new(FaultKind::Unreadable, reason));
         };
+        block.grown = true;
         match delta.text("type").unwrap_or_default() {
             "text_delta" => {
                 let words = delta.text("text").unwrap_or_default();
@@ -101,9 +128,28 @@ impl Stream {
                 let signature = delta.text("signature").unwrap_or_default();
                 block.put("signature", json!(signature));
             }
-            "input_json_delta" => {
-                block.args.push_str(delta.text("partial_json").unwrap_or_default());
+            // What was said so far, in short. It may say nothing.
+            "compaction_delta" => {
+                if let Some(content) = delta.text("content") {
+                    block.append("content", content);
+                }
             }
+            "input_json_delta" => {
+                // Arguments without one of their pieces could still be read, as others.
+                let piece = delta.get("partial_json").and_then(Lent::as_str);
+                let piece = piece.ok_or_else(|| {
+                    let reason = "a piece of the arguments of a call is no text";
+                    WireFault::new(FaultKind::MalformedCall, reason)
+                })?;
+                block.args.push_str(piece);
+                let name = text(&block.content, "name").unwrap_or_default();
+                tap(Streamed::Call { name, bytes: block.args.len() });
+            }
+            "" => {
+                let reason = "the stream goes on with a block and does not say how";
+                return Err(WireFault::new(FaultKind::Unreadable, reason));
+            }
+            // What is yet to be invented.
             _ => {}
         }
         Ok(())
@@ -112,7 +158,8 @@ impl Stream {
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
     fn forbids_calls(&self) -> bool {
         let reason = self.message.get("stop_reason").and_then(Value::as_str);
-        reason.is_some_and(|reason| {
+        let says = reason.map(str::trim).filter(|reason| !reason.is_empty());
+        says.is_some_and(|reason| {
             !matches!(reason, "end_turn" | "tool_use" | "stop_sequence" | "pause_turn")
         })
     }
@@ -120,7 +167,9 @@ impl Stream {
     /// Why it stopped, and what it cost in all.
     fn close(&mut self, data: &Lent<'_>) {
         for (key, value) in data.get("delta").map(Lent::fields).unwrap_or_default() {
-            if key != "stop_reason" || !self.forbids_calls() {
+            let blank = || value.as_str().is_some_and(|reason| reason.trim().is_empty());
+            let unsaid = value.is_null() || blank() || self.forbids_calls();
+            if key != "stop_reason" || !unsaid {
                 self.message.insert(key.as_ref().to_owned(), value.value());
             }
         }

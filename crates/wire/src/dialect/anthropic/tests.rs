@@ -366,6 +366,52 @@ fn arguments_that_cannot_be_read_are_shown_as_written() {
 }
 
 #[test]
+fn a_blank_reason_says_nothing_and_takes_nothing_back() {
+    let words = [
+        json!({ "type": "content_block_start", "index": 0,
+            "content_block": { "type": "text", "text": "Hi." } }),
+        json!({ "type": "message_stop" }),
+    ];
+    let said = |start: &str, reasons: &[&str]| {
+        let start = json!({ "type": "message_start", "message": { "stop_reason": start } });
+        let reason =
+            |reason| json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
+        let mut events = vec![start, words[0].clone()];
+        events.extend(reasons.iter().map(reason));
+        events.push(words[1].clone());
+        streamed(Anthropic, &sse(&events)).map(|reply| reply.finish)
+    };
+    assert_eq!(said("", &["end_turn"]), Ok(Finish::Stop));
+    assert_eq!(said("", &["", "end_turn"]), Ok(Finish::Stop));
+    assert_eq!(said("", &["end_turn", " "]), Ok(Finish::Stop));
+    assert_eq!(said("", &["refusal", "", "end_turn"]), Ok(Finish::Refused));
+    assert_eq!(said("", &[""]).map_err(|fault| fault.kind), Err(FaultKind::UnknownFinish));
+}
+
+#[test]
+fn what_was_said_in_short_is_kept_and_sent_back() {
+    let events = [
+        json!({ "type": "message_start", "message": {} }),
+        json!({ "type": "content_block_start", "index": 0,
+            "content_block": { "type": "compaction", "content": null } }),
+        json!({ "type": "content_block_delta", "index": 0,
+            "delta": { "type": "compaction_delta", "content": "So far: " } }),
+        json!({ "type": "content_block_delta", "index": 0,
+            "delta": { "type": "compaction_delta", "content": "much." } }),
+        json!({ "type": "content_block_start", "index": 1,
+            "content_block": { "type": "text", "text": "Hi." } }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
+        json!({ "type": "message_stop" }),
+    ];
+    let reply = streamed(Anthropic, &sse(&events)).unwrap();
+    let mut plan = plan();
+    answered(&mut plan, reply, &[]);
+    let request = encoded(Anthropic, &plan, &options("c"));
+    let kept = json!({ "type": "compaction", "content": "So far: much." });
+    assert_eq!(messages(&request)[1]["content"][0], kept);
+}
+
+#[test]
 fn blocks_are_never_merged_and_strangers_are_refused() {
     let start = |id: &str| {
         json!({ "type": "content_block_start", "index": 0,

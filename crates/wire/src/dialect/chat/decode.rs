@@ -6,7 +6,7 @@ use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::{CALL_EXTRAS, DETAILS, NAME, THOUGHTS};
 use crate::dialect::WireFault;
-use crate::dialect::shared::{arguments, count, name_calls, text};
+use crate::dialect::shared::{arguments, count, field, name_calls, text};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let choices = body.get("choices").and_then(Value::as_array);
@@ -40,18 +40,28 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
 
 /// The calls as they stand: a list, one alone, or the form of old servers.
 fn written_calls(message: &Value) -> Vec<&Value> {
-    match message.get("tool_calls") {
-        Some(Value::Array(calls)) if !calls.is_empty() => calls.iter().collect(),
-        Some(call @ Value::Object(_)) => vec![call],
-        _ => {
-            let old = message.get("function_call").filter(|call| text(call, "name").is_some());
-            old.into_iter().collect()
-        }
+    let calls = match message.get("tool_calls") {
+        Some(Value::Array(calls)) => calls.as_slice(),
+        Some(call @ Value::Object(_)) => std::slice::from_ref(call),
+        _ => &[],
+    };
+    let calls: Vec<&Value> = calls.iter().filter(|call| says_something(call)).collect();
+    if !calls.is_empty() {
+        return calls;
     }
+    let old = message.get("function_call").filter(|call| text(call, "name").is_some());
+    old.into_iter().collect()
+}
+
+/// Whether a call says anything at all. In a stream such a piece begins none.
+fn says_something(call: &Value) -> bool {
+    let ReplyCall { alias, name, args } = reply_call(call);
+    let extra = CALL_EXTRAS.iter().any(|key| field(call, key).is_some());
+    extra || alias.is_some() || !name.is_empty() || !args.is_empty()
 }
 
 fn reply_call(call: &Value) -> ReplyCall {
-    let function = call.get("function").unwrap_or(call);
+    let function = field(call, "function").unwrap_or(call);
     ReplyCall {
         alias: text(call, "id").map(str::to_owned),
         name: text(function, "name").unwrap_or_default().to_owned(),

@@ -34,14 +34,16 @@ struct Pieces {
 impl Gathering for Pieces {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         self.count([data.get("usage"), data.get("x_groq").and_then(|groq| groq.get("usage"))]);
-        let choices = data.get("choices").and_then(Lent::list);
-        for choice in choices.into_iter().flatten() {
-            let index = choice.get("index").and_then(Lent::as_u64).unwrap_or(0);
-            if *self.choice.get_or_insert(index) == index {
-                self.choice(choice, tap)?;
-            }
+        let choices = data.get("choices").and_then(Lent::list).unwrap_or_default();
+        let index = |one: &Lent<'_>| one.get("index").and_then(Lent::as_u64).unwrap_or(0);
+        if let Some(first) = choices.first() {
+            self.choice.get_or_insert(index(first));
         }
-        Ok(())
+        // Two that say they are the same are two all the same.
+        match choices.iter().find(|one| self.choice == Some(index(one))) {
+            Some(choice) => self.choice(choice, tap),
+            None => Ok(()),
+        }
     }
 
     fn closed(&mut self) {
@@ -56,7 +58,7 @@ impl Gathering for Pieces {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Value {
+    fn body(self: Box<Self>) -> Result<Value, WireFault> {
         let content = match self.thinking.is_empty() {
             true => Value::String(self.words),
             false => json!([
@@ -87,7 +89,7 @@ impl Gathering for Pieces {
             ("finish_reason", self.finish.into()),
             ("error", self.fault.into()),
         ]);
-        object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
+        Ok(object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())]))
     }
 }
 
@@ -162,8 +164,8 @@ impl Pieces {
         };
         for call in calls {
             match self.finish {
-                None => self.calls.take(call)?,
-                Some(_) => self.calls.take_late(call)?,
+                None => self.calls.take(call, tap)?,
+                Some(_) => self.calls.take_late(call, tap)?,
             }
         }
         if let Some(call) = delta.get("function_call").filter(|call| call.is_object()) {
@@ -172,6 +174,7 @@ impl Pieces {
                 call.text("name").unwrap_or_default().clone_into(name);
             }
             args.push_str(&lent_arguments(call.get("arguments")));
+            tap(Streamed::Call { name, bytes: args.len() });
         }
         Ok(())
     }

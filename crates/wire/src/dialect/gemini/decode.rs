@@ -1,13 +1,13 @@
 //! Decides what an answer of generateContent says.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::NAME;
 use crate::dialect::WireFault;
 use crate::dialect::names::unlettered;
-use crate::dialect::shared::{arguments, count, name_calls, text};
+use crate::dialect::shared::{arguments, count, field, name_calls, text};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     if let Some(reason) = blocked(body) {
@@ -24,16 +24,17 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let mut words = String::new();
     let mut calls = Vec::new();
     for part in parts {
-        if let Some(called) = part.get("functionCall") {
-            calls.push(call(called));
+        if let Some(called) = field(part, "functionCall") {
+            calls.push(call(called)?);
         } else if !is_thought(part) {
             words.push_str(text(part, "text").unwrap_or_default());
         }
     }
     name_calls(&mut calls);
     let finish = finish(candidate, &calls)?;
-    let more = finish != Finish::Refused && says_more(parts);
-    let native = more.then(|| native(parts));
+    let parts = kept(parts);
+    let more = finish != Finish::Refused && says_more(&parts);
+    let native = more.then(|| Native::new(NAME, Value::Array(parts)));
     if finish == Finish::Refused {
         // Nothing of a reply that a filter cut is done.
         calls.clear();
@@ -50,15 +51,19 @@ pub(super) fn is_thought(part: &Value) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-fn call(called: &Value) -> ReplyCall {
-    ReplyCall {
+fn call(called: &Value) -> Result<ReplyCall, WireFault> {
+    if !called.is_object() {
+        let reason = "the reply has a functionCall that is no object";
+        return Err(WireFault::new(FaultKind::MalformedCall, reason));
+    }
+    Ok(ReplyCall {
         alias: text(called, "id").map(str::to_owned),
         name: unlettered(text(called, "name").unwrap_or_default()).into_owned(),
         args: match arguments(called.get("args")) {
             none if none.is_empty() => "{}".to_owned(),
             args => args,
         },
-    }
+    })
 }
 
 fn finish(candidate: &Value, calls: &[ReplyCall]) -> Result<Finish, WireFault> {
@@ -114,21 +119,54 @@ fn says_more(parts: &[Value]) -> bool {
     })
 }
 
-/// The reply as it is sent back: every part in its place, with its signature.
-fn native(parts: &[Value]) -> Native {
-    let kept = parts.iter().filter(|part| !says_nothing(part)).cloned().collect();
-    Native::new(NAME, Value::Array(kept))
+/// The parts as they are sent back, with their signatures, but for what the API would refuse: words
+/// that are blank and not signed, what is no part, and results, which no model has to give.
+fn kept(parts: &[Value]) -> Vec<Value> {
+    let mut kept = Vec::new();
+    for part in parts.iter().filter_map(Value::as_object) {
+        join(&mut kept, told(part.clone()));
+    }
+    kept.retain(|part| {
+        let blank = text(part, "text").is_none_or(|words| words.trim().is_empty());
+        let blank = blank && part.as_object().is_some_and(is_words);
+        !blank && part.get("functionResponse").is_none()
+    });
+    kept
 }
 
-/// Words that are blank and not signed: the API refuses them.
-fn says_nothing(part: &Value) -> bool {
-    is_words(part) && text(part, "text").is_none_or(|words| words.trim().is_empty())
+/// Puts a part to others. Words that follow words are one part; one that is signed stays by itself.
+pub(super) fn join(parts: &mut Vec<Value>, part: Map<String, Value>) {
+    let (worded, part) = (is_words(&part), Value::Object(part));
+    let words = text(&part, "text").unwrap_or_default();
+    if worded && words.is_empty() {
+        return;
+    }
+    if let Some(last) = parts.last_mut()
+        && worded
+        && last.as_object().is_some_and(is_words)
+        && is_thought(last) == is_thought(&part)
+        && let Some(Value::String(so_far)) = last.get_mut("text")
+    {
+        so_far.push_str(words);
+        return;
+    }
+    parts.push(part);
+}
+
+/// What a part says. A field that is null, or is not what it must be, says nothing.
+pub(super) fn told(mut part: Map<String, Value>) -> Map<String, Value> {
+    part.retain(|key, value| match key.as_str() {
+        "text" => value.is_string(),
+        "thought" => value.is_boolean(),
+        "thoughtSignature" => value.as_str().is_some_and(|signature| !signature.is_empty()),
+        _ => !value.is_null(),
+    });
+    part
 }
 
 /// A part that is words, or a thought in words, and nothing else.
-pub(super) fn is_words(part: &Value) -> bool {
-    let other = |key: &String| !matches!(key.as_str(), "text" | "thought");
-    part.as_object().is_none_or(|part| !part.keys().any(other))
+fn is_words(part: &Map<String, Value>) -> bool {
+    part.keys().all(|key| matches!(key.as_str(), "text" | "thought"))
 }
 
 /// Tokens read include those from the cache; thoughts count as written.

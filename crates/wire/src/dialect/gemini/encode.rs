@@ -217,8 +217,10 @@ fn result(call: &RawCall, text: &str, key: &str) -> Value {
 /// The provider's own id, where it gave one. Without ids the order counts.
 fn put_id(map: &mut Map<String, Value>, call: &RawCall) {
     let given = |alias: &&str| !alias.is_empty() && !alias.starts_with(MADE_UP);
-    if let Some(alias) = call.alias.as_deref().filter(given) {
-        map.insert("id".to_owned(), json!(alias));
+    match call.alias.as_deref().filter(given) {
+        Some(alias) => drop(map.insert("id".to_owned(), json!(alias))),
+        // What came in its place, such as a blank one, would have no result.
+        None => drop(map.shift_remove("id")),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolgate_runtime::port::{Streamed, Tap};
 
-use super::decode::{blocked, is_thought, is_words};
+use super::decode::{blocked, is_thought, join, told};
 use crate::dialect::shared::{object, text};
 use crate::dialect::{Gathering, WireFault};
 use crate::lent::Lent;
@@ -29,11 +29,15 @@ impl Gathering for Stream {
         for (key, value) in data.fields() {
             match (key.as_ref(), value) {
                 ("candidates", Lent::List(candidates)) => {
-                    for candidate in candidates {
-                        let index = candidate.get("index").and_then(Lent::as_u64).unwrap_or(0);
-                        if *self.chosen.get_or_insert(index) == index {
-                            self.grow(candidate, tap);
-                        }
+                    let index =
+                        |one: &Lent<'_>| one.get("index").and_then(Lent::as_u64).unwrap_or(0);
+                    if let Some(first) = candidates.first() {
+                        self.chosen.get_or_insert(index(first));
+                    }
+                    // Two that say they are the same are two all the same.
+                    let mut own = candidates.iter().filter(|one| self.chosen == Some(index(one)));
+                    if let Some(candidate) = own.next() {
+                        self.grow(candidate, tap);
                     }
                 }
                 (_, Lent::Null) => {}
@@ -56,14 +60,14 @@ impl Gathering for Stream {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Value {
+    fn body(self: Box<Self>) -> Result<Value, WireFault> {
         let Self { mut answer, mut candidate, parts, .. } = *self;
         if !candidate.is_empty() || !parts.is_empty() {
             let content = object([("role", json!("model")), ("parts", Value::Array(parts))]);
             candidate.insert("content".to_owned(), content);
             answer.insert("candidates".to_owned(), vec![Value::Object(candidate)].into());
         }
-        Value::Object(answer)
+        Ok(Value::Object(answer))
     }
 }
 
@@ -97,6 +101,9 @@ impl Stream {
     }
 
     fn add(&mut self, part: Value, tap: Tap<'_>) {
+        // What is no object is no part.
+        let Value::Object(part) = part else { return };
+        let part = Value::Object(told(part));
         let words = text(&part, "text").unwrap_or_default();
         if is_thought(&part) {
             tap(Streamed::Thought(words));
@@ -104,19 +111,12 @@ impl Stream {
             self.words.push_str(words);
             tap(Streamed::Text(words));
         }
-        if words.is_empty() && is_words(&part) {
-            return;
+        if let Some(called) = part.get("functionCall") {
+            // It comes at once, so there is nothing to watch grow.
+            tap(Streamed::Call { name: text(called, "name").unwrap_or_default(), bytes: 0 });
         }
-        // Words that follow words are one part. One that is signed stays by itself.
-        if let Some(last) = self.parts.last_mut()
-            && is_words(last)
-            && is_words(&part)
-            && is_thought(last) == is_thought(&part)
-            && let Some(Value::String(so_far)) = last.get_mut("text")
-        {
-            so_far.push_str(words);
-            return;
+        if let Value::Object(part) = part {
+            join(&mut self.parts, part);
         }
-        self.parts.push(part);
     }
 }

@@ -65,6 +65,8 @@ impl Heard {
                 self.kept.push(json!({ "type": "function_call" }));
             }
             Some("reasoning") => self.reasoning(item),
+            // No model has results to give.
+            Some("function_call_output") => {}
             // A tool of the provider's own; it is sent back as it came.
             Some(_) => {
                 self.says_more = true;
@@ -75,9 +77,9 @@ impl Heard {
     }
 
     fn message(&mut self, item: &Value) {
-        let parts = item.get("content").and_then(Value::as_array);
-        let mut said = String::new();
-        for part in parts.into_iter().flatten() {
+        let content = item.get("content");
+        let mut said = content.and_then(Value::as_str).unwrap_or_default().to_owned();
+        for part in content.and_then(Value::as_array).into_iter().flatten() {
             match text(part, "type") {
                 Some("refusal") => self.refusal.push_str(text(part, "refusal").unwrap_or_default()),
                 _ => said.push_str(text(part, "text").unwrap_or_default()),
@@ -94,7 +96,13 @@ impl Heard {
         self.says_more |=
             self.messages > 1 || !self.calls.is_empty() || item.get("phase").is_some();
         // Items are not stored, so their ids and states mean nothing to the provider.
-        self.kept.push(Value::Object(without(item, &["id", "status"])));
+        let mut kept = without(item, &["id", "status"]);
+        // Whose words they are is known, whatever is said of that.
+        kept.insert("role".to_owned(), json!("assistant"));
+        if let Some(parts) = kept.get_mut("content").and_then(Value::as_array_mut) {
+            parts.retain(|part| text(part, "type").is_some());
+        }
+        self.kept.push(Value::Object(kept));
     }
 
     /// Thoughts come back only when they are sealed, or said in words by a server that seals none.

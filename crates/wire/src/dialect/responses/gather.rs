@@ -1,11 +1,11 @@
 //! Decides how the events of a streamed response become one answer.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
+use super::items::Items;
+use crate::dialect::shared::lent_arguments;
 use crate::dialect::{Gathering, WireFault};
 use crate::lent::Lent;
 
@@ -16,19 +16,9 @@ pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
 #[derive(Default)]
 struct Events {
     words: String,
-    /// The items by their place in the output.
-    items: BTreeMap<u64, Item>,
+    items: Items,
     /// The response as the terminal event has it.
     end: Option<Value>,
-}
-
-/// One item: as it was added, and what came since.
-#[derive(Default)]
-struct Item {
-    item: Value,
-    done: bool,
-    words: String,
-    args: String,
 }
 
 impl Gathering for Events {
@@ -36,34 +26,43 @@ impl Gathering for Events {
         if self.end.is_some() {
             return Ok(());
         }
-        let kind = data.text("type").unwrap_or(name);
-        let place = data.get("output_index").and_then(Lent::as_u64).unwrap_or(0);
         let delta = data.text("delta").unwrap_or_default();
-        match kind {
-            "response.output_text.delta" | "response.refusal.delta" => {
-                tap(Streamed::Text(delta));
-                self.words.push_str(delta);
-                if kind.starts_with("response.output_text") {
-                    self.items.entry(place).or_default().words.push_str(delta);
+        match data.text("type").unwrap_or(name) {
+            "response.output_text.delta" => {
+                self.say(delta, tap);
+                if let Some(item) = self.items.message(data) {
+                    item.words.push_str(delta);
+                }
+            }
+            "response.refusal.delta" => {
+                self.say(delta, tap);
+                if let Some(item) = self.items.message(data) {
+                    item.refusal.push_str(delta);
                 }
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 tap(Streamed::Thought(delta));
             }
             "response.function_call_arguments.delta" => {
-                self.items.entry(place).or_default().args.push_str(delta);
-            }
-            "response.function_call_arguments.done" => {
-                if let Some(args) = data.get("arguments").and_then(Lent::as_str) {
-                    args.clone_into(&mut self.items.entry(place).or_default().args);
+                match data.get("delta").and_then(Lent::as_str) {
+                    Some(delta) => {
+                        if let Some(item) = self.items.call(data) {
+                            item.args.push_str(delta);
+                            tap(Streamed::Call { name: item.name(), bytes: item.args.len() });
+                        }
+                    }
+                    // Arguments without one of their pieces could still be read, as others.
+                    None => self.items.spoil("a piece of the arguments of a call is no text"),
                 }
             }
-            "response.output_item.added" | "response.output_item.done" => {
-                let item = data.get("item").map(Lent::value).unwrap_or_default();
-                let place = self.items.entry(place).or_default();
-                place.item = item;
-                place.done = kind.ends_with("done");
+            "response.function_call_arguments.done" => {
+                let args = lent_arguments(data.get("arguments"));
+                if let Some(item) = self.items.call(data).filter(|_| !args.is_empty()) {
+                    args.as_ref().clone_into(&mut item.args);
+                }
             }
+            "response.output_item.added" => self.items.add(data),
+            "response.output_item.done" => self.items.finish(data),
             "response.completed" => {
                 self.end = Some(data.get("response").map(Lent::value).unwrap_or_default());
             }
@@ -84,7 +83,6 @@ impl Gathering for Events {
                     WireFault::new(FaultKind::Overloaded, "the server failed and gives no reason")
                 }));
             }
-            "error" => return Err(WireFault::of(&data.value())),
             _ => {}
         }
         Ok(())
@@ -98,37 +96,24 @@ impl Gathering for Events {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Value {
+    fn body(self: Box<Self>) -> Result<Value, WireFault> {
         let mut body = match self.end {
             Some(Value::Object(body)) => body,
-            _ => serde_json::Map::new(),
+            _ => Map::new(),
         };
         // Some servers end with a response that leaves its output out.
-        let told = body.get("output").and_then(Value::as_array).is_some_and(|o| !o.is_empty());
-        if !told {
-            let items = self.items.into_values().filter_map(Item::body);
-            body.insert("output".to_owned(), items.collect());
+        let told = body.get("output").and_then(Value::as_array).map(Vec::len);
+        let nothing = told.is_none() && self.items.is_empty();
+        if told.unwrap_or(0) == 0 && !nothing {
+            body.insert("output".to_owned(), self.items.output()?);
         }
-        Value::Object(body)
+        Ok(Value::Object(body))
     }
 }
 
-impl Item {
-    /// The item with what came since it was added.
-    fn body(mut self) -> Option<Value> {
-        let map = self.item.as_object_mut()?;
-        let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
-        match kind {
-            "message" if !self.done => {
-                let content = json!([{ "type": "output_text", "text": self.words }]);
-                map.insert("content".to_owned(), content);
-            }
-            "function_call" if !self.done => {
-                map.shift_remove("status");
-                map.insert("arguments".to_owned(), json!(self.args));
-            }
-            _ => {}
-        }
-        Some(self.item)
+impl Events {
+    fn say(&mut self, words: &str, tap: Tap<'_>) {
+        tap(Streamed::Text(words));
+        self.words.push_str(words);
     }
 }

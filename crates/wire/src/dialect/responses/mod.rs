@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod gather;
+mod items;
 
 pub(super) use decode::{decode, usage};
 pub(super) use encode::{closing, frame, opening, turn};

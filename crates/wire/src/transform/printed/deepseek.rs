@@ -4,7 +4,7 @@ use super::payload::{PrintedCall, is_name, value_here};
 use super::scan::Scan;
 use super::{Found, skip_blank};
 
-const OPENERS: &[&str] = &["<｜", "<|"];
+pub(super) const OPENERS: &[&str] = &["<｜", "<|"];
 
 /// The calls of a text, and the text without them.
 pub(super) fn find(text: &str) -> Option<Found> {

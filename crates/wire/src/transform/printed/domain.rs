@@ -87,11 +87,14 @@ fn is_echo(object: &Map<String, Value>) -> bool {
 /// The length of the blank and the date before the first object; absent when words come first.
 fn stamp(text: &str) -> Option<usize> {
     let before = text.get(..text.find('{')?)?;
-    let plain =
-        |c: char| c.is_ascii_digit() || c.is_whitespace() || "[]()-:/.,+TZAPMUC".contains(c);
     let digits = before.chars().filter(char::is_ascii_digit).count();
-    let dated = digits >= 8 && before.len() <= STAMP_BYTES_MAX && before.chars().all(plain);
+    let dated = digits >= 8 && before.len() <= STAMP_BYTES_MAX && before.chars().all(in_stamp);
     (dated || before.trim().is_empty()).then_some(before.len())
+}
+
+/// Whether a sign may be a part of a date, or stand around one.
+pub(super) fn in_stamp(c: char) -> bool {
+    c.is_ascii_digit() || c.is_whitespace() || "[]()-:/.,+TZAPMUC".contains(c)
 }
 
 /// An object whose keys were written without quotes, with quotes.

@@ -10,6 +10,7 @@ const TAG: &str = "<tool_call>";
 const TAG_END: &str = "</tool_call>";
 const TOOLS: &str = "<tools>";
 const TOOLS_END: &str = "</tools>";
+pub(super) const MARKS: &[&str] = &[TAG, TOOLS, FUNCTION];
 pub(super) const FUNCTION: &str = "<function=";
 const FUNCTION_END: &str = "</function>";
 const PARAMETER: &str = "<parameter=";
@@ -17,13 +18,13 @@ const PARAMETER_END: &str = "</parameter>";
 
 /// The calls of a text, and the text without them.
 pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
-    if ![TAG, TOOLS, FUNCTION].iter().any(|marker| text.contains(marker)) {
+    if !MARKS.iter().any(|marker| text.contains(marker)) {
         return None;
     }
     let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
     while !found.is_full() {
-        let Some(marker) = scan.find(&[TAG, TOOLS, FUNCTION]) else { break };
+        let Some(marker) = scan.find(MARKS) else { break };
         let start = scan.at;
         let calls = match marker {
             FUNCTION => function(&mut scan, granted).map(|call| vec![call]),

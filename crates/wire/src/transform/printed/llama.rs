@@ -6,6 +6,7 @@ use super::scan::Scan;
 use super::{Found, Granted, skip_blank};
 
 const TAG: &str = "<|python_tag|>";
+pub(super) const MARKS: &[&str] = &[TAG, FUNCTION];
 /// Tokens that end a reply, when a server lets them through.
 const ENDS: &[&str] = &["<|eom_id|>", "<|eot_id|>", "<|end_of_text|>"];
 

@@ -5,6 +5,7 @@ use super::scan::Scan;
 use super::{Found, skip_blank};
 
 const TOKEN: &str = "[TOOL_CALLS]";
+pub(super) const MARKS: &[&str] = &[TOKEN];
 const ID: &str = "[CALL_ID]";
 const ARGS: &str = "[ARGS]";
 const END: &str = "</s>";

@@ -5,6 +5,7 @@
 
 mod deepseek;
 mod domain;
+mod held;
 mod hermes;
 mod llama;
 mod mistral;
@@ -16,6 +17,7 @@ mod tags;
 use serde_json::Value;
 
 use super::granted::Granted;
+pub(crate) use held::Holding;
 use hermes::Wanted;
 use payload::PrintedCall;
 
@@ -55,21 +57,29 @@ pub(super) struct Form {
     name: &'static str,
     /// How the ids of its calls begin.
     prefix: &'static str,
+    /// How a call in it begins, and whether it may begin as bare JSON.
+    marks: &'static [&'static str],
+    bare: bool,
     find: fn(&str, &Granted<'_>) -> Option<Found>,
 }
 
-const fn form(name: &'static str, find: fn(&str, &Granted<'_>) -> Option<Found>) -> Form {
-    Form { name, prefix: "printed_call", find }
+const fn form(
+    name: &'static str,
+    marks: &'static [&'static str],
+    find: fn(&str, &Granted<'_>) -> Option<Found>,
+) -> Form {
+    Form { name, prefix: "printed_call", marks, bare: false, find }
 }
 
 /// The tags of document 003, which names their ids too.
 pub(super) const TAGS: Form =
-    Form { name: "tags", prefix: "tag_call", find: |text, _| tags::find(text) };
-pub(super) const HERMES: Form = form("Hermes", hermes::find);
-pub(super) const LLAMA: Form = form("Llama", llama::find);
-pub(super) const MISTRAL: Form = form("Mistral", |text, _| mistral::find(text));
-pub(super) const DEEPSEEK: Form = form("DeepSeek", |text, _| deepseek::find(text));
-pub(super) const DOMAIN: Form = form("domain JSON", domain::find);
+    Form { prefix: "tag_call", ..form("tags", tags::MARKS, |text, _| tags::find(text)) };
+pub(super) const HERMES: Form = form("Hermes", hermes::MARKS, hermes::find);
+pub(super) const LLAMA: Form = Form { bare: true, ..form("Llama", llama::MARKS, llama::find) };
+pub(super) const MISTRAL: Form = form("Mistral", mistral::MARKS, |text, _| mistral::find(text));
+pub(super) const DEEPSEEK: Form =
+    form("DeepSeek", deepseek::OPENERS, |text, _| deepseek::find(text));
+pub(super) const DOMAIN: Form = Form { bare: true, ..form("domain JSON", &[], domain::find) };
 
 impl Form {
     /// The calls that a text holds in this form; absent when nothing changes.

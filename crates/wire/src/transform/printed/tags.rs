@@ -6,6 +6,7 @@ use super::{Found, skip_blank};
 
 const OPEN: &str = "<tool_call>";
 const CLOSE: &str = "</tool_call>";
+pub(super) const MARKS: &[&str] = &[OPEN];
 
 /// The calls of a text, and the text without them.
 ///

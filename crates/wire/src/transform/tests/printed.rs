@@ -399,4 +399,6 @@ fn a_whole_answer_is_mended_and_read() {
     }
     let reply = transforms.read(Dialect::Chat, &mut chat("length"), &granted).unwrap();
     assert_eq!((&*reply.text, reply.finish), (text, Finish::Length));
+    let reply = transforms.read(Dialect::Chat, &mut chat("content_filter"), &granted).unwrap();
+    assert_eq!((&*reply.text, reply.finish, reply.calls.len()), (text, Finish::Refused, 0));
 }

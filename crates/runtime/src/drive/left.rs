@@ -1,0 +1,218 @@
+//! Decides what becomes of the calls that are open when a session goes on.
+
+use std::mem::take;
+
+use toolgate_kernel::event::Answer;
+use toolgate_kernel::fold::{OpenCall, Progress};
+use toolgate_kernel::gate::Refusal;
+use toolgate_kernel::names::CallId;
+use toolgate_kernel::next::is_lifted;
+use toolgate_kernel::tool::Effect;
+
+use super::{Answered, DriveFault, Driver};
+
+impl Driver {
+    /// Brings every open call to its end: after a resume, those a crash interrupted. The tools from
+    /// outside that they may need are there first, because a call of one may have to be sent again.
+    pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
+        self.enter()?;
+        self.tick();
+        let may_run = self.session.open.iter().filter(|open| may_run(open));
+        let names: Vec<String> = may_run.map(|open| open.raw.name.clone()).collect();
+        if !names.is_empty() {
+            self.resupply_for(names).await?;
+        }
+        self.settle_received().await
+    }
+
+    /// The same where callers without a model loop made calls and left: what was not begun is not
+    /// begun now (ADR 0027). Tells what came of the calls that were open.
+    pub async fn settle_forsaken(&mut self) -> Result<Vec<(CallId, Answered)>, DriveFault> {
+        self.enter()?;
+        self.tick();
+        let session = self.session();
+        for open in session.open.iter().filter(|open| open.turn.is_none()) {
+            // A model's call that waited, made anew after a person's yes: the model is told of it.
+            if open.of.is_some() {
+                continue;
+            }
+            let is_refused = match &open.progress {
+                Progress::Received => true,
+                Progress::Answered { answer, .. } => *answer == Answer::Approve,
+                asked @ Progress::Asked { .. } => is_lifted(&self.crew.agent, &session, asked),
+                Progress::Admitted(_) => {
+                    self.settle_failed(open.raw.id, vec![Refusal::forsaken_words()])?;
+                    false
+                }
+                // It may have reached the world.
+                Progress::Started(_) => false,
+            };
+            if is_refused {
+                self.refuse(&open.raw, &Refusal::forsaken())?;
+            }
+        }
+        self.flush().await?;
+        self.settle_open().await?;
+        let results = take(&mut self.results).into_iter();
+        Ok(results.filter(|(call, _)| session.open.get(call).is_some()).collect())
+    }
+}
+
+/// Whether something of an open call may still run: what may have reached the world and does not
+/// know our key is not sent again.
+fn may_run(open: &OpenCall) -> bool {
+    let started = matches!(open.progress, Progress::Started(_));
+    !started || open.progress.admitted().is_none_or(|it| it.effect != Effect::External)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures_util::future::BoxFuture;
+    use serde_json::json;
+    use toolgate_kernel::actor::Actor;
+    use toolgate_kernel::agent::Agent;
+    use toolgate_kernel::config::AgentText;
+    use toolgate_kernel::envelope::Code;
+    use toolgate_kernel::event::{Decision, Event, Said};
+    use toolgate_kernel::names::{PhaseName, SectionName, SessionId};
+    use toolgate_kernel::seal::SigningKey;
+    use toolgate_kernel::section::Section;
+    use toolgate_kernel::time::Timestamp;
+    use toolgate_kernel::tool::SpecDraft;
+
+    use super::*;
+    use crate::memory::MemoryStore;
+    use crate::port::{Clock, Output, Supplier, Supply, SupplyFault, Wanted};
+    use crate::{Crew, Nothing, Pack, Runtime, Toolbox, Transaction, tool};
+
+    struct Noon;
+
+    impl Clock for Noon {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+    }
+
+    /// Servers that never say what they have.
+    struct Never;
+
+    impl Supplier for Never {
+        fn supply<'a>(
+            &'a self,
+            _agent: &'a Agent,
+            _phase: &'a PhaseName,
+            _wanted: Wanted<'a>,
+        ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// How far a call came before it was left.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Left {
+        Received,
+        Admitted,
+        Started,
+        Asked,
+        SaidYes,
+        SaidNo,
+        MadeAfterAYes,
+        OfAModel,
+    }
+
+    /// What comes of a call that was left so far, and how often it ran then.
+    async fn settled(left: Left, effect: Effect) -> (Option<Code>, usize) {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ran);
+        let run = move |_: &mut Transaction, _: Nothing| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(Output::message("Done."))
+        };
+        let tool = tool(SpecDraft::new("act", "Acts.").effect(effect), run).unwrap();
+        let pack = Pack::new(Section::new(SectionName::parse("tools").unwrap()), vec![tool]);
+        let asks = matches!(left, Left::Asked | Left::SaidYes | Left::SaidNo | Left::MadeAfterAYes);
+        let policies = match asks {
+            true => json!([{ "rule": { "tools": ["act"], "ask": "true", "message": "Look." } }]),
+            false => json!([]),
+        };
+        let text: AgentText = serde_json::from_value(json!({ "policies": policies })).unwrap();
+        let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
+        let crew = Crew::new(agent, Toolbox::of(&[pack]));
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::new(Noon), key));
+        let (id, client) = (SessionId::parse("left").unwrap(), Actor::Client("a".into()));
+        let opened = Driver::open(Arc::clone(&runtime), crew.clone(), id.clone(), &client, "");
+        let mut driver = opened.await.unwrap();
+        if left == Left::MadeAfterAYes {
+            driver.call(&client, "act", "{}", None).await.unwrap();
+            let (of, waiting) = driver.session.waiting.iter().next().unwrap();
+            let (call, shown, note) = (*of, waiting.shown(), String::new());
+            let (answer, args, always) = (Answer::Approve, None, false);
+            let yes = Said::Answer(Box::new(Decision { call, shown, answer, note, args, always }));
+            runtime.say(&id, &Actor::Human("ada".into()), yes).await.unwrap();
+            driver.hear().await.unwrap();
+        }
+        let (name, args) = ("act".to_owned(), "{}".to_owned());
+        let raw = driver.receive(&client, name, args, None).unwrap();
+        let call = raw.id;
+        if !matches!(left, Left::Received | Left::MadeAfterAYes | Left::OfAModel) {
+            driver.judge(&[Arc::clone(&raw)]).await.unwrap();
+        }
+        if left == Left::Started {
+            driver.note(&Actor::System, Event::CallStarted { call, key: "k".into() }).unwrap();
+        }
+        if let Left::SaidYes | Left::SaidNo = left {
+            let answer = if left == Left::SaidYes { Answer::Approve } else { Answer::Deny };
+            let open = driver.session.open.get(&call).cloned().unwrap();
+            let Progress::Asked { args_hash, .. } = open.progress else { panic!("{open:?}") };
+            let (note, args, always) = (String::new(), None, false);
+            let word = Event::Answered { call, args_hash, answer, note, args, always };
+            driver.note(&Actor::Human("ada".into()), word).unwrap();
+        }
+        driver.flush().await.unwrap();
+        if left == Left::OfAModel {
+            let mut session = serde_json::to_value(&*driver.session).unwrap();
+            session["open"][call.to_string()]["of"] = json!("c0");
+            driver.session = Arc::new(serde_json::from_value(session).unwrap());
+        } else {
+            driver = Driver::resume(runtime, crew, id).await.unwrap();
+        }
+        // What is not run needs no server.
+        let runs = matches!(left, Left::Asked | Left::SaidNo | Left::OfAModel)
+            || (left == Left::Started && effect == Effect::Idempotent);
+        driver.crew.supplier = (!runs).then(|| Arc::new(Never) as Arc<dyn Supplier>);
+        let settling = tokio::time::timeout(Duration::from_secs(10), driver.settle_forsaken());
+        let told = settling.await.expect("nobody is waited for").unwrap();
+        assert!(driver.session().open.iter().next().is_none(), "{left:?}");
+        let [(known, answered)] = told.as_slice() else { panic!("{left:?}") };
+        assert_eq!(*known, call);
+        (answered.envelope.code().cloned(), ran.load(Ordering::SeqCst))
+    }
+
+    #[test]
+    fn what_a_client_did_not_see_begun_is_not_begun_later() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let cancelled = || Some(Code::CALL_CANCELLED);
+        for effect in [Effect::Read, Effect::Staged, Effect::Idempotent, Effect::External] {
+            for (left, code, ran) in [
+                (Left::Received, cancelled(), 0),
+                (Left::Admitted, cancelled(), 0),
+                (Left::Asked, Some(Code::APPROVAL_PENDING), 0),
+                (Left::SaidYes, cancelled(), 0),
+                (Left::SaidNo, Some(Code::APPROVAL_DENIED), 0),
+                (Left::MadeAfterAYes, cancelled(), 0),
+                (Left::OfAModel, None, 1),
+            ] {
+                assert_eq!(runtime.block_on(settled(left, effect)), (code, ran), "{left:?}");
+            }
+        }
+        let unknown = runtime.block_on(settled(Left::Started, Effect::External));
+        assert_eq!(unknown, (Some(Code::OUTCOME_UNKNOWN), 0));
+        let again = runtime.block_on(settled(Left::Started, Effect::Idempotent));
+        assert_eq!(again, (None, 1));
+    }
+}

@@ -1,0 +1,250 @@
+//! Decides which item a piece of a streamed response belongs to, whatever the server leaves out.
+//!
+//! Servers leave the place out, give all items the same one, or make up an id for every event. What
+//! one item says never becomes a part of another; where that cannot be told, the reply is refused,
+//! unless its last event says it whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use toolgate_kernel::event::FaultKind;
+
+use crate::dialect::WireFault;
+use crate::dialect::shared::text;
+use crate::lent::Lent;
+
+/// The items of a response so far, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Items {
+    items: Vec<Item>,
+    /// Where the item of a place stands; nothing where several have it.
+    places: BTreeMap<u64, Option<usize>>,
+    /// Where the item of an id stands, its own or that of its call; nothing where several have it.
+    ids: BTreeMap<String, Option<usize>>,
+    /// Where the items stand that are not done, by their kind.
+    open: BTreeMap<String, BTreeSet<usize>>,
+    /// Why the items cannot be told apart.
+    spoilt: Option<&'static str>,
+}
+
+/// One item, and what came since it was added.
+#[derive(Default)]
+pub(super) struct Item {
+    item: Value,
+    /// As it was added.
+    begun: Value,
+    place: Option<u64>,
+    done: bool,
+    pub(super) words: String,
+    pub(super) refusal: String,
+    pub(super) args: String,
+}
+
+/// What an event says of the item that it belongs to.
+struct Signs<'a> {
+    place: Option<u64>,
+    ids: Vec<&'a str>,
+}
+
+const UNCLEAR: &str = "the stream does not say which item a piece belongs to";
+
+impl Items {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.spoilt.is_none()
+    }
+
+    /// The response can be known only from its last event.
+    pub(super) fn spoil(&mut self, reason: &'static str) {
+        self.spoilt.get_or_insert(reason);
+    }
+
+    /// The call that a piece belongs to.
+    pub(super) fn call(&mut self, data: &Lent<'_>) -> Option<&mut Item> {
+        let at = self.find("function_call", &Signs::of(data));
+        self.at(at)
+    }
+
+    /// The message that a piece belongs to. One that was not begun begins with its words.
+    pub(super) fn message(&mut self, data: &Lent<'_>) -> Option<&mut Item> {
+        let signs = Signs::of(data);
+        let unknown = match signs.place {
+            Some(place) => !self.places.contains_key(&place),
+            None => self.open.get("message").is_none_or(BTreeSet::is_empty),
+        };
+        let unknown = unknown && !signs.ids.iter().any(|id| self.ids.contains_key(*id));
+        let at = match self.find("message", &signs) {
+            None if unknown => {
+                let item = json!({ "type": "message", "role": "assistant", "content": [] });
+                Some(self.push(item, &signs))
+            }
+            found => found,
+        };
+        self.at(at)
+    }
+
+    fn at(&mut self, at: Option<usize>) -> Option<&mut Item> {
+        match at {
+            // What follows an item that is whole says nothing new of it.
+            Some(at) => self.items.get_mut(at).filter(|item| !item.done),
+            None => {
+                self.spoil(UNCLEAR);
+                None
+            }
+        }
+    }
+
+    /// Where the item stands that signs point to; where there are none, the one that is open alone.
+    fn find(&self, kind: &str, signs: &Signs<'_>) -> Option<usize> {
+        let by_place = signs.place.and_then(|place| self.places.get(&place).copied());
+        let mut by_id = None;
+        for at in signs.ids.iter().filter_map(|id| self.ids.get(*id).copied().flatten()) {
+            if by_id.replace(at).is_some_and(|before| before != at) {
+                return None;
+            }
+        }
+        match (by_place, by_id) {
+            (Some(Some(place)), Some(id)) => (place == id).then_some(id),
+            // Several have that place, or it is none that was told; the id is what is left.
+            (Some(None) | None, Some(id)) => {
+                let own = self.items.get(id)?.place;
+                let other = by_place.is_none() && own.is_some() && signs.place.is_some();
+                (!other).then_some(id)
+            }
+            // An id that nobody has: some servers make one up for every event.
+            (Some(place), None) => place,
+            (None, None) if signs.place.is_some() || !signs.ids.is_empty() => None,
+            (None, None) => self.open.get(kind).filter(|open| open.len() == 1)?.first().copied(),
+        }
+    }
+
+    /// Takes an item that begins.
+    pub(super) fn add(&mut self, data: &Lent<'_>) {
+        let Some(item) = data.get("item").filter(|item| item.is_object()) else {
+            return self.spoil("the stream has an item that is no object");
+        };
+        let (signs, value) = (Signs { place: place(data), ids: ids(item) }, item.value());
+        // The same event once more begins nothing.
+        let mut known = signs.ids.iter().filter_map(|id| self.ids.get(*id).copied().flatten());
+        let same = |at: usize| {
+            self.items
+                .get(at)
+                .is_some_and(|begun| begun.place == signs.place && begun.begun == value)
+        };
+        if !known.any(same) {
+            self.push(value, &signs);
+        }
+    }
+
+    /// Takes an item that is whole.
+    pub(super) fn finish(&mut self, data: &Lent<'_>) {
+        let Some(item) = data.get("item").filter(|item| item.is_object()) else {
+            return self.spoil("the stream has an item that is no object");
+        };
+        let signs = Signs { place: place(data), ids: ids(item) };
+        let kind = item.text("type").unwrap_or_default();
+        let known = |at: &usize| {
+            // An item of another kind, or another call, is not the one that was begun.
+            let begun = self.items.get(*at).map(|begun| &begun.item);
+            let same = |key: &str| match (begun.and_then(|b| text(b, key)), item.text(key)) {
+                (Some(begun), Some(done)) => begun == done,
+                (None, _) | (_, None) => true,
+            };
+            same("type") && same("call_id")
+        };
+        let at = match self.find(kind, &signs).filter(known) {
+            Some(at) => at,
+            // Whether it is one of those that were begun, nobody can tell.
+            None if self.open.get(kind).is_some_and(|open| !open.is_empty()) => {
+                return self.spoil(UNCLEAR);
+            }
+            None => self.push(item.value(), &signs),
+        };
+        let Some(begun) = self.items.get_mut(at).filter(|begun| !begun.done) else { return };
+        (begun.item, begun.done) = (item.value(), true);
+        if let Some(open) = self.open.get_mut(text(&begun.begun, "type").unwrap_or_default()) {
+            open.remove(&at);
+        }
+    }
+
+    fn push(&mut self, item: Value, signs: &Signs<'_>) -> usize {
+        let at = self.items.len();
+        if let Some(place) = signs.place {
+            self.places.entry(place).and_modify(|at| *at = None).or_insert(Some(at));
+        }
+        for id in &signs.ids {
+            let place = self.ids.entry((*id).to_owned()).or_insert(Some(at));
+            // An item may have one id twice; two items that have one are not known by it.
+            *place = place.filter(|place| *place == at);
+        }
+        let kind = text(&item, "type").unwrap_or_default().to_owned();
+        self.open.entry(kind).or_default().insert(at);
+        let (begun, place) = (item.clone(), signs.place);
+        self.items.push(Item { item, begun, place, ..Item::default() });
+        at
+    }
+
+    /// The output as it would have come without streaming, where all of it can be told.
+    pub(super) fn output(self) -> Result<Value, WireFault> {
+        if let Some(reason) = self.spoilt {
+            return Err(WireFault::new(FaultKind::Unreadable, reason));
+        }
+        let mut items = self.items;
+        if items.iter().all(|item| item.place.is_some()) {
+            items.sort_by_key(|item| item.place);
+        }
+        Ok(items.into_iter().filter_map(Item::body).collect())
+    }
+}
+
+impl<'a> Signs<'a> {
+    /// What a piece says.
+    fn of(data: &'a Lent<'_>) -> Self {
+        let ids = data.text("item_id").into_iter().chain(data.text("call_id")).collect();
+        Self { place: place(data), ids }
+    }
+}
+
+fn place(data: &Lent<'_>) -> Option<u64> {
+    data.get("output_index").and_then(Lent::as_u64)
+}
+
+/// The ids that an item has.
+fn ids<'a>(item: &'a Lent<'_>) -> Vec<&'a str> {
+    item.text("id").into_iter().chain(item.text("call_id")).collect()
+}
+
+impl Item {
+    /// The tool, where it is a call.
+    pub(super) fn name(&self) -> &str {
+        text(&self.item, "name").unwrap_or_default()
+    }
+
+    /// The item with what came since it was added.
+    fn body(mut self) -> Option<Value> {
+        let map = self.item.as_object_mut().filter(|_| !self.done);
+        let Some(map) = map else { return Some(self.item) };
+        match map.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "message" => {
+                let mut content = Vec::new();
+                if !self.words.is_empty() {
+                    content.push(json!({ "type": "output_text", "text": self.words }));
+                }
+                if !self.refusal.is_empty() {
+                    content.push(json!({ "type": "refusal", "refusal": self.refusal }));
+                }
+                map.insert("content".to_owned(), Value::Array(content));
+            }
+            "function_call" => {
+                map.shift_remove("status");
+                // A server may say all of them when the call begins.
+                if !self.args.is_empty() {
+                    map.insert("arguments".to_owned(), json!(self.args));
+                }
+            }
+            // A thought that was not thought to its end cannot be sent back.
+            "reasoning" => return None,
+            _ => {}
+        }
+        Some(self.item)
+    }
+}
