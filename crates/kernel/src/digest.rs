@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 of some content.
+/// A SHA-256 of some content. It lies where it can be copied in a few steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
+#[repr(align(8))]
 pub struct Digest(pub [u8; 32]);
 
 /// A text that is no digest.

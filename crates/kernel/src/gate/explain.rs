@@ -156,7 +156,7 @@ impl Explanation {
         let why = refusal.errors.first().map(|first| first.message.clone()).unwrap_or_default();
         self.say(stage, Ruling::Refuse, why);
         if let Some(last) = self.stages.last_mut() {
-            last.errors = refusal.errors;
+            last.errors = refusal.errors.clone();
         }
     }
 }

@@ -34,7 +34,7 @@ pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use former::meant_action;
 pub use judge::{Judgement, admit, confirm, readmit};
 pub use parse::mended;
-pub use refusal::{Refusal, action};
+pub use refusal::{Grounds, Refusal, action};
 pub use resolve::{is_down, is_held};
 pub use validate::fitting;
 

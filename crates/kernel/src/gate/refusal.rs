@@ -1,5 +1,6 @@
 //! Decides how a refused call is put into words and into the log.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,9 +13,14 @@ use crate::fold::OpenCall;
 use crate::names::{PhaseName, PolicyName};
 use crate::tool::{ACTION, Effect, Unfit};
 
-/// A call that may not run, and why.
+/// A call that may not run, and why. Few calls are refused and every step may refuse, so it takes
+/// no more room than where its grounds are.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct Refusal(Box<Grounds>);
+
+/// Why a call may not run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grounds {
     /// Where on its path.
     pub stage: Stage,
     /// The policy that said no, where one did.
@@ -25,9 +31,20 @@ pub struct Refusal {
     pub data: Option<Box<Value>>,
 }
 
+impl Deref for Refusal {
+    type Target = Grounds;
+    fn deref(&self) -> &Grounds {
+        &self.0
+    }
+}
+
 impl Refusal {
     pub(super) fn new(stage: Stage, trouble: Trouble) -> Self {
-        Self { stage, denial: None, errors: vec![trouble], data: None }
+        Self::of(stage, vec![trouble])
+    }
+
+    pub(super) fn of(stage: Stage, errors: Vec<Trouble>) -> Self {
+        Self(Box::new(Grounds { stage, denial: None, errors, data: None }))
     }
 
     pub(super) fn denied(
@@ -36,8 +53,9 @@ impl Refusal {
         kind: DenialKind,
         trouble: Trouble,
     ) -> Self {
-        let denial = Some(Denial { policy: policy.clone(), kind });
-        Self { stage, denial, errors: vec![trouble], data: None }
+        let mut refusal = Self::new(stage, trouble);
+        refusal.0.denial = Some(Denial { policy: policy.clone(), kind });
+        refusal
     }
 
     /// The caller may act in one phase only, and the session is in another.
@@ -166,9 +184,9 @@ impl Refusal {
     pub fn of_tool(mut self, agent: &Agent, raw: &RawCall) -> Self {
         let entry = agent.toolset.find(&raw.name).and_then(|at| agent.toolset.entries().get(at));
         if let Some(domain) = entry.and_then(|entry| entry.spec.domain.as_ref()) {
-            let more = self.data.unwrap_or_default();
+            let more = self.0.data.take().unwrap_or_default();
             let data = domain.error(action(agent, raw).as_deref(), &self.errors, &more);
-            self.data = Some(Box::new(data));
+            self.0.data = Some(Box::new(data));
         }
         self
     }
@@ -186,8 +204,10 @@ impl Refusal {
 
 impl From<Unfit> for Refusal {
     fn from(unfit: Unfit) -> Self {
-        let data = Some(Box::new(unfit.data()));
-        Self { data, ..Self::new(Stage::Validate, unfit.trouble) }
+        let data = Box::new(unfit.data());
+        let mut refusal = Self::new(Stage::Validate, unfit.trouble);
+        refusal.0.data = Some(data);
+        refusal
     }
 }
 

@@ -93,11 +93,8 @@ fn fitted(
     warnings: &mut Vec<String>,
 ) -> Result<(Map<String, Value>, Fit), Refusal> {
     let mut args = Value::Object(args);
-    let misfitting = |misfits: Vec<Misfit>| Refusal {
-        stage: Stage::Validate,
-        denial: None,
-        errors: misfits.into_iter().map(Trouble::from).collect(),
-        data: None,
+    let misfitting = |misfits: Vec<Misfit>| {
+        Refusal::of(Stage::Validate, misfits.into_iter().map(Trouble::from).collect())
     };
     let mut fit = spec.input_shape.fit(&mut args, warnings).map_err(misfitting)?;
     let mut moved = Fit::AsWritten;

@@ -138,7 +138,7 @@ fn a_denial_beats_an_approval() {
     answer(&mut desk, call, hash, Answer::Approve);
     let refusal = refused(desk.admit(call));
     assert_eq!(refusal.errors[0].code, Code::POLICY_DENIED);
-    let denial = refusal.denial.unwrap();
+    let denial = refusal.denial.clone().unwrap();
     assert_eq!((denial.policy.as_str(), denial.kind), ("never", DenialKind::RuleDenied));
 }
 
@@ -151,7 +151,7 @@ fn an_approval_does_not_mend_a_policy_that_cannot_answer() {
     answer(&mut desk, call, hash, Answer::Approve);
     let refusal = refused(desk.admit(call));
     assert_eq!(refusal.errors[0].code, Code::POLICY_ERROR);
-    assert_eq!(refusal.denial.unwrap().kind, DenialKind::PolicyError);
+    assert_eq!(refusal.denial.clone().unwrap().kind, DenialKind::PolicyError);
 }
 
 /// The worst word wins, whatever the order of the policies.
@@ -162,7 +162,7 @@ fn deny_beats_ask_in_any_order() {
     for policies in [vec![ask(), deny()], vec![deny(), ask()]] {
         let mut desk = Desk::new(draft(policies));
         let call = desk.receive("send", r#"{"to":"work"}"#);
-        assert_eq!(refused(desk.admit(call)).denial.unwrap().policy.as_str(), "never");
+        assert_eq!(refused(desk.admit(call)).denial.clone().unwrap().policy.as_str(), "never");
     }
 }
 
