@@ -9,7 +9,7 @@ use sha2::Sha256;
 use crate::digest::{Digest, hex, unhex};
 use crate::envelope::Envelope;
 use crate::event::StreamId;
-use crate::names::{CallId, SessionId, ToolName};
+use crate::names::{CallId, ToolName};
 
 /// The key that signs heads and receipts. It is kept outside the project folder.
 #[derive(Clone)]
@@ -46,10 +46,16 @@ pub struct SignedHead {
     pub mac: [u8; 32],
 }
 
-/// What a receipt vouches for.
+/// The key of one stream. It is made once for many signatures, and what it signs is worth nothing
+/// in another stream.
+#[derive(Clone)]
+pub struct StreamKey {
+    stream: StreamId,
+    mac: Hmac<Sha256>,
+}
+
+/// What a receipt vouches for, in the session whose key signs it.
 pub struct Settled<'a> {
-    /// The session.
-    pub session: &'a SessionId,
     /// The call.
     pub call: CallId,
     /// The tool.
@@ -85,20 +91,17 @@ impl SigningKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// Signs the newest position of a stream.
-    pub fn sign_head(&self, stream: StreamId, seq: u64, hash: Digest) -> SignedHead {
-        let mac = self.head_mac(&stream, seq, &hash);
-        SignedHead { stream, seq, hash, mac }
+    /// The key of one stream.
+    pub fn for_stream(&self, stream: StreamId) -> StreamKey {
+        let (kind, id) = stream.parts();
+        let key = Self::from_bytes(&self.mac(b"stream", &[kind.as_bytes(), id.as_bytes()]));
+        StreamKey { stream, mac: key.0 }
     }
 
     /// Whether a head was signed with this key.
     pub fn vouches_for(&self, head: &SignedHead) -> bool {
-        equal(&self.head_mac(&head.stream, head.seq, &head.hash), &head.mac)
-    }
-
-    fn head_mac(&self, stream: &StreamId, seq: u64, hash: &Digest) -> [u8; 32] {
-        let (kind, id) = stream.parts();
-        self.mac(b"head", &[kind.as_bytes(), id.as_bytes(), &seq.to_be_bytes(), &hash.0])
+        let key = self.for_stream(head.stream.clone());
+        equal(&key.head_mac(head.seq, &head.hash), &head.mac)
     }
 
     /// Signs a checkpoint, which is trusted only with its signature.
@@ -128,42 +131,73 @@ impl SigningKey {
     pub fn vouches_for_words(&self, words: &[u8], mac: &[u8; 32]) -> bool {
         equal(&self.sign_words(words), mac)
     }
+}
+
+impl StreamKey {
+    /// The stream.
+    pub fn stream(&self) -> &StreamId {
+        &self.stream
+    }
+
+    /// Signs the newest position of the stream.
+    pub fn sign_head(&self, seq: u64, hash: Digest) -> SignedHead {
+        SignedHead { stream: self.stream.clone(), seq, hash, mac: self.head_mac(seq, &hash) }
+    }
+
+    fn head_mac(&self, seq: u64, hash: &Digest) -> [u8; 32] {
+        let mut mac = self.mac.clone();
+        mac.update(b"head");
+        mac.update(&seq.to_be_bytes());
+        mac.update(&hash.0);
+        mac.finalize().into_bytes().into()
+    }
 
     /// The receipt of a settled call.
     pub fn receipt(&self, settled: &Settled<'_>) -> Receipt {
-        let call = settled.call.0.to_be_bytes();
         let envelope = settled.envelope;
+        let mut words = Words(Vec::with_capacity(256));
+        words.0.extend_from_slice(b"receipt");
+        words.0.extend_from_slice(&settled.call.0.to_be_bytes());
+        words.0.extend_from_slice(&settled.args_hash.0);
+        words.0.push(u8::from(envelope.ok));
+        words.text(settled.tool.as_str());
+        words.text(&envelope.tool);
+        words.text(&envelope.message);
         // Most answers are words alone; only what is there is written out.
-        let data = json(envelope.data.is_null(), &envelope.data);
-        let warnings = json(envelope.warnings.is_empty(), &envelope.warnings);
-        let errors = json(envelope.errors.is_empty(), &envelope.errors);
-        let parts: [&[u8]; 10] = [
-            settled.session.as_str().as_bytes(),
-            &call,
-            settled.tool.as_str().as_bytes(),
-            &settled.args_hash.0,
-            &[u8::from(envelope.ok)],
-            envelope.tool.as_bytes(),
-            envelope.message.as_bytes(),
-            &data,
-            &warnings,
-            &errors,
-        ];
-        let mac = self.mac(b"receipt", &parts);
+        words.json(envelope.data.is_null(), &envelope.data);
+        words.json(envelope.warnings.is_empty(), &envelope.warnings);
+        words.json(envelope.errors.is_empty(), &envelope.errors);
+        let mut mac = self.mac.clone();
+        mac.update(&words.0);
         let mut short = [0; 12];
-        short.iter_mut().zip(mac).for_each(|(to, from)| *to = from);
+        short.iter_mut().zip(mac.finalize().into_bytes()).for_each(|(to, from)| *to = from);
         Receipt(short)
     }
 }
 
-fn json<T: Serialize + ?Sized>(empty: bool, part: &T) -> Vec<u8> {
-    let mut out = Vec::new();
-    if !empty {
-        // Writing our own plain types into memory has no way to fail.
-        let written = serde_json::to_writer(&mut out, part);
-        debug_assert!(written.is_ok());
+/// What is signed: parts, each with its length behind it, so that moving a border changes the
+/// signature.
+struct Words(Vec<u8>);
+
+impl Words {
+    fn text(&mut self, part: &str) {
+        self.0.extend_from_slice(part.as_bytes());
+        self.end(part.len());
     }
-    out
+
+    fn json<T: Serialize + ?Sized>(&mut self, empty: bool, part: &T) {
+        let start = self.0.len();
+        if !empty {
+            // Writing our own plain types into memory has no way to fail.
+            let written = serde_json::to_writer(&mut self.0, part);
+            debug_assert!(written.is_ok());
+        }
+        self.end(self.0.len() - start);
+    }
+
+    fn end(&mut self, length: usize) {
+        self.0.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    }
 }
 
 /// Compares without telling by its time where the difference is.
@@ -210,17 +244,19 @@ impl TryFrom<String> for Receipt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::SessionId;
     use serde_json::json;
 
     #[test]
     fn a_receipt_vouches_for_every_byte() {
         let key = SigningKey::from_bytes(&[7; 32]);
-        let session = SessionId::parse("s1").unwrap();
+        let stream = |id| StreamId::Session(SessionId::parse(id).unwrap());
         let tool = ToolName::parse("add").unwrap();
         let args_hash = Digest::of(b"{}");
         let receipt = |key: &SigningKey, call, envelope: &Envelope| {
-            let (session, tool, args_hash) = (&session, &tool, &args_hash);
-            key.receipt(&Settled { session, call: CallId(call), tool, args_hash, envelope })
+            let (tool, args_hash) = (&tool, &args_hash);
+            let settled = Settled { call: CallId(call), tool, args_hash, envelope };
+            key.for_stream(stream("s1")).receipt(&settled)
         };
         let told = Envelope::answer("add", "42".into(), json!({"n": 42}), vec![]);
         let proof = receipt(&key, 1, &told);
@@ -238,6 +274,17 @@ mod tests {
         }
         assert_ne!(proof, receipt(&key, 2, &told));
         assert_ne!(proof, receipt(&SigningKey::from_bytes(&[8; 32]), 1, &told));
+        let settled =
+            Settled { call: CallId(1), tool: &tool, args_hash: &args_hash, envelope: &told };
+        assert_ne!(proof, key.for_stream(stream("s2")).receipt(&settled));
+        // The same letters, with the border between two parts elsewhere.
+        let moved = |tool: &str, message: &str| Envelope {
+            tool: tool.into(),
+            message: message.into(),
+            ..told.clone()
+        };
+        let [one, other] = [moved("ab", "c"), moved("a", "bc")];
+        assert_ne!(receipt(&key, 1, &one), receipt(&key, 1, &other));
         assert_eq!(Receipt::try_from(proof.to_string()), Ok(proof));
         assert_eq!(serde_json::to_value(proof).unwrap(), proof.to_string());
     }
@@ -245,7 +292,7 @@ mod tests {
     #[test]
     fn a_head_is_bound_to_its_stream_and_place() {
         let key = SigningKey::from_bytes(&[7; 32]);
-        let head = key.sign_head(StreamId::Project, 3, Digest::of(b"x"));
+        let head = key.for_stream(StreamId::Project).sign_head(3, Digest::of(b"x"));
         assert!(key.vouches_for(&head));
         assert!(!key.vouches_for(&SignedHead { seq: 4, ..head.clone() }));
         let session = SessionId::parse("s1").unwrap();

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{AuthorRefusal, Authored, DecodeRefusal, Record, StreamId, Written};
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::seal::{SigningKey, StreamKey};
 
 use crate::port::{Batch, Row, Store, StoreFault};
 
@@ -47,14 +47,13 @@ impl Tip {
 
 /// Rows for the end of a stream, with its head signed anew.
 pub(crate) fn batch(
-    key: &SigningKey,
-    stream: StreamId,
+    key: &StreamKey,
     epoch: Option<u64>,
     after: u64,
     rows: Vec<Row>,
     tip: Tip,
 ) -> Batch {
-    Batch { epoch, after, rows, head: key.sign_head(stream, tip.seq, tip.hash) }
+    Batch { epoch, after, rows, head: key.sign_head(tip.seq, tip.hash) }
 }
 
 /// Rows read at once.

@@ -14,6 +14,7 @@ use crate::port::{Append, Batch, Checkpoint, Promised, Row, Store, StoreFault, a
 #[derive(Default)]
 pub struct MemoryStore {
     inner: Mutex<Inner>,
+    outlasts: bool,
 }
 
 #[derive(Default)]
@@ -78,6 +79,11 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// An empty log that is written as one on disk is: for tests in which it outlasts a crash.
+    pub fn outlasting() -> Self {
+        Self { outlasts: true, ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,6 +141,10 @@ impl Store for MemoryStore {
         }
         inner.blobs.extend(append.blobs);
         at_once(Ok(()))
+    }
+
+    fn outlasts_process(&self) -> bool {
+        self.outlasts
     }
 
     fn read(

@@ -15,7 +15,7 @@ use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pinned;
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::seal::{SigningKey, StreamKey};
 
 use crate::checkpoint;
 use crate::credential::{Author, Signer, Spot, counts, project_counts, sign};
@@ -39,6 +39,8 @@ pub struct Runtime {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) key: SigningKey,
+    /// The key of what sessions share.
+    project_key: StreamKey,
     /// What tells this log from every other.
     pub(crate) mark: Digest,
     pub(crate) files: Arc<dyn Files>,
@@ -111,6 +113,7 @@ impl Runtime {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, key: SigningKey) -> Self {
         Self {
             mark: key.log_mark(),
+            project_key: key.for_stream(StreamId::Project),
             store,
             clock,
             key,
@@ -267,7 +270,7 @@ impl Runtime {
             rows.push(tip.add(&record, &mut scratch)?);
             records.push(record);
         }
-        let batch = batch(&self.key, StreamId::Project, None, before.seq, rows, tip);
+        let batch = batch(&self.project_key, None, before.seq, rows, tip);
         Ok(ProjectBatch { batch, records, tip, project })
     }
 
@@ -441,7 +444,8 @@ impl Runtime {
             let spot = Spot { log: &self.mark, stream: &stream, before: tip.hash };
             sign(&spot, &mut record, author.signer)?;
             let rows = vec![tip.add(&record, &mut Vec::new())?];
-            let batch = batch(&self.key, stream.clone(), None, after, rows, tip);
+            let key = self.key.for_stream(stream.clone());
+            let batch = batch(&key, None, after, rows, tip);
             let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });
             match within(SAY_MS_MAX, pin!(append)).await {
                 Some(Ok(())) => return Ok(seq),

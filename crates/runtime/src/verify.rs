@@ -12,7 +12,7 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::{Enrolled, Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
-use toolgate_kernel::seal::{Settled, SignedHead, SigningKey};
+use toolgate_kernel::seal::{Settled, SignedHead, SigningKey, StreamKey};
 
 use crate::checkpoint;
 use crate::credential::{Spot, counts, due, project_counts};
@@ -113,7 +113,7 @@ impl Check<'_> {
         if !self.key.vouches_for(head) {
             self.problem(stream, head.seq, "the head is not signed with this key");
         }
-        let mut session = SessionCheck::default();
+        let mut session = SessionCheck::new(self.key.for_stream(stream.clone()));
         let kept = match store.checkpoint(stream).await {
             Err(StoreFault::Damaged(_)) => {
                 self.problem(stream, 0, "the checkpoint cannot be read");
@@ -331,23 +331,10 @@ impl Check<'_> {
             let shown = settled.attached.iter().filter(|attached| attached.shown);
             session.kept.extend(shown.map(|attached| attached.hash));
             let admitted = session.admitted.remove(&settled.call);
-            if !self.receipt_holds(id, settled.call, admitted, &settled.envelope) {
+            if !session.receipt_holds(settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
             }
         }
-    }
-
-    fn receipt_holds(
-        &self,
-        session: &SessionId,
-        call: CallId,
-        admitted: Option<(ToolName, Digest)>,
-        envelope: &Envelope,
-    ) -> bool {
-        let Some((tool, args_hash)) = admitted else { return false };
-        let (tool, args_hash) = (&tool, &args_hash);
-        let settled = Settled { session, call, tool, args_hash, envelope };
-        envelope.receipt == Some(self.key.receipt(&settled))
     }
 
     /// Whether forks begin with what the sessions knew that they were forked from.
@@ -448,7 +435,6 @@ fn said_hash(who: &Actor, said: &Said) -> Digest {
     serde_json::to_value((who, said)).map_or(Digest::ZERO, |value| Digest::of_json(&value))
 }
 
-#[derive(Default)]
 struct SessionCheck {
     /// The newest project head it saw so far.
     seen: Option<Saw>,
@@ -458,4 +444,24 @@ struct SessionCheck {
     epoch: u64,
     /// What the record at hand says was kept aside.
     kept: Vec<Digest>,
+    /// What signs its receipts.
+    key: StreamKey,
+}
+
+impl SessionCheck {
+    fn new(key: StreamKey) -> Self {
+        let (admitted, kept) = (BTreeMap::new(), Vec::new());
+        Self { seen: None, known: false, admitted, epoch: 0, kept, key }
+    }
+
+    fn receipt_holds(
+        &self,
+        call: CallId,
+        admitted: Option<(ToolName, Digest)>,
+        envelope: &Envelope,
+    ) -> bool {
+        let Some((tool, args_hash)) = admitted else { return false };
+        let settled = Settled { call, tool: &tool, args_hash: &args_hash, envelope };
+        envelope.receipt == Some(self.key.receipt(&settled))
+    }
 }

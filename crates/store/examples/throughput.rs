@@ -71,7 +71,7 @@ async fn session(
         let bytes = vec![b'x'; RECORD_BYTES];
         hash = Digest::link(hash, &bytes);
         let rows = vec![Row { seq: after + 1, bytes, hash }];
-        let head = key.sign_head(stream.clone(), after + 1, hash);
+        let head = key.for_stream(stream.clone()).sign_head(after + 1, hash);
         let batch = Batch { epoch, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: vec![] }).await?;
         after += 1;

@@ -83,7 +83,7 @@ fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when
         let actor = Actor::Human("ada".into());
         let record = Record { seq: after + 1, at, actor, epoch, saw: None, event, signed: by };
         let rows = vec![tip.add(&record, &mut Vec::new()).unwrap()];
-        let head = key.sign_head(stream, tip.seq, tip.hash);
+        let head = key.for_stream(stream).sign_head(tip.seq, tip.hash);
         let batch = Batch { epoch: None, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
     });

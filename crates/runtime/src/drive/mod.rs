@@ -24,13 +24,14 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record, StreamId,
+    AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record,
 };
 use toolgate_kernel::fold::{Counted, Project, Session, StateRefusal, World};
 use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
+use toolgate_kernel::seal::StreamKey;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
@@ -140,6 +141,8 @@ pub enum OnAsk {
 pub struct Driver {
     runtime: Arc<Runtime>,
     crew: Crew,
+    /// The key of its stream.
+    key: StreamKey,
     epoch: u64,
     /// The session with what is about to be appended. Every way in appends before it returns;
     /// after one that did not, there is no way in.
@@ -237,9 +240,13 @@ impl Driver {
     ) -> Result<Envelope, DriveFault> {
         self.enter_call().await?;
         let (name, args) = (name.to_owned(), args.to_owned());
-        let id = self.receive(actor, name, args, alias.map(str::to_owned))?.id;
+        let raw = self.receive(actor, name, args, alias.map(str::to_owned))?;
+        self.judge(std::slice::from_ref(&raw)).await?;
+        if self.admitted(raw.id).is_some() {
+            self.run_calls(&[raw.id]).await?;
+        }
         self.settle_received().await?;
-        self.taken(id)
+        self.taken(raw.id)
     }
 
     /// Lets in whoever calls without a model loop, with the world as it is now.
@@ -275,7 +282,11 @@ impl Driver {
 
     async fn look_around(&mut self) -> Result<(), DriveFault> {
         self.take_in_news().await?;
-        if self.crew.supplier.is_some() { self.resupply().await } else { Ok(()) }
+        if self.crew.supplier.is_some() {
+            self.resupply().await?;
+            self.tick();
+        }
+        Ok(())
     }
 
     async fn take_in_news(&mut self) -> Result<(), DriveFault> {
@@ -366,8 +377,8 @@ impl Driver {
             signed: None,
         };
         if let Some(signer) = signer {
-            let stream = StreamId::Session(self.session.id.clone());
-            let spot = Spot { log: &self.runtime.mark, stream: &stream, before: self.tip.hash };
+            let (log, stream) = (&self.runtime.mark, self.key.stream());
+            let spot = Spot { log, stream, before: self.tip.hash };
             sign(&spot, &mut record, Some(signer))?;
         }
         let row = self.tip.add(&record, &mut self.scratch)?;
@@ -428,8 +439,7 @@ impl Driver {
         // Until the log has answered, nobody can say what is in it.
         self.stopped = true;
         let (rows, blobs) = (take(&mut self.pending.rows), take(&mut self.pending.blobs));
-        let (stream, epoch) = (StreamId::Session(self.session.id.clone()), Some(self.epoch));
-        let own = batch(&self.runtime.key, stream, epoch, self.base.seq, rows, self.tip);
+        let own = batch(&self.key, Some(self.epoch), self.base.seq, rows, self.tip);
         let mut batches = Vec::with_capacity(1 + others.len());
         batches.push(own);
         batches.extend(others);

@@ -295,6 +295,7 @@ impl Driver {
             trail: Mutex::default(),
         });
         Ok(Self {
+            key: runtime.key.for_stream(StreamId::Session(session.id.clone())),
             session,
             runtime,
             crew,

@@ -72,7 +72,6 @@ impl Driver {
 
     /// Runs admitted calls in call order and settles each exactly once.
     pub(super) async fn run_calls(&mut self, ids: &[CallId]) -> Result<(), DriveFault> {
-        self.tick();
         let reads = ids.iter().take_while(|id| self.effect(**id) == Some(Effect::Read)).count();
         let (leading, rest) = ids.split_at_checked(reads).unwrap_or((ids, &[]));
         if !leading.is_empty() {
@@ -106,10 +105,18 @@ impl Driver {
     /// Makes everything in line durable while calls run. What may reach the world has its intent in
     /// the log by now; all others leave nothing behind before they are settled, so they need not wait
     /// for the disk. When the log cannot be written, they are dropped.
+    ///
+    /// It is written before they run, so that one that takes the process down leaves a trace. A log
+    /// that goes down too keeps none: what ends at once is written there together with its settlement.
     async fn flush_beside<T>(
         &mut self,
         mut running: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, DriveFault> {
+        if !self.runtime.store.outlasts_process()
+            && let Some(ended) = running.as_mut().now_or_never()
+        {
+            return Ok(ended);
+        }
         let mut flushing = pin!(self.flush());
         match flushing.as_mut().now_or_never() {
             Some(flushed) => flushed?,

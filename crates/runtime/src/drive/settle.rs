@@ -244,9 +244,12 @@ impl Driver {
 
     /// What the data of a domain tool's error is.
     fn error_data(&self, call: CallId, tool: &ToolName, ended: &Ended) -> Option<Value> {
+        if ended.errors.is_empty() {
+            return None;
+        }
         let toolset = &self.crew.agent.toolset;
         let entry = toolset.entries().get(toolset.find(tool.as_str())?)?;
-        let domain = entry.spec.domain.as_ref().filter(|_| !ended.errors.is_empty())?;
+        let domain = entry.spec.domain.as_ref()?;
         let open = self.session.open.get(&call);
         let named = open.and_then(|open| meant_action(&self.crew.agent, &open.raw));
         Some(domain.error(named.as_deref(), &ended.errors, &ended.data))
@@ -270,8 +273,7 @@ impl Driver {
             errors: take(&mut ended.errors),
             receipt: None,
         };
-        envelope.receipt = Some(self.runtime.key.receipt(&Settled {
-            session: &self.session.id,
+        envelope.receipt = Some(self.key.receipt(&Settled {
             call,
             tool,
             args_hash: &args_hash,

@@ -128,6 +128,12 @@ pub trait Store: Send + Sync {
     /// Appends all or nothing; durable once it returns.
     fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>>;
 
+    /// Whether what was appended is still there when the process is gone. Where it is not, nothing is
+    /// gained by writing down what is about to run (ADR 0005).
+    fn outlasts_process(&self) -> bool {
+        true
+    }
+
     /// Reads up to `rows_max` records from place `from` on.
     fn read(
         &self,

@@ -23,7 +23,7 @@ fn new_log() -> (TempDir, SqliteStore) {
 fn append(after: u64, bytes: usize) -> Append {
     let (seq, hash) = (after + 1, Digest::of(&after.to_be_bytes()));
     let rows = vec![Row { seq, bytes: vec![7; bytes], hash }];
-    let head = SigningKey::from_bytes(&[1; 32]).sign_head(STREAM, seq, hash);
+    let head = SigningKey::from_bytes(&[1; 32]).for_stream(STREAM).sign_head(seq, hash);
     Append { batches: vec![Batch { epoch: None, after, rows, head }], blobs: vec![] }
 }
 

@@ -58,7 +58,7 @@ impl Author {
     }
 
     pub(crate) fn head(&self) -> SignedHead {
-        key().sign_head(self.stream.clone(), self.tip.seq, self.tip.hash)
+        key().for_stream(self.stream.clone()).sign_head(self.tip.seq, self.tip.hash)
     }
 
     /// Appends records; on a refusal the author stays where it was.

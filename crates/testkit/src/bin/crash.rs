@@ -140,7 +140,7 @@ enum Log {
 
 fn store(log: Log, folder: &Path) -> Result<Arc<dyn Store>> {
     Ok(match log {
-        Log::Memory => Arc::new(MemoryStore::new()),
+        Log::Memory => Arc::new(MemoryStore::outlasting()),
         Log::Sqlite => Arc::new(SqliteStore::open(folder.join("log.db"))?),
     })
 }
@@ -249,7 +249,7 @@ fn killed_for_real(path: &Path, tally: &mut Tally) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let found = runtime.block_on(wounds(&stage, &played, &clean))?;
         tally.wounds.extend(found.into_iter().map(|wound| format!("{place}: {wound}")));
-        stage.store = Arc::new(MemoryStore::new());
+        stage.store = Arc::new(MemoryStore::outlasting());
     }
     Ok(())
 }

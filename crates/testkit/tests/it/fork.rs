@@ -237,7 +237,7 @@ async fn by_another_program(stage: &Stage, key: &SigningKey) -> MemoryStore {
             tip = Tip { seq, hash };
             rows.push(Row { seq, bytes, hash });
         }
-        let head = key.sign_head(stream, tip.seq, tip.hash);
+        let head = key.for_stream(stream).sign_head(tip.seq, tip.hash);
         let batch = Batch { epoch: None, after: 0, rows, head };
         copy.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
     }
