@@ -69,11 +69,15 @@ impl Gathering for Stream {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Result<Value, WireFault> {
+    fn counts(&self) -> Option<&Value> {
+        self.message.get("usage")
+    }
+
+    fn body(self: Box<Self>) -> Value {
         let mut body = self.message;
         let content = self.blocks.into_iter().map(Block::finished).collect();
         body.insert("content".to_owned(), Value::Array(content));
-        Ok(Value::Object(body))
+        Value::Object(body)
     }
 }
 

@@ -5,8 +5,8 @@ use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::{CALL_EXTRAS, DETAILS, NAME, THOUGHTS};
-use crate::dialect::WireFault;
 use crate::dialect::shared::{arguments, count, field, name_calls, text};
+use crate::dialect::{Dialect, WireFault};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let choices = body.get("choices").and_then(Value::as_array);
@@ -35,7 +35,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         calls.clear();
         native = None;
     }
-    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body)) })
+    Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Chat.usage(body)) })
 }
 
 /// The calls as they stand: a list, one alone, or the form of old servers.
@@ -167,19 +167,18 @@ fn extra(call: &Value) -> Value {
     if kept.is_empty() { Value::Null } else { Value::Object(kept) }
 }
 
-/// The count includes what came from the cache. Servers say the cached part in three ways.
-/// What an answer cost.
-pub(in crate::dialect) fn usage(body: &Value) -> Usage {
-    let Some(usage) = body.get("usage") else { return Usage::default() };
+/// What an answer cost. The count includes what came from the cache. Servers say the cached part in
+/// three ways.
+pub(in crate::dialect) fn cost(counts: &Value) -> Usage {
     let cached = [
         &["prompt_tokens_details", "cached_tokens"][..],
         &["prompt_cache_hit_tokens"],
         &["cached_tokens"],
     ];
     Usage {
-        input_tokens: count(usage, &["prompt_tokens"]),
-        output_tokens: count(usage, &["completion_tokens"]),
-        cached_tokens: cached.iter().map(|path| count(usage, path)).max().unwrap_or(0),
-        cache_written_tokens: count(usage, &["prompt_tokens_details", "cache_write_tokens"]),
+        input_tokens: count(counts, &["prompt_tokens"]),
+        output_tokens: count(counts, &["completion_tokens"]),
+        cached_tokens: cached.iter().map(|path| count(counts, path)).max().unwrap_or(0),
+        cache_written_tokens: count(counts, &["prompt_tokens_details", "cache_write_tokens"]),
     }
 }

@@ -58,7 +58,11 @@ impl Gathering for Pieces {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Result<Value, WireFault> {
+    fn counts(&self) -> Option<&Value> {
+        self.usage.as_ref()
+    }
+
+    fn body(self: Box<Self>) -> Value {
         let content = match self.thinking.is_empty() {
             true => Value::String(self.words),
             false => json!([
@@ -89,7 +93,7 @@ impl Gathering for Pieces {
             ("finish_reason", self.finish.into()),
             ("error", self.fault.into()),
         ]);
-        Ok(object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())]))
+        object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
     }
 }
 
