@@ -15,7 +15,16 @@ use crate::play::{paid, plain, streamed};
 
 /// What stands in a place where something else is due.
 fn odd() -> Vec<Value> {
-    vec![json!(null), json!(""), json!("x"), json!(0), json!(true), json!([null]), json!({})]
+    vec![
+        json!(null),
+        json!(""),
+        json!(" "),
+        json!("x"),
+        json!(0),
+        json!(true),
+        json!([null]),
+        json!({}),
+    ]
 }
 
 /// Every place in a value, from the outside in.
