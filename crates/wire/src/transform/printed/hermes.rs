@@ -6,8 +6,8 @@ use super::payload::{PrintedCall, call_between, call_of, calls_of, is_name, pars
 use super::scan::Scan;
 use super::{Found, Granted, skip_blank};
 
-const TAG: &str = "<tool_call>";
-const TAG_END: &str = "</tool_call>";
+pub(super) const TAG: &str = "<tool_call>";
+pub(super) const TAG_END: &str = "</tool_call>";
 const TOOLS: &str = "<tools>";
 const TOOLS_END: &str = "</tools>";
 pub(super) const MARKS: &[&str] = &[TAG, TOOLS, FUNCTION];
