@@ -148,7 +148,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     let name = text.name_in_log(model);
     let mut spec = ModelSpec::new(&name, dialect(known), base_url, &model.text.model);
     spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
-    spec.key = key(place, model, known)?;
+    spec.key = key(place, model)?;
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
         let found = look_up(place, secret)?;
         let written = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
@@ -187,13 +187,12 @@ fn dialect(known: &Known) -> Dialect {
 
 /// The key of a model. One that lies in the environment goes to its own provider and nowhere
 /// else: an address in a file must not draw it away.
-fn key(place: &Path, model: &ChosenModel, known: &Known) -> Result<Option<Hidden>> {
+fn key(place: &Path, model: &ChosenModel) -> Result<Option<Hidden>> {
     if let Some(secret) = &model.text.api_key {
         let found = look_up(place, secret);
         return Ok(Some(Hidden::new(found.with_context(|| format!("model {}", model.name))?)));
     }
-    let own = at_home(model, known);
-    let Some(variable) = known.key_variable.filter(|_| own) else { return Ok(None) };
+    let Some(variable) = own_variable(model) else { return Ok(None) };
     match environment::text(variable)? {
         Some(key) => Ok(Some(Hidden::new(key))),
         // Its headers may hold another way in.
@@ -204,6 +203,12 @@ fn key(place: &Path, model: &ChosenModel, known: &Known) -> Result<Option<Hidden
             model.name
         ),
     }
+}
+
+/// The variable that holds the key of a model's provider, where the model is at its own address.
+pub(crate) fn own_variable(model: &ChosenModel) -> Option<&'static str> {
+    let known = model.provider.known();
+    known.key_variable.filter(|_| at_home(model, known))
 }
 
 /// Whether a model is at its provider's own address.

@@ -1,18 +1,23 @@
 //! Decides what a person is advised to do about a model that does not answer as it should.
 
-use toolgate_kernel::config::{ChosenModel, ProviderName, SecretPart, pasted};
+use toolgate_kernel::config::{AgentText, ChosenModel, ProviderName, SecretPart, pasted};
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::ProviderFault;
+
+use crate::{environment, model};
 
 /// What helps with a model that calls no tools.
 pub(crate) const CALLS_NOTHING: &str = "If it prints calls as text, write `presets: [printed_tool_calls]` for it. If its server has a \
      switch for tool calls, turn it on (llama.cpp: --jinja).";
 
 /// What to do about a fault, in a sentence.
-pub(crate) fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<String> {
+pub(crate) fn remedy(
+    fault: &ProviderFault,
+    text: &AgentText,
+    chosen: &ChosenModel,
+) -> Option<String> {
     let known = chosen.provider.known();
     let address = chosen.text.base_url.as_deref().unwrap_or(known.base_url);
-    let own = known.key_variable.unwrap_or("its key");
     Some(match fault.kind {
         FaultKind::Unreachable => {
             let start = match chosen.provider {
@@ -31,13 +36,14 @@ pub(crate) fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<Stri
             };
             format!("Nothing answers at {address}. Is the server running, and the address right?{start}")
         }
-        FaultKind::Unauthorized
-            if chosen.text.api_key.is_none() && chosen.text.base_url.is_some() =>
-        {
-            let home = known.base_url;
-            format!("No key was sent: {own} goes to {home} only. Write `api_key: env:NAME`.")
-        }
-        FaultKind::Unauthorized => format!("The key is not accepted. Look at {}.", key_place(chosen)),
+        FaultKind::Unauthorized => match key_place(text, chosen) {
+            Some(place) => format!("The key is not accepted. Look at {place}."),
+            None => {
+                let own = known.key_variable;
+                let why = own.map(|own| format!(": {own} goes to {} only", known.base_url));
+                format!("No key was sent{}. Write `api_key: env:NAME`.", why.unwrap_or_default())
+            }
+        },
         FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),
         FaultKind::NotFound => match pasted(address) {
             Some((base, endpoint)) => {
@@ -87,11 +93,13 @@ pub(crate) fn remedy(fault: &ProviderFault, chosen: &ChosenModel) -> Option<Stri
     })
 }
 
-/// Where the key of a model was taken from.
-fn key_place(chosen: &ChosenModel) -> String {
-    let known = chosen.provider.known();
+/// Where the key of a model was taken from; nothing when none was sent.
+fn key_place(text: &AgentText, chosen: &ChosenModel) -> Option<String> {
     let Some(secret) = &chosen.text.api_key else {
-        return known.key_variable.unwrap_or("`api_key`").to_owned();
+        let set = |name: &&str| matches!(environment::text(name), Ok(Some(_)));
+        let own = model::own_variable(chosen).filter(set);
+        let headers = (!chosen.text.headers.is_empty()).then_some("its `headers`");
+        return own.or(headers).map(str::to_owned);
     };
     let parts = secret.parts().unwrap_or_default();
     let places: Vec<String> = parts
@@ -102,8 +110,14 @@ fn key_place(chosen: &ChosenModel) -> String {
             SecretPart::Word(_) => None,
         })
         .collect();
-    match places.is_empty() {
-        true => "`api_key`, or at TOOLGATE_API_KEY".to_owned(),
+    let lies_around =
+        || environment::settings().is_ok_and(|here| here.api_key.as_ref() == Some(secret));
+    Some(match places.is_empty() {
         false => places.join(" and "),
-    }
+        true if text.models.contains_key(&chosen.name) => {
+            format!("`models.{}.api_key`", chosen.name)
+        }
+        true if lies_around() => "TOOLGATE_API_KEY".to_owned(),
+        true => "`settings.api_key`".to_owned(),
+    })
 }

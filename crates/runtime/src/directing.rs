@@ -108,7 +108,8 @@ impl Directing {
             let asked = plan.in_form(&ask.instructions, ask.shape, &repairs);
             ladder.sent(asked.fingerprint);
             let began = self.clock.now();
-            let reply = self.formed.reply(&asked, &mut Desk::default(), &|_| {}).await;
+            tap(Streamed::Again);
+            let reply = self.formed.reply(&asked, &mut Desk::default(), &quiet(tap)).await;
             let elapsed_ms = self.clock.now().ms_since(began);
             next = match &reply {
                 // Nothing that was declined is asked for again in another form.
@@ -143,7 +144,7 @@ impl Directing {
         mode: Mode,
         tap: Tap<'_>,
     ) -> Reply {
-        tap(Streamed::Text(&envelope.assistant_text));
+        tap(Streamed::Freed(&envelope.assistant_text));
         let is_patch = |directive: &Directive| {
             self.directives.types().iter().any(|kind| kind.patch && kind.name == directive.kind)
         };
@@ -237,7 +238,7 @@ impl Way {
 
 /// Words are all that is left. No tool was shown in these requests, so none may be called.
 fn words(reply: Reply, failed: Failed, tap: Tap<'_>) -> Reply {
-    tap(Streamed::Text(&reply.text));
+    tap(Streamed::Freed(&reply.text));
     let directed = Directed { tried: failed.tried, ..Directed::default() };
     let finish = if reply.finish == Finish::Calls { Finish::Stop } else { reply.finish };
     let (calls, native) = (Vec::new(), None);
@@ -248,12 +249,12 @@ fn nothing() -> ProviderFault {
     ProviderFault::new(FaultKind::Unusable, "no form of directives can be asked of this model")
 }
 
-/// Words that are not for a person yet are not shown, thoughts and waits are.
+/// Words that are not for a person yet are kept and not shown, thoughts and waits are shown.
 fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
-    move |streamed| {
-        if matches!(streamed, Streamed::Thought(_) | Streamed::Waits { .. }) {
-            tap(streamed);
-        }
+    move |streamed| match streamed {
+        Streamed::Text(text) | Streamed::Held(text) => tap(Streamed::Held(text)),
+        Streamed::Thought(_) | Streamed::Waits { .. } | Streamed::Again => tap(streamed),
+        Streamed::Freed(_) | Streamed::Call { .. } => {}
     }
 }
 

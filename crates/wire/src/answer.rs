@@ -9,6 +9,8 @@ use serde_json::Value;
 use toolgate_kernel::json::parse_strict;
 use toolgate_kernel::limits::Limits;
 
+use crate::lent::Lent;
+
 /// Keys under which the dialects send arguments as JSON.
 const ARGUMENTS: [&[u8]; 3] = [b"args", b"arguments", b"input"];
 /// Levels of arguments that are read as JSON.
@@ -35,6 +37,31 @@ pub fn read(bytes: &[u8]) -> Result<Value, Unread> {
     serde_json::from_slice(quoted.as_deref().unwrap_or(bytes)).map_err(|_| Unread::NoJson)
 }
 
+/// One event of an answer, where it is as almost every one is: shallow, and without arguments that
+/// are more than a text.
+pub(crate) fn at_a_glance(text: &str) -> Option<Lent<'_>> {
+    if may_be_deep(text.as_bytes()) {
+        return None;
+    }
+    let event = serde_json::from_str(text).ok()?;
+    (!has_arguments(&event)).then_some(event)
+}
+
+/// Whether arguments stand somewhere in an event as JSON with something in it.
+fn has_arguments(event: &Lent<'_>) -> bool {
+    let empty = |value: &Lent<'_>| {
+        value.fields().is_empty() && value.list().is_none_or(<[Lent<'_>]>::is_empty)
+    };
+    match event {
+        Lent::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !empty(value))
+            .any(|(key, value)| is_arguments(key.as_bytes()) || has_arguments(value)),
+        Lent::List(items) => items.iter().any(has_arguments),
+        Lent::Null | Lent::Bool(_) | Lent::Number(_) | Lent::Text(_) => false,
+    }
+}
+
 /// One event of an answer, as it can be read.
 pub(crate) fn event(text: &str) -> Result<Cow<'_, str>, Unread> {
     match shallow(text.as_bytes())?.map(String::from_utf8) {
@@ -47,14 +74,10 @@ pub(crate) fn event(text: &str) -> Result<Cow<'_, str>, Unread> {
 /// A key that is there twice, or a number that is too large, must not be resolved before the gate:
 /// arguments that are streamed in pieces come there as they were written.
 fn shallow(bytes: &[u8]) -> Result<Option<Vec<u8>>, Unread> {
-    let may_be_deep = may_be_deep(bytes);
-    if !may_be_deep && !has_arguments(bytes) {
-        return Ok(None);
-    }
     let mut found = arguments(bytes);
     found.retain(|(place, depth)| *depth > DEPTH_MAX || !is_clear(bytes, place));
     let quoted = quoted(bytes, &found);
-    if may_be_deep && deepest(quoted.as_deref().unwrap_or(bytes)) > ANSWER_DEPTH_MAX {
+    if may_be_deep(bytes) && deepest(quoted.as_deref().unwrap_or(bytes)) > ANSWER_DEPTH_MAX {
         return Err(Unread::TooDeep);
     }
     Ok(quoted)
@@ -72,25 +95,6 @@ fn may_be_deep(bytes: &[u8]) -> bool {
     let brackets =
         |block: &[u8]| block.iter().map(|byte| u8::from(byte | 0x20 == b'{')).sum::<u8>();
     bytes.chunks(128).map(|block| usize::from(brackets(block))).sum::<usize>() > DEPTH_MAX
-}
-
-/// A quick look that most answers pass: whether a bracket follows a key of arguments.
-fn has_arguments(bytes: &[u8]) -> bool {
-    let bracket = |byte: &u8| byte | 0x20 == b'{';
-    let named = |at: usize| {
-        let before = bytes.get(..at).unwrap_or_default().trim_ascii_end();
-        let key = before.strip_suffix(b":").map(<[u8]>::trim_ascii_end);
-        let key = key.and_then(|key| key.strip_suffix(b"\""));
-        key.is_some_and(|key| ARGUMENTS.iter().any(|name| key.ends_with(name)))
-    };
-    let blocks = bytes.chunks(128).zip((0..).step_by(128));
-    // Blocks without a bracket are passed as a whole, not byte by byte.
-    let some =
-        |(block, _): &(&[u8], usize)| block.iter().fold(false, |some, byte| some | bracket(byte));
-    blocks.filter(some).any(|(block, from)| {
-        let brackets = block.iter().enumerate().filter(|(_, byte)| bracket(byte));
-        brackets.map(|(at, _)| from + at).any(named)
-    })
 }
 
 /// Whether arguments are one value that all readers see alike.
@@ -261,6 +265,7 @@ mod tests {
                 assert_eq!(read(answer.as_bytes()).as_ref(), Ok(&wanted), "{args}");
                 let told = event(&answer).unwrap();
                 assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), wanted, "{args}");
+                assert!(at_a_glance(&answer).is_none(), "{args}");
             }
         }
         for args in [r#"{"a":18446744073709551616}"#, r#"{"a":-0.0}"#, "{}", r#"{"a":{"b":1}}"#] {
@@ -268,9 +273,11 @@ mod tests {
             let plain: Value = serde_json::from_str(&answer).unwrap();
             assert_eq!(read(answer.as_bytes()), Ok(plain), "{args}");
             assert!(matches!(event(&answer), Ok(Cow::Borrowed(_))), "{args}");
+            assert_eq!(at_a_glance(&answer).is_some(), args == "{}", "{args}");
         }
         // What only speaks of arguments is left alone.
         let answer = json!({ "text": "\"args\": {\"a\":1,\"a\":2}", "args": "x" });
+        assert!(at_a_glance(&answer.to_string()).is_some());
         assert_eq!(read(answer.to_string().as_bytes()), Ok(answer));
     }
 

@@ -11,6 +11,10 @@ use serde_json::{Number, Value};
 /// Keys of an object that are compared one by one to see that none is there twice.
 const KEYS_FEW: usize = 32;
 
+/// Room that a list or an object is given when the first of it comes: as much as a vector would
+/// take by itself, without growing into it.
+const ROOM: usize = 4;
+
 /// JSON that is read like a `Value` and costs a fraction of it.
 #[derive(Debug, Clone)]
 pub(crate) enum Lent<'a> {
@@ -127,7 +131,9 @@ impl<'de> Visitor<'de> for Lending {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut given: A) -> Result<Lent<'de>, A::Error> {
-        let mut items = Vec::new();
+        let Some(first) = given.next_element()? else { return Ok(Lent::List(Vec::new())) };
+        let mut items = Vec::with_capacity(ROOM);
+        items.push(first);
         while let Some(item) = given.next_element()? {
             items.push(item);
         }
@@ -135,11 +141,12 @@ impl<'de> Visitor<'de> for Lending {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Lent<'de>, A::Error> {
-        let mut fields = Vec::new();
+        let mut next = given.next_key()?;
+        let mut fields = Vec::with_capacity(if next.is_some() { ROOM } else { 0 });
         // Key and value are not asked for together: as a pair they would be moved once more.
-        while let Some(Key(key)) = given.next_key()? {
-            let value = given.next_value()?;
-            fields.push((key, value));
+        while let Some(Key(key)) = next {
+            fields.push((key, given.next_value()?));
+            next = given.next_key()?;
         }
         Ok(Lent::Object(if is_once(&fields) { fields } else { once(fields) }))
     }

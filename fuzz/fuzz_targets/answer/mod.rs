@@ -13,10 +13,8 @@ pub fn check(dialect: Dialect, data: &[u8]) {
     }
     let (mut reader, mut gather) = (Reader::default(), dialect.gather());
     let read = reader.read(data, |event| gather.take(event, &|_| {}));
-    if read.is_ok()
-        && let Ok(body) = gather.finish()
-    {
-        look(dialect, &body);
+    if read.is_ok() && gather.fault().is_none() {
+        look(dialect, &gather.body());
     }
 }
 

@@ -125,7 +125,20 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         (1..=PROBES_MAX).contains(&options.probe),
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
-    let (_, text) = place.crew_as(&options.settings, to_be_measured)?;
+    let (_, mut text) = place.crew_as(&options.settings, to_be_measured)?;
+    let given = options.settings.settings();
+    // Whoever names a model or an address asks about that one alone.
+    let named = match (given.model, given.base_url) {
+        (Some(model), _) => vec![model],
+        (None, Some(_)) if text.settings.model.is_none() => {
+            // The key that lies around is for the address, whatever is declared.
+            let here = environment::settings()?.api_key;
+            text.settings.api_key = text.settings.api_key.or(here);
+            Vec::new()
+        }
+        (None, Some(_)) => text.settings.model.clone().into_iter().collect(),
+        (None, None) => names(&text),
+    };
     // Without a model, an address is looked at by itself and not for one that is declared.
     if text.settings.model.is_some() {
         text.chosen()?;
@@ -133,9 +146,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
         let mut models = Vec::new();
-        // Whoever names one asks about that one alone.
-        let named = options.settings.settings().model.map(|name| vec![name]);
-        for name in named.unwrap_or_else(|| names(&text)) {
+        for name in named {
             if !options.json {
                 hint(&format!("Asking {} …", visible(&name)));
             }
@@ -208,15 +219,20 @@ async fn examine(
         Err(error) => return Finding { says: format!("{error:#}"), ..finding },
     };
     if chosen.text.capabilities.tools == Some(false) {
-        ask(&provider, &chosen, &mut finding).await;
+        ask(&provider, text, &chosen, &mut finding).await;
     } else {
-        probe(&provider, &chosen, probes, &mut finding).await;
+        probe(&provider, text, &chosen, probes, &mut finding).await;
     }
     finding
 }
 
 /// Has a model that calls no tools say something.
-async fn ask(provider: &dyn Provider, chosen: &ChosenModel, finding: &mut Finding) {
+async fn ask(
+    provider: &dyn Provider,
+    text: &AgentText,
+    chosen: &ChosenModel,
+    finding: &mut Finding,
+) {
     let plan = Plan::alone("You answer in one short sentence.", "What is 2 + 3?", Vec::new());
     let began = Instant::now();
     match provider.reply(&plan, &mut Desk::default(), &|_| {}).await {
@@ -225,21 +241,27 @@ async fn ask(provider: &dyn Provider, chosen: &ChosenModel, finding: &mut Findin
             finding.ok = true;
             finding.says = "answers; its `capabilities` say that it calls no tools".to_owned();
         }
-        Err(fault) => finding.failed(fault, chosen),
+        Err(fault) => finding.failed(fault, text, chosen),
     }
     finding.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
 }
 
 impl Finding {
-    fn failed(&mut self, fault: ProviderFault, chosen: &ChosenModel) {
+    fn failed(&mut self, fault: ProviderFault, text: &AgentText, chosen: &ChosenModel) {
         self.fault = Some(fault.kind);
-        self.fix = remedy(&fault, chosen);
+        self.fix = remedy(&fault, text, chosen);
         self.says = fault.reason;
     }
 }
 
 /// Has a model call the probe as often as wanted; a model that cannot be used is asked once.
-async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, finding: &mut Finding) {
+async fn probe(
+    provider: &dyn Provider,
+    text: &AgentText,
+    chosen: &ChosenModel,
+    probes: u32,
+    finding: &mut Finding,
+) {
     let Some(tool) = probe_tool() else { return };
     for at in 0..probes {
         let (a, b) = (at + 2, at * 7 % 10 + 3);
@@ -259,7 +281,7 @@ async fn probe(provider: &dyn Provider, chosen: &ChosenModel, probes: u32, findi
             }
             Err(fault) => {
                 let passing = fault.kind.passing();
-                finding.failed(fault, chosen);
+                finding.failed(fault, text, chosen);
                 if !passing || at == 0 {
                     break;
                 }
@@ -349,7 +371,7 @@ async fn address(place: &Place, text: &AgentText, exchange: &Exchange) -> Option
             let fix = if fault.kind == FaultKind::NotFound {
                 Some(unlisted.to_owned())
             } else {
-                remedy(&fault, &chosen)
+                remedy(&fault, text, &chosen)
             };
             Address { fault: Some(fault.kind), says: fault.reason, fix, ..found }
         }

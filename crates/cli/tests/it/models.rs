@@ -152,6 +152,40 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     }
 }
 
+/// Whoever is told to look at a key must find it there.
+#[test]
+fn the_doctor_says_where_the_key_of_a_model_comes_from() {
+    let beside = Beside::playing("replies: [{text: five}]");
+    let url = beside.fake.base_url("");
+    let declared = |more: &str| {
+        format!("models: {{m: {{provider: openai, model: fake-1, base_url: '{url}'{more}}}}}")
+    };
+    let set = |more: &str| format!("settings: {{model: fake-1, base_url: '{url}'{more}}}");
+    let table = [
+        (declared(", api_key: sk-wrong"), "Look at `models.m.api_key`."),
+        (declared(", api_key: 'file:key.txt'"), "Look at the file key.txt."),
+        (declared(", api_key: 'env:FAKE_KEY'"), "Look at FAKE_KEY."),
+        (declared(", headers: {Authorization: Bearer sk-wrong}"), "Look at its `headers`."),
+        (declared(""), "No key was sent: OPENAI_API_KEY goes to https://api.openai.com only."),
+        (declared("").replace("openai", "ollama"), "No key was sent. Write `api_key: env:NAME`."),
+        (set(", api_key: sk-wrong"), "Look at `settings.api_key`."),
+        (set(""), "Look at TOOLGATE_API_KEY."),
+    ];
+    for (config, words) in table {
+        let desk = Desk::new();
+        desk.write("toolgate.yaml", &config);
+        desk.write("key.txt", "sk-wrong");
+        let mut doctor = desk.command();
+        doctor.env("FAKE_KEY", "sk-wrong").env("TOOLGATE_API_KEY", "sk-other");
+        let doctor = doctor.env("OPENAI_API_KEY", "sk-own").args(["doctor", "--json"]).output();
+        let report: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+        let fix = report["models"][0]["fix"].as_str().unwrap();
+        assert!(fix.contains(words) && !fix.contains("sk-"), "{config}: {report}");
+        let elsewhere = !words.contains("TOOLGATE") && fix.contains("TOOLGATE");
+        assert!(!elsewhere, "{config}: {fix}");
+    }
+}
+
 #[test]
 fn a_trace_has_figures_and_no_bodies() {
     let (desk, beside) = (
@@ -237,6 +271,13 @@ fn the_doctor_asks_an_address_for_its_models() {
     let report: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &report["address"]["fault"]), (Some(1), &Value::from("unauthorized")));
     assert_eq!(report["unused_proxies"][0], "https_proxy");
+    // Whoever names an address asks about that one alone, whatever is declared.
+    let other = Beside::playing("replies: [{text: Done.}]");
+    desk.write("toolgate.yaml", &other.config("openai"));
+    let (code, said) = doctor(&url, "sk-CANARY-01", &["--json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &report["models"]), (Some(0), &Value::Array(Vec::new())), "{said}");
+    assert!(report["address"]["models"].is_array() && other.seen().is_empty(), "{said}");
     // A wrong scheme is told at once.
     let began = tokio::time::Instant::now();
     let (code, said) = doctor(&url.replace("http:", "https:"), "sk-CANARY-01", &[]);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, pending, poll_fn, ready};
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::config::DirectivesText;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Ending, Event, FaultKind, Finish, Outcome, Said, StreamId, Usage};
 use toolgate_kernel::names::SessionId;
@@ -22,7 +23,8 @@ use toolgate_runtime::port::{
     Response, StoreFault, Streamed, Tap,
 };
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, Halt, MemoryStore, Nothing, OpenFault, Runtime, Toolbox, waiting_tool,
+    Crew, Directing, DriveFault, Driver, Halt, MemoryStore, Nothing, OpenFault, Runtime, Toolbox,
+    waiting_tool,
 };
 use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::clock::FakeClock;
@@ -359,12 +361,12 @@ fn a_run_that_waits_for_a_model_hears_what_is_said() {
     assert_eq!(asked, 1, "words do not cut the rest short");
 }
 
-/// A model that speaks as it goes.
-struct Spoken;
+/// A model that tells this as it goes, and then has a reply in words, or falls silent.
+struct Telling(&'static [Streamed<'static>], Option<&'static str>);
 
-impl Provider for Spoken {
+impl Provider for Telling {
     fn name(&self) -> &str {
-        "spoken"
+        "telling"
     }
 
     fn reply<'a>(
@@ -373,51 +375,52 @@ impl Provider for Spoken {
         _desk: &'a mut Desk,
         tap: Tap<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
-        tap(Streamed::Text("He"));
-        tap(Streamed::Text("llo."));
-        Box::pin(ready(Ok(Reply::new("Hello.", Vec::new(), Finish::Stop, Usage::default()))))
+        self.0.iter().for_each(|streamed| tap(*streamed));
+        let reply = |words| Ok(Reply::new(words, Vec::new(), Finish::Stop, Usage::default()));
+        match self.1 {
+            Some(words) => Box::pin(ready(reply(words))),
+            None => Box::pin(pending()),
+        }
     }
 }
 
-/// A model that says something that may be a call, and falls silent.
-struct Holding;
-
-impl Provider for Holding {
-    fn name(&self) -> &str {
-        "holding"
-    }
-
-    fn reply<'a>(
-        &'a self,
-        _plan: &'a Plan,
-        _desk: &'a mut Desk,
-        tap: Tap<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
-        tap(Streamed::Text("So: "));
-        tap(Streamed::Held("<tool"));
-        tap(Streamed::Freed("<tool"));
-        tap(Streamed::Text("s> "));
-        tap(Streamed::Held("<tool_call>{"));
-        Box::pin(pending())
-    }
-}
+/// Something is said that may be a call, and then nothing more.
+const HELD: &[Streamed<'_>] = &[
+    Streamed::Text("So: "),
+    Streamed::Held("<tool"),
+    Streamed::Freed("<tool"),
+    Streamed::Text("s> "),
+    Streamed::Held("<tool_call>{"),
+];
 
 #[test]
 fn a_reply_that_is_parked_keeps_the_words_that_were_held_back() {
-    let bench = Bench::new();
-    block_on(async {
-        let mut crew = crew(json!({}), Vec::new(), Vec::new()).unwrap();
-        crew.provider = Some(Arc::new(Holding));
-        let mut driver = bench.open(crew).await;
-        let run = tokio::time::timeout(Duration::from_millis(200), driver.run(&|_| {})).await;
-        assert!(run.is_err(), "{run:?}");
-        driver.park().await.unwrap();
-    });
-    let events = bench.events();
-    let parked = events.iter().find_map(|event| {
-        if let Event::ModelFailed { partial, .. } = event { Some(partial.as_str()) } else { None }
-    });
-    assert_eq!(parked, Some("So: <tools> <tool_call>{"));
+    let own = || Arc::new(Telling(HELD, None)) as Arc<dyn Provider>;
+    let text: DirectivesText = serde_json::from_value(json!({ "types": { "toast": {} } })).unwrap();
+    let directed = || {
+        let clock = Arc::new(FakeClock::default());
+        Arc::new(Directing::new(own(), own(), text.build().unwrap(), clock)) as Arc<dyn Provider>
+    };
+    // Words that carry directives are shown once they are read; they are kept before.
+    let tool = || doing(SpecDraft::new("look", "Looks."), |_| Ok(Output::message("Seen.")));
+    for (provider, tools) in
+        [(own(), Vec::new()), (directed(), vec![tool()]), (directed(), Vec::new())]
+    {
+        let bench = Bench::new();
+        block_on(async {
+            let mut crew = crew(json!({}), tools, Vec::new()).unwrap();
+            crew.provider = Some(provider);
+            let mut driver = bench.open(crew).await;
+            let run = tokio::time::timeout(Duration::from_millis(200), driver.run(&|_| {})).await;
+            assert!(run.is_err(), "{run:?}");
+            driver.park().await.unwrap();
+        });
+        let events = bench.events();
+        let parked = events.iter().find_map(|event| {
+            if let Event::ModelFailed { partial, .. } = event { Some(partial) } else { None }
+        });
+        assert_eq!(parked.map(String::as_str), Some("So: <tools> <tool_call>{"));
+    }
 }
 
 /// A model that makes so many calls at once.
@@ -470,7 +473,8 @@ fn a_listener_that_panics_disturbs_nobody() {
     let bench = Bench::new();
     block_on(async {
         let mut crew = crew(json!({}), Vec::new(), Vec::new()).unwrap();
-        crew.provider = Some(Arc::new(Spoken));
+        const SAID: &[Streamed<'_>] = &[Streamed::Text("He"), Streamed::Text("llo.")];
+        crew.provider = Some(Arc::new(Telling(SAID, Some("Hello."))));
         let mut driver = bench.open(crew).await;
         let heard = std::sync::atomic::AtomicU32::new(0);
         let halt = driver

@@ -100,3 +100,36 @@ fn a_stream_that_breaks_off_is_paid_for_as_far_as_it_was_counted() {
         assert!(failed.usage.expect("it was counted").input_tokens > 0);
     });
 }
+
+/// Some say in one breath that they failed and what it cost. Plain and streamed count alike.
+#[test]
+fn an_answer_that_fails_when_it_was_counted_is_paid_for() {
+    let error = r#""error":{"code":"server_error","message":"Sorry."}"#;
+    let tokens = r#""usage":{"input_tokens":7,"output_tokens":5}"#;
+    let response = format!(r#"{{"status":"failed","output":[],{tokens},{error}}}"#);
+    let event = format!(r#"{{"type":"response.failed","response":{response}}}"#);
+    let chat = format!(r#"{{"usage":{{"prompt_tokens":7,"completion_tokens":5}},{error}}}"#);
+    let counts = r#""usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":5}"#;
+    let gemini = format!("{{{counts},{error}}}");
+    let table = [
+        (Dialect::Responses, response, event),
+        (Dialect::Chat, chat.clone(), chat),
+        (Dialect::Gemini, gemini.clone(), gemini),
+    ];
+    block_on(async {
+        for (dialect, plain, event) in table {
+            let stream = ("text/event-stream", format!("data: {event}\n\n"));
+            for (kind, body) in [("application/json", plain), stream] {
+                let body = body.into_bytes();
+                let page = Fault::Page { status: 200, kind: kind.to_owned(), body };
+                let fake = Fake::start(Play { for_ever: true, ..play(vec![page]) }).await.unwrap();
+                let mut once = spec(dialect, &fake, kind.ends_with("stream"));
+                once.retries.attempts_max = 1;
+                let failed = ask(&exchange().model(&once).unwrap(), &fake).await.reply.unwrap_err();
+                assert_eq!(failed.kind, FaultKind::Overloaded, "{dialect:?} {kind}");
+                let paid = failed.usage.map(|paid| (paid.input_tokens, paid.output_tokens));
+                assert_eq!(paid, Some((7, 5)), "{dialect:?} {kind}");
+            }
+        }
+    });
+}

@@ -1,10 +1,10 @@
 //! Decides when a stream is a whole answer: its terminal marker must have come.
 
 use serde_json::Value;
-use toolgate_kernel::event::FaultKind;
+use toolgate_kernel::event::{FaultKind, Usage};
 use toolgate_runtime::port::Tap;
 
-use super::WireFault;
+use super::{Dialect, WireFault};
 use crate::answer::{self, Unread};
 use crate::lent::Lent;
 use toolgate_http::sse::Event;
@@ -23,20 +23,31 @@ pub(crate) trait Gathering: Send {
     /// The words that came so far.
     fn words(&self) -> &str;
 
-    /// The answer as it would have come without streaming, where that can be told.
-    fn body(self: Box<Self>) -> Result<Value, WireFault>;
+    /// What the answer has cost so far, as the server counts it.
+    fn counts(&self) -> Option<&Value>;
+
+    /// Why what came cannot be put together, though the terminal marker has come.
+    fn fault(&self) -> Option<WireFault> {
+        None
+    }
+
+    /// The answer as it would have come without streaming.
+    fn body(self: Box<Self>) -> Value;
 }
 
 /// Events in, one whole answer out.
 pub struct Gather {
+    dialect: Dialect,
     inner: Box<dyn Gathering>,
+    /// What an event said that tells of a fault: its cost may be in it.
+    told: Option<Value>,
     /// `[DONE]` came: nothing of what follows counts.
     done: bool,
 }
 
 impl Gather {
-    pub(super) fn new(inner: Box<dyn Gathering>) -> Self {
-        Self { inner, done: false }
+    pub(super) fn new(dialect: Dialect, inner: Box<dyn Gathering>) -> Self {
+        Self { dialect, inner, told: None, done: false }
     }
 
     /// Takes the next event and shows its words to the tap.
@@ -46,6 +57,7 @@ impl Gather {
             return Ok(());
         }
         if event.name.trim() == "error" {
+            self.told = answer::read(data.as_bytes()).ok();
             return Err(WireFault::named(data));
         }
         if data.is_empty() {
@@ -56,9 +68,16 @@ impl Gather {
             self.inner.closed();
             return Ok(());
         }
-        let text = answer::event(data).map_err(unread)?;
-        let data: Lent<'_> = serde_json::from_str(&text).map_err(|_| unread(Unread::NoJson))?;
+        let odd;
+        let data = match answer::at_a_glance(data) {
+            Some(data) => data,
+            None => {
+                odd = answer::event(data).map_err(unread)?;
+                serde_json::from_str(&odd).map_err(|_| unread(Unread::NoJson))?
+            }
+        };
         if let Some(fault) = WireFault::told_by(&data) {
+            self.told = Some(data.value());
             return Err(fault);
         }
         self.inner.take(event.name, &data, tap)
@@ -79,20 +98,23 @@ impl Gather {
         self.inner.words()
     }
 
-    /// What was gathered of an answer that is not whole, where that can be told: what it cost may be
-    /// in it, and nothing else of it counts.
-    pub(crate) fn unfinished(self) -> Option<Value> {
-        self.inner.body().ok()
+    /// What the answer has cost so far, whether it can be used or not.
+    pub fn usage(&self) -> Usage {
+        let told = self.told.as_ref().and_then(|told| self.dialect.counts(told));
+        told.or(self.inner.counts()).map(|counts| self.dialect.cost(counts)).unwrap_or_default()
     }
 
-    /// The whole answer, to be decoded. Without its terminal marker there is none.
-    pub fn finish(self) -> Result<Value, WireFault> {
-        if self.inner.whole() { self.inner.body() } else { Err(Self::cut_off()) }
+    /// Why there is no whole answer: without its terminal marker there is none.
+    pub fn fault(&self) -> Option<WireFault> {
+        if self.inner.whole() {
+            return self.inner.fault();
+        }
+        Some(WireFault::new(FaultKind::CutOff, "the stream ended before the reply did"))
     }
 
-    /// The terminal marker never came.
-    pub(crate) fn cut_off() -> WireFault {
-        WireFault::new(FaultKind::CutOff, "the stream ended before the reply did")
+    /// The whole answer, to be decoded, where there is no fault.
+    pub fn body(self) -> Value {
+        self.inner.body()
     }
 }
 

@@ -182,11 +182,22 @@ impl Dialect {
 
     /// What a whole answer cost, whether it can be used or not.
     pub fn usage(self, body: &Value) -> Usage {
-        speak!(self, usage(body))
+        self.counts(body).map(|counts| self.cost(counts)).unwrap_or_default()
+    }
+
+    /// Where an answer, or an event of a stream, counts what it cost.
+    fn counts(self, body: &Value) -> Option<&Value> {
+        let key = if self == Self::Gemini { gemini::COUNTS } else { "usage" };
+        body.get(key).filter(|counts| counts.is_object())
+    }
+
+    /// What such counts mean.
+    fn cost(self, counts: &Value) -> Usage {
+        speak!(self, cost(counts))
     }
 
     /// Puts the events of a stream together to one whole answer.
     pub fn gather(self) -> Gather {
-        Gather::new(speak!(self, gather()))
+        Gather::new(self, speak!(self, gather()))
     }
 }

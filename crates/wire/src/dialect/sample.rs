@@ -115,7 +115,10 @@ pub(crate) fn streamed(dialect: Dialect, stream: &[u8]) -> Result<Reply, WireFau
     let mut gather = dialect.gather();
     let tap = |_: toolgate_runtime::port::Streamed<'_>| {};
     Reader::default().read(stream, |event| gather.take(event, &tap))?;
-    dialect.decode(&gather.finish()?)
+    match gather.fault() {
+        Some(fault) => Err(fault),
+        None => dialect.decode(&gather.body()),
+    }
 }
 
 /// Events as they come over the wire.

@@ -66,13 +66,11 @@ impl Seat {
                 // What ends a stream after its reply is whole takes nothing away from it.
                 Err(_) if gather.whole() => break,
                 Err(fault) => {
-                    let failure = self.broken(&fault, gather.words());
-                    return Err(self.paid(failure, gather));
+                    return Err(paid(self.broken(&fault, gather.words()), &gather));
                 }
             };
             if let Err(fault) = reader.read(&chunk, |event| gather.take(event, tap)) {
-                let failure = self.wire(fault, gather.words());
-                return Err(self.paid(failure, gather));
+                return Err(paid(self.wire(fault, gather.words()), &gather));
             }
         }
         if gather.done() {
@@ -86,26 +84,22 @@ impl Seat {
         let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes.len());
         let mut gather = self.dialect.gather();
         if let Err(fault) = reader.read(bytes, |event| gather.take(event, &|_| {})) {
-            let failure = self.wire(fault, gather.words());
-            return Err(self.paid(failure, gather));
+            return Err(paid(self.wire(fault, gather.words()), &gather));
         }
         self.finished(gather)
     }
 
     fn finished(&self, gather: Gather) -> Result<Value, Failure> {
-        if !gather.whole() {
-            let failure = self.wire(Gather::cut_off(), gather.words());
-            return Err(self.paid(failure, gather));
+        match gather.fault() {
+            Some(fault) => Err(paid(self.wire(fault, gather.words()), &gather)),
+            None => Ok(gather.body()),
         }
-        let words = gather.words().to_owned();
-        gather.finish().map_err(|fault| self.wire(fault, &words))
     }
+}
 
-    /// A stream that broke off may have said what it cost so far.
-    fn paid(&self, failure: Failure, gather: Gather) -> Failure {
-        let usage = gather.unfinished().map(|body| self.dialect.usage(&body));
-        Failure { usage, ..failure }
-    }
+/// A stream that broke off may have said what it cost so far.
+fn paid(failure: Failure, gather: &Gather) -> Failure {
+    Failure { usage: Some(gather.usage()), ..failure }
 }
 
 /// Whether bytes are a stream of events, whatever their server calls them. No JSON begins so.

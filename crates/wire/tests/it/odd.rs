@@ -11,11 +11,20 @@ use toolgate_wire::dialect::rules::Transcript;
 use toolgate_wire::dialect::{Dialect, Options, WireFault};
 
 use crate::case::{Case, cases, file};
-use crate::play::{plain, streamed};
+use crate::play::{paid, plain, streamed};
 
 /// What stands in a place where something else is due.
 fn odd() -> Vec<Value> {
-    vec![json!(null), json!(""), json!("x"), json!(0), json!(true), json!([null]), json!({})]
+    vec![
+        json!(null),
+        json!(""),
+        json!(" "),
+        json!("x"),
+        json!(0),
+        json!(true),
+        json!([null]),
+        json!({}),
+    ]
 }
 
 /// Every place in a value, from the outside in.
@@ -321,7 +330,10 @@ fn as_stream(dialect: Dialect, body: &Value) -> Option<String> {
     let events = match dialect {
         Dialect::Gemini => vec![event(body.clone())],
         Dialect::Responses => {
-            vec![event(json!({ "type": "response.completed", "response": body }))]
+            let status = body.get("status").and_then(Value::as_str);
+            let status = status.filter(|status| matches!(*status, "failed" | "incomplete"));
+            let kind = format!("response.{}", status.unwrap_or("completed"));
+            vec![event(json!({ "type": kind, "response": body }))]
         }
         Dialect::Chat => {
             let mut body = body.clone();
@@ -355,16 +367,30 @@ fn as_stream(dialect: Dialect, body: &Value) -> Option<String> {
     Some(written(&events))
 }
 
+/// The answer of a server that failed when it had counted.
+fn failed(dialect: Dialect, body: &Value) -> Option<(String, Value)> {
+    let mut body = body.clone();
+    let fields = body.as_object_mut()?;
+    fields.insert("error".to_owned(), json!({ "code": "server_error", "message": "Sorry." }));
+    if dialect == Dialect::Responses {
+        fields.insert("status".to_owned(), json!("failed"));
+    }
+    Some(("it failed".to_owned(), body))
+}
+
+/// That is what it says, and what it cost, also where it cannot be used.
 #[test]
 fn an_odd_answer_says_the_same_plain_and_streamed() {
     let mut wrong = Vec::new();
     let mut all = 0;
     each("reply.json", |asked, body| {
         let Ok(body) = serde_json::from_str::<Value>(body) else { return };
-        for (what, body) in changed(&body) {
+        for (what, body) in changed(&body).into_iter().chain(failed(asked.dialect, &body)) {
             let Some(stream) = as_stream(asked.dialect, &body) else { continue };
-            let whole = plain(asked.dialect, &body.to_string()).map_err(|_| ());
-            let pieces = streamed(asked.dialect, stream.as_bytes()).map_err(|_| ());
+            let cost = asked.dialect.usage(&body);
+            let whole = (plain(asked.dialect, &body.to_string()).map_err(|_| ()), cost);
+            let (pieces, cost) = paid(asked.dialect, stream.as_bytes(), &|_| {});
+            let pieces = (pieces.map_err(|_| ()), cost);
             all += 1;
             if whole != pieces {
                 let (name, dialect) = (asked.name, asked.dialect.as_str());

@@ -1,6 +1,7 @@
 //! Decides how a stream is played to a dialect.
 
 use toolgate_http::sse::Reader;
+use toolgate_kernel::event::Usage;
 use toolgate_runtime::port::{Reply, Streamed};
 use toolgate_wire::answer;
 use toolgate_wire::dialect::{Dialect, WireFault};
@@ -16,9 +17,22 @@ pub(crate) fn tapped(
     bytes: &[u8],
     tap: &(dyn Fn(Streamed<'_>) + Send + Sync),
 ) -> Result<Reply, WireFault> {
+    paid(dialect, bytes, tap).0
+}
+
+/// The same, with what it cost, whether it can be used or not.
+pub(crate) fn paid(
+    dialect: Dialect,
+    bytes: &[u8],
+    tap: &(dyn Fn(Streamed<'_>) + Send + Sync),
+) -> (Result<Reply, WireFault>, Usage) {
     let (mut reader, mut gather) = (Reader::default(), dialect.gather());
-    reader.read(bytes, |event| gather.take(event, tap))?;
-    dialect.decode(&gather.finish()?)
+    let read = reader.read(bytes, |event| gather.take(event, tap));
+    let usage = gather.usage();
+    match read.err().or(gather.fault()) {
+        Some(fault) => (Err(fault), usage),
+        None => (dialect.decode(&gather.body()), usage),
+    }
 }
 
 /// What comes of a plain answer.

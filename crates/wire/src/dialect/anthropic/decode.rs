@@ -5,8 +5,8 @@ use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::NAME;
-use crate::dialect::WireFault;
 use crate::dialect::shared::{arguments, count, name_calls, text};
+use crate::dialect::{Dialect, WireFault};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let Some(content) = body.get("content").and_then(Value::as_array) else {
@@ -34,7 +34,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         calls.clear();
     }
     let native = native.filter(|_| finish != Finish::Refused);
-    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body)) })
+    Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Anthropic.usage(body)) })
 }
 
 fn kind(block: &Value) -> &str {
@@ -104,15 +104,15 @@ fn native(content: &[Value]) -> Native {
     Native::new(NAME, Value::Array(kept))
 }
 
-/// The API counts what came from the cache, and what went into it, apart from the rest.
-/// What an answer cost.
-pub(in crate::dialect) fn usage(body: &Value) -> Usage {
-    let read = count(body, &["usage", "cache_read_input_tokens"]);
-    let written = count(body, &["usage", "cache_creation_input_tokens"]);
-    let fresh = count(body, &["usage", "input_tokens"]);
+/// What an answer cost. The API counts what came from the cache, and what went into it, apart from
+/// the rest.
+pub(in crate::dialect) fn cost(counts: &Value) -> Usage {
+    let read = count(counts, &["cache_read_input_tokens"]);
+    let written = count(counts, &["cache_creation_input_tokens"]);
+    let fresh = count(counts, &["input_tokens"]);
     Usage {
         input_tokens: fresh.saturating_add(read).saturating_add(written),
-        output_tokens: count(body, &["usage", "output_tokens"]),
+        output_tokens: count(counts, &["output_tokens"]),
         cached_tokens: read,
         cache_written_tokens: written,
     }

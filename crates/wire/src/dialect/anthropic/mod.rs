@@ -6,7 +6,7 @@ mod gather;
 #[cfg(test)]
 mod tests;
 
-pub(super) use decode::{decode, usage};
+pub(super) use decode::{cost, decode};
 pub(super) use encode::{OUTPUT_TOKENS, closing, enforced, frame, opening, thoughtless, turn};
 pub(super) use gather::gather;
 

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -50,7 +51,7 @@ struct Open {
 struct Extent {
     /// Bytes that were looked at.
     seen: usize,
-    sum: Sum,
+    sum: DefaultHasher,
     depth: usize,
     in_text: bool,
     escaped: bool,
@@ -58,27 +59,12 @@ struct Extent {
     whole: Option<bool>,
 }
 
-/// A number by which arguments are told apart without a look at all of them (FNV-1a).
-#[derive(Debug, Clone, Copy)]
-struct Sum(u64);
-
-impl Default for Sum {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Sum {
-    fn add(&mut self, byte: u8) {
-        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-
-    /// The length and the sum of a text.
-    fn of(text: &str) -> (usize, u64) {
-        let mut sum = Self::default();
-        text.bytes().for_each(|byte| sum.add(byte));
-        (text.len(), sum.0)
-    }
+/// The length and the sum of a text: by these, arguments are told apart without a look at all of them.
+fn sum(text: &str) -> (usize, u64) {
+    let mut sum = DefaultHasher::default();
+    // Byte by byte, as an extent grows: pieces need not add up otherwise.
+    text.bytes().for_each(|byte| sum.write_u8(byte));
+    (text.len(), sum.finish())
 }
 
 /// One piece, as it came.
@@ -169,7 +155,7 @@ impl Calls {
             calls.iter().for_each(|open| told.add(open));
             told
         });
-        let own = (piece.id.to_owned(), piece.name.to_owned(), Sum::of(&piece.args));
+        let own = (piece.id.to_owned(), piece.name.to_owned(), sum(&piece.args));
         if told.0.contains_key(&own) { Ok(()) } else { self.take(call, tap) }
     }
 
@@ -227,11 +213,11 @@ impl Told {
 impl Open {
     /// What it may say when it is sent once more: all it has, or less.
     fn said(&self) -> Vec<Said> {
-        let args = (self.extent.seen, self.extent.sum.0);
+        let args = (self.extent.seen, self.extent.sum.finish());
         let mut said = Vec::new();
         for id in ["", &self.id] {
             for name in ["", &self.name] {
-                said.extend([Sum::of(""), args].map(|args| (id.to_owned(), name.to_owned(), args)));
+                said.extend([sum(""), args].map(|args| (id.to_owned(), name.to_owned(), args)));
             }
         }
         said
@@ -289,7 +275,7 @@ impl Extent {
         let bytes = args.as_bytes();
         while let Some(byte) = bytes.get(self.seen).copied() {
             self.seen += 1;
-            self.sum.add(byte);
+            self.sum.write_u8(byte);
             if self.whole.is_some() {
                 self.whole = self.whole.filter(|_| byte.is_ascii_whitespace()).or(Some(false));
                 continue;

@@ -5,8 +5,8 @@ use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::{CALL_EXTRAS, DETAILS, NAME, THOUGHTS};
-use crate::dialect::WireFault;
 use crate::dialect::shared::{arguments, count, field, name_calls, text};
+use crate::dialect::{Dialect, WireFault};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let choices = body.get("choices").and_then(Value::as_array);
@@ -35,7 +35,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         calls.clear();
         native = None;
     }
-    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body)) })
+    Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Chat.usage(body)) })
 }
 
 /// The calls as they stand: a list, one alone, or the form of old servers.
@@ -76,18 +76,48 @@ fn words(content: Option<&Value>) -> (String, String) {
         Some(Value::String(text)) => words.push_str(text),
         Some(Value::Array(parts)) => {
             for part in parts {
-                match text(part, "type") {
-                    Some("refusal") => refusal.push_str(text(part, "refusal").unwrap_or_default()),
-                    Some("text" | "output_text") | None => {
+                match Part::of(text(part, "type")) {
+                    Part::Words => {
                         words.push_str(part.as_str().or(text(part, "text")).unwrap_or_default());
                     }
-                    Some(_) => {}
+                    Part::Refusal => refusal.push_str(text(part, "refusal").unwrap_or_default()),
+                    Part::Thought | Part::Other => {}
                 }
             }
         }
         _ => {}
     }
     (words, refusal)
+}
+
+/// What a part of the content is.
+pub(super) enum Part {
+    Words,
+    Refusal,
+    Thought,
+    Other,
+}
+
+impl Part {
+    /// By its type, whole or in a stream.
+    pub(super) fn of(kind: Option<&str>) -> Self {
+        match kind {
+            Some("text" | "output_text") | None => Self::Words,
+            Some("refusal") => Self::Refusal,
+            Some("thinking") => Self::Thought,
+            Some(_) => Self::Other,
+        }
+    }
+}
+
+/// Reasons to stop that say nothing of calls, and those that say that there are some.
+const NATURAL: &[&str] = &["stop", "eos", "eos_token", "stop_sequence", "end_turn"];
+const FOR_CALLS: &[&str] = &["tool_calls", "tool_call", "tool_use", "function_call"];
+
+/// Whether a reason to stop forbids no call.
+pub(super) fn ends_well(reason: &str) -> bool {
+    let same = |known: &&str| known.eq_ignore_ascii_case(reason);
+    NATURAL.iter().chain(FOR_CALLS).any(same)
 }
 
 fn finish(reason: Option<&str>, no_calls: bool) -> Result<Finish, WireFault> {
@@ -97,11 +127,11 @@ fn finish(reason: Option<&str>, no_calls: bool) -> Result<Finish, WireFault> {
         // The answer is whole: its JSON is closed, or `[DONE]` came. Some servers say no more.
         None => Ok(natural),
         // Whatever it says of them, calls that are there go through the gate.
-        Some("stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn") => Ok(natural),
-        Some("tool_calls" | "tool_call" | "tool_use" | "function_call") if no_calls => {
+        Some(reason) if NATURAL.contains(&reason) => Ok(natural),
+        Some(reason) if FOR_CALLS.contains(&reason) && no_calls => {
             fault(FaultKind::NoCalls, "the reply says that there are calls, and there is none")
         }
-        Some("tool_calls" | "tool_call" | "tool_use" | "function_call") => Ok(Finish::Calls),
+        Some(reason) if FOR_CALLS.contains(&reason) => Ok(Finish::Calls),
         Some("length" | "max_tokens" | "model_length") if no_calls => Ok(Finish::Length),
         Some("length" | "max_tokens" | "model_length") => {
             fault(FaultKind::Truncated, "the reply was cut off at its limit, amid its calls")
@@ -153,7 +183,7 @@ fn native(message: &Value, calls: &[&Value]) -> Option<Native> {
 
 /// Whether a content is a list with something in it that is no words.
 fn has_thoughts(content: &Value) -> bool {
-    let thought = |part: &Value| text(part, "type") == Some("thinking");
+    let thought = |part: &Value| matches!(Part::of(text(part, "type")), Part::Thought);
     content.as_array().is_some_and(|parts| parts.iter().any(thought))
 }
 
@@ -167,19 +197,18 @@ fn extra(call: &Value) -> Value {
     if kept.is_empty() { Value::Null } else { Value::Object(kept) }
 }
 
-/// The count includes what came from the cache. Servers say the cached part in three ways.
-/// What an answer cost.
-pub(in crate::dialect) fn usage(body: &Value) -> Usage {
-    let Some(usage) = body.get("usage") else { return Usage::default() };
+/// What an answer cost. The count includes what came from the cache. Servers say the cached part in
+/// three ways.
+pub(in crate::dialect) fn cost(counts: &Value) -> Usage {
     let cached = [
         &["prompt_tokens_details", "cached_tokens"][..],
         &["prompt_cache_hit_tokens"],
         &["cached_tokens"],
     ];
     Usage {
-        input_tokens: count(usage, &["prompt_tokens"]),
-        output_tokens: count(usage, &["completion_tokens"]),
-        cached_tokens: cached.iter().map(|path| count(usage, path)).max().unwrap_or(0),
-        cache_written_tokens: count(usage, &["prompt_tokens_details", "cache_write_tokens"]),
+        input_tokens: count(counts, &["prompt_tokens"]),
+        output_tokens: count(counts, &["completion_tokens"]),
+        cached_tokens: cached.iter().map(|path| count(counts, path)).max().unwrap_or(0),
+        cache_written_tokens: count(counts, &["prompt_tokens_details", "cache_write_tokens"]),
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::Calls;
+use super::decode::{Part, ends_well};
 use super::{DETAILS, THOUGHTS};
 use crate::dialect::shared::{lent_arguments, object, text};
 use crate::dialect::{Gathering, WireFault};
@@ -58,7 +59,11 @@ impl Gathering for Pieces {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Result<Value, WireFault> {
+    fn counts(&self) -> Option<&Value> {
+        self.usage.as_ref()
+    }
+
+    fn body(self: Box<Self>) -> Value {
         let content = match self.thinking.is_empty() {
             true => Value::String(self.words),
             false => json!([
@@ -89,7 +94,7 @@ impl Gathering for Pieces {
             ("finish_reason", self.finish.into()),
             ("error", self.fault.into()),
         ]);
-        Ok(object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())]))
+        object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
     }
 }
 
@@ -126,9 +131,8 @@ impl Pieces {
 
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
     fn finished(&mut self, reason: &str) {
-        let harmless = |reason: &str| matches!(reason, "stop" | "tool_calls" | "function_call");
         match &self.finish {
-            Some(before) if !harmless(before) || harmless(reason) => {}
+            Some(before) if !ends_well(before) || ends_well(reason) => {}
             _ => self.finish = Some(reason.to_owned()),
         }
     }
@@ -189,18 +193,17 @@ impl Pieces {
     }
 
     fn part(&mut self, part: &Lent<'_>, tap: Tap<'_>) {
-        match part.text("type") {
-            Some("thinking") => {
+        match Part::of(part.text("type")) {
+            Part::Thought => {
                 let pieces = part.get("thinking").and_then(Lent::list);
                 for piece in pieces.into_iter().flatten().filter_map(|piece| piece.text("text")) {
                     self.thinking.push_str(piece);
                     tap(Streamed::Thought(piece));
                 }
             }
-            Some("refusal") => {
-                self.refusal.push_str(part.text("refusal").unwrap_or_default());
-            }
-            _ => self.say(part.as_str().or(part.text("text")).unwrap_or_default(), tap),
+            Part::Refusal => self.refusal.push_str(part.text("refusal").unwrap_or_default()),
+            Part::Words => self.say(part.as_str().or(part.text("text")).unwrap_or_default(), tap),
+            Part::Other => {}
         }
     }
 }

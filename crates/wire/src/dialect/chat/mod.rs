@@ -7,7 +7,7 @@ mod gather;
 #[cfg(test)]
 mod tests;
 
-pub(super) use decode::{decode, usage};
+pub(super) use decode::{cost, decode};
 pub(super) use encode::{closing, frame, opening, turn};
 pub(super) use gather::gather;
 

@@ -5,9 +5,9 @@ use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::NAME;
-use crate::dialect::WireFault;
 use crate::dialect::names::unlettered;
 use crate::dialect::shared::{arguments, count, field, name_calls, text};
+use crate::dialect::{Dialect, WireFault};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     if let Some(reason) = blocked(body) {
@@ -39,7 +39,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         // Nothing of a reply that a filter cut is done.
         calls.clear();
     }
-    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body)) })
+    Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Gemini.usage(body)) })
 }
 
 /// Why the request was not even answered.
@@ -169,17 +169,16 @@ fn is_words(part: &Map<String, Value>) -> bool {
     part.keys().all(|key| matches!(key.as_str(), "text" | "thought"))
 }
 
-/// Tokens read include those from the cache; thoughts count as written.
-/// What an answer cost.
-pub(in crate::dialect) fn usage(body: &Value) -> Usage {
+/// What an answer cost. Tokens read include those from the cache; thoughts count as written.
+pub(in crate::dialect) fn cost(counts: &Value) -> Usage {
     let sum = |keys: [&str; 2]| {
-        let [one, two] = keys.map(|key| count(body, &["usageMetadata", key]));
+        let [one, two] = keys.map(|key| count(counts, &[key]));
         one.saturating_add(two)
     };
     Usage {
         input_tokens: sum(["promptTokenCount", "toolUsePromptTokenCount"]),
         output_tokens: sum(["candidatesTokenCount", "thoughtsTokenCount"]),
-        cached_tokens: count(body, &["usageMetadata", "cachedContentTokenCount"]),
+        cached_tokens: count(counts, &["cachedContentTokenCount"]),
         cache_written_tokens: 0,
     }
 }

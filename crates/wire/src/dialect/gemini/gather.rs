@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolgate_runtime::port::{Streamed, Tap};
 
+use super::COUNTS;
 use super::decode::{blocked, is_thought, join, told};
 use crate::dialect::shared::{object, text};
 use crate::dialect::{Gathering, WireFault};
@@ -60,14 +61,18 @@ impl Gathering for Stream {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Result<Value, WireFault> {
+    fn counts(&self) -> Option<&Value> {
+        self.answer.get(COUNTS)
+    }
+
+    fn body(self: Box<Self>) -> Value {
         let Self { mut answer, mut candidate, parts, .. } = *self;
         if !candidate.is_empty() || !parts.is_empty() {
             let content = object([("role", json!("model")), ("parts", Value::Array(parts))]);
             candidate.insert("content".to_owned(), content);
             answer.insert("candidates".to_owned(), vec![Value::Object(candidate)].into());
         }
-        Ok(Value::Object(answer))
+        Value::Object(answer)
     }
 }
 

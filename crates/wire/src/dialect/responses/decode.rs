@@ -5,8 +5,8 @@ use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::NAME;
-use crate::dialect::WireFault;
 use crate::dialect::shared::{arguments, count, name_calls, text};
+use crate::dialect::{Dialect, WireFault};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let Some(output) = body.get("output").and_then(Value::as_array) else {
@@ -32,7 +32,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         calls.clear();
         native = None;
     }
-    Ok(Reply { native, ..Reply::new(words, calls, finish, usage(body)) })
+    Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Responses.usage(body)) })
 }
 
 /// What the items of an answer say.
@@ -151,11 +151,11 @@ fn finish(body: &Value, no_calls: bool) -> Result<Finish, WireFault> {
 }
 
 /// What an answer cost.
-pub(in crate::dialect) fn usage(body: &Value) -> Usage {
+pub(in crate::dialect) fn cost(counts: &Value) -> Usage {
     Usage {
-        input_tokens: count(body, &["usage", "input_tokens"]),
-        output_tokens: count(body, &["usage", "output_tokens"]),
-        cached_tokens: count(body, &["usage", "input_tokens_details", "cached_tokens"]),
-        cache_written_tokens: count(body, &["usage", "input_tokens_details", "cache_write_tokens"]),
+        input_tokens: count(counts, &["input_tokens"]),
+        output_tokens: count(counts, &["output_tokens"]),
+        cached_tokens: count(counts, &["input_tokens_details", "cached_tokens"]),
+        cache_written_tokens: count(counts, &["input_tokens_details", "cache_write_tokens"]),
     }
 }

@@ -78,7 +78,9 @@ impl Gathering for Events {
                 self.end = Some(end);
             }
             "response.failed" => {
-                let told = data.get("response").and_then(WireFault::told_by);
+                // Its cost is in it, and counts.
+                self.end = data.get("response").map(Lent::value);
+                let told = self.end.as_ref().and_then(WireFault::told);
                 return Err(told.unwrap_or_else(|| {
                     WireFault::new(FaultKind::Overloaded, "the server failed and gives no reason")
                 }));
@@ -96,22 +98,34 @@ impl Gathering for Events {
         &self.words
     }
 
-    fn body(self: Box<Self>) -> Result<Value, WireFault> {
+    fn counts(&self) -> Option<&Value> {
+        self.end.as_ref().and_then(|end| end.get("usage"))
+    }
+
+    fn fault(&self) -> Option<WireFault> {
+        if self.says_all() { None } else { self.items.fault() }
+    }
+
+    fn body(self: Box<Self>) -> Value {
+        let says_all = self.says_all();
         let mut body = match self.end {
             Some(Value::Object(body)) => body,
             _ => Map::new(),
         };
-        // Some servers end with a response that leaves its output out.
-        let told = body.get("output").and_then(Value::as_array).map(Vec::len);
-        let nothing = told.is_none() && self.items.is_empty();
-        if told.unwrap_or(0) == 0 && !nothing {
-            body.insert("output".to_owned(), self.items.output()?);
+        if !says_all {
+            body.insert("output".to_owned(), self.items.output());
         }
-        Ok(Value::Object(body))
+        Value::Object(body)
     }
 }
 
 impl Events {
+    /// Whether the terminal event has the output: some servers end with a response that leaves it out.
+    fn says_all(&self) -> bool {
+        let told = self.end.as_ref().and_then(|end| end.get("output")?.as_array());
+        told.map_or(self.items.is_empty(), |output| !output.is_empty())
+    }
+
     fn say(&mut self, words: &str, tap: Tap<'_>) {
         tap(Streamed::Text(words));
         self.words.push_str(words);

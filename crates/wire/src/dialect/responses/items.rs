@@ -183,16 +183,18 @@ impl Items {
         at
     }
 
-    /// The output as it would have come without streaming, where all of it can be told.
-    pub(super) fn output(self) -> Result<Value, WireFault> {
-        if let Some(reason) = self.spoilt {
-            return Err(WireFault::new(FaultKind::Unreadable, reason));
-        }
+    /// Why they cannot be told apart, where that is so.
+    pub(super) fn fault(&self) -> Option<WireFault> {
+        self.spoilt.map(|reason| WireFault::new(FaultKind::Unreadable, reason))
+    }
+
+    /// The output as it would have come without streaming.
+    pub(super) fn output(self) -> Value {
         let mut items = self.items;
         if items.iter().all(|item| item.place.is_some()) {
             items.sort_by_key(|item| item.place);
         }
-        Ok(items.into_iter().filter_map(Item::body).collect())
+        items.into_iter().filter_map(Item::body).collect()
     }
 }
 

@@ -5,7 +5,7 @@ mod encode;
 mod gather;
 mod items;
 
-pub(super) use decode::{decode, usage};
+pub(super) use decode::{cost, decode};
 pub(super) use encode::{closing, frame, opening, turn};
 pub(super) use gather::gather;
 

@@ -28,7 +28,7 @@ const ANSWERS: &[&str] = &[
 const OF_RESULTS: &[&str] = &["ok", "success", "error", "errors", "result", "results"];
 
 /// Longest date that may stand before the first object.
-const STAMP_BYTES_MAX: usize = 48;
+pub(super) const STAMP_BYTES_MAX: usize = 48;
 
 /// The calls a text begins with, and what follows them. Results that a model made up beside its
 /// calls are left out; a text with results alone stays as it is.

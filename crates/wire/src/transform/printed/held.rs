@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::Form;
-use super::domain::in_stamp;
+use super::domain::{STAMP_BYTES_MAX, in_stamp};
 use crate::transform::thought::{self, THOUGHTS};
 
 /// A tap that is shown no call which a model prints as text. From the first sign of one, the words
@@ -78,9 +78,14 @@ impl<'a> Holding<'a> {
     /// Where the words end that can be shown: at a sign, or at what may become one.
     fn sign(&self, heard: &mut Heard) -> usize {
         let held = &heard.held;
-        let json = if self.bare { json(held, heard.worded) } else { None };
+        let json = if self.bare { json(held, heard.worded) } else { Json::None };
         let mark = self.marks.iter().filter_map(|mark| held.find(mark)).min();
-        if let Some(at) = json.into_iter().chain(mark).min() {
+        let mark = match json {
+            Json::Perhaps(at) => return at,
+            Json::Sign(at) => mark.into_iter().chain([at]).min(),
+            Json::None => mark,
+        };
+        if let Some(at) = mark {
             heard.signed = true;
             return at;
         }
@@ -111,17 +116,33 @@ impl<'a> Holding<'a> {
     }
 }
 
-/// Where JSON begins that may be a call: before all words, or behind a thought. A date may stand
-/// before it.
-fn json(held: &str, worded: bool) -> Option<usize> {
+/// Where JSON begins that may be a call.
+enum Json {
+    None,
+    /// An object, or a list of them.
+    Sign(usize),
+    /// A bracket, and nothing yet that says whether it is a list of objects, a date or words.
+    Perhaps(usize),
+}
+
+/// What the words begin with, before all others or behind a thought. A date may stand before it.
+fn json(held: &str, worded: bool) -> Json {
     let (from, worded) = match behind_thought(held) {
         Some(from) => (from, false),
         None => (0, worded),
     };
-    let words = held.get(from..).filter(|_| !worded)?;
+    let Some(words) = held.get(from..).filter(|_| !worded) else { return Json::None };
     let (plain, dated) = (words.trim_start(), words.trim_start_matches(in_stamp));
-    let begin = if plain.starts_with(['{', '[']) { plain } else { dated };
-    begin.starts_with(['{', '[']).then(|| held.len() - begin.len())
+    let list = plain.starts_with('[');
+    let begin = if list { plain } else { dated };
+    let at = held.len() - begin.len();
+    if dated.starts_with('{') {
+        Json::Sign(at)
+    } else if list && dated.is_empty() && plain.len() <= STAMP_BYTES_MAX {
+        Json::Perhaps(at)
+    } else {
+        Json::None
+    }
 }
 
 /// Where the last thought of a text ends.
@@ -144,12 +165,26 @@ impl Heard {
     fn common(&self, words: &str) -> usize {
         let thoughtless = thought::leading(&self.shown).map(|(_, words)| words.trim());
         let all = [Some(self.shown.as_str()), Some(self.shown.trim()), thoughtless];
-        let alike = |shown: &str| {
-            let pairs = words.chars().zip(shown.chars());
-            pairs.take_while(|(word, shown)| word == shown).map(|(word, _)| word.len_utf8()).sum()
-        };
-        all.into_iter().flatten().map(alike).max().unwrap_or(0)
+        all.into_iter().flatten().map(|shown| alike(words, shown)).max().unwrap_or(0)
     }
+}
+
+/// How far words are what was shown; `\<` was shown where they have `&lt;` now.
+fn alike(words: &str, shown: &str) -> usize {
+    let (mut left, mut shown) = (words, shown.chars());
+    while let Some(sign) = shown.next() {
+        let same = left.strip_prefix(sign);
+        let escaped = || left.strip_prefix("&lt;").filter(|_| shown.as_str().starts_with('<'));
+        left = match (same, (sign == '\\').then(escaped).flatten()) {
+            (Some(rest), _) => rest,
+            (None, Some(rest)) => {
+                shown.next();
+                rest
+            }
+            (None, None) => break,
+        };
+    }
+    words.len() - left.len()
 }
 
 #[cfg(test)]
@@ -213,6 +248,10 @@ mod tests {
             (&format!("Let me see.\n{call}"), "Let me see.", "Let me see.\n"),
             (&format!("One.\n{call}\nTwo."), "One.\n\nTwo.", "One.\n"),
             ("{\"name\":\"t\"}", "", ""),
+            ("[ {\"name\":\"t\"}]", "", ""),
+            // A footnote or a link is no call; what may be a date waits until that is clear.
+            ("[1] See {there}.", "[1] See {there}.", "[1] See {there}."),
+            ("[a](b) {c}", "[a](b) {c}", "[a](b) {c}"),
             (" \n[1, 2]", " \n[1, 2]", " \n"),
             ("It is {a} [b].", "It is {a} [b].", "It is {a} [b]."),
             ("a < b <tool and ä<", "a < b <tool and ä<", "a < b <tool and ä"),
@@ -241,7 +280,7 @@ mod tests {
     fn nothing_that_a_model_says_is_swallowed() {
         let table = [
             // The text, what is left of it, and what is shown in all.
-            ("a \\< b <tool_call>x", "a &lt; b <tool_call>x", "a \\< b &lt; b <tool_call>x"),
+            ("a \\< b <tool_call>x", "a &lt; b <tool_call>x", "a \\< b <tool_call>x"),
             ("So.<tool_call>x", "Other words.", "So.Other words."),
             // A thought whose beginning nobody saw is shown as words, and what follows it once.
             ("Hm.\n</think>\n\nYes.", "Yes.", "Hm.\n</think>\n\nYes."),
@@ -261,13 +300,13 @@ mod tests {
     /// A reply is bounded by its bytes alone: what waits and is no sign yet stays short.
     #[test]
     fn what_may_become_a_sign_is_short() {
-        for piece in [" ", "<", "x", "1", "</think", "<tool_cal"] {
+        for piece in [" ", "<", "x", "1", "[", "[1] ", "</think", "<tool_cal"] {
             let told = Mutex::default();
             let tap = |streamed: Streamed<'_>| tell(&told, streamed);
             let holding = Holding::new(&tap, [TAGS, LLAMA, DOMAIN].into_iter());
             for _ in 0..1_000 {
                 holding.pass(Streamed::Text(piece));
-                assert!(holding.heard().held.len() < 32, "{piece:?}");
+                assert!(holding.heard().held.len() <= STAMP_BYTES_MAX, "{piece:?}");
             }
         }
     }

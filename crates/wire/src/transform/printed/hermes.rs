@@ -6,8 +6,8 @@ use super::payload::{PrintedCall, call_between, call_of, calls_of, is_name, pars
 use super::scan::Scan;
 use super::{Found, Granted, skip_blank};
 
-const TAG: &str = "<tool_call>";
-const TAG_END: &str = "</tool_call>";
+pub(super) const TAG: &str = "<tool_call>";
+pub(super) const TAG_END: &str = "</tool_call>";
 const TOOLS: &str = "<tools>";
 const TOOLS_END: &str = "</tools>";
 pub(super) const MARKS: &[&str] = &[TAG, TOOLS, FUNCTION];
@@ -23,22 +23,11 @@ pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
     }
     let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
-    while !found.is_full() {
-        let Some(marker) = scan.find(MARKS) else { break };
-        let start = scan.at;
-        let calls = match marker {
-            FUNCTION => function(&mut scan, granted).map(|call| vec![call]),
-            TAG => tag(&mut scan, TAG, TAG_END, granted),
-            _ => tag(&mut scan, TOOLS, TOOLS_END, granted),
-        };
-        match calls {
-            Some(calls) => found.take(calls, start, scan.at),
-            None => {
-                found.unread += 1;
-                scan.at = start + marker.len();
-            }
-        }
-    }
+    found.look(&mut scan, MARKS, |scan, marker| match marker {
+        FUNCTION => function(scan, granted).map(|call| vec![call]),
+        TAG => tag(scan, TAG, TAG_END, granted),
+        _ => tag(scan, TOOLS, TOOLS_END, granted),
+    });
     found.if_any()
 }
 

@@ -15,8 +15,11 @@ pub(super) fn find(text: &str, granted: &Granted<'_>) -> Option<Found> {
     let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
     bare(&mut scan, granted, &mut found);
-    if found.calls.is_empty() && (text.contains(TAG) || text.contains(FUNCTION)) {
-        tagged(&mut scan, granted, &mut found);
+    if found.calls.is_empty() && MARKS.iter().any(|marker| text.contains(marker)) {
+        found.look(&mut scan, MARKS, |scan, marker| match marker {
+            FUNCTION => function(scan, granted).map(|call| vec![call]),
+            _ => after_tag(scan),
+        });
     }
     found.if_any()
 }
@@ -38,24 +41,6 @@ fn bare(scan: &mut Scan<'_>, granted: &Granted<'_>, found: &mut Found) {
     // Beside words it may be an example of a call.
     if !found.is_full() && !scan.from(at).trim().is_empty() {
         *found = Found::default();
-    }
-}
-
-fn tagged(scan: &mut Scan<'_>, granted: &Granted<'_>, found: &mut Found) {
-    while !found.is_full() {
-        let Some(marker) = scan.find(&[TAG, FUNCTION]) else { break };
-        let start = scan.at;
-        let calls = match marker {
-            FUNCTION => function(scan, granted).map(|call| vec![call]),
-            _ => after_tag(scan),
-        };
-        match calls {
-            Some(calls) => found.take(calls, start, scan.at),
-            None => {
-                found.unread += 1;
-                scan.at = start + marker.len();
-            }
-        }
     }
 }
 

@@ -17,16 +17,7 @@ pub(super) fn find(text: &str) -> Option<Found> {
     }
     let mut scan = Scan::new(text).after_thought();
     let mut found = Found::default();
-    while !found.is_full() && scan.find(&[TOKEN]).is_some() {
-        let start = scan.at;
-        match after_token(&mut scan) {
-            Some(calls) => found.take(calls, start, scan.at),
-            None => {
-                found.unread += 1;
-                scan.at = start + TOKEN.len();
-            }
-        }
-    }
+    found.look(&mut scan, MARKS, |scan, _| after_token(scan));
     found.if_any()
 }
 

@@ -20,6 +20,7 @@ use super::granted::Granted;
 pub(crate) use held::Holding;
 use hermes::Wanted;
 use payload::PrintedCall;
+use scan::Scan;
 
 /// Longest text that is looked at.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -107,6 +108,27 @@ impl Found {
     fn take(&mut self, calls: Vec<PrintedCall>, start: usize, end: usize) {
         self.calls.extend(calls);
         self.cuts.push((start, end));
+    }
+
+    /// Takes the calls behind every marker. What cannot be read there is counted and stays text.
+    fn look(
+        &mut self,
+        scan: &mut Scan<'_>,
+        markers: &[&'static str],
+        calls: impl Fn(&mut Scan<'_>, &str) -> Option<Vec<PrintedCall>>,
+    ) {
+        while !self.is_full()
+            && let Some(marker) = scan.find(markers)
+        {
+            let start = scan.at;
+            match calls(scan, marker) {
+                Some(calls) => self.take(calls, start, scan.at),
+                None => {
+                    self.unread += 1;
+                    scan.at = start + marker.len();
+                }
+            }
+        }
     }
 
     fn if_any(self) -> Option<Self> {

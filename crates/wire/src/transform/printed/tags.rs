@@ -1,11 +1,10 @@
 //! Decides which calls stand between `<tool_call>` tags, as document 003 has them.
 
+use super::hermes::{TAG as OPEN, TAG_END as CLOSE};
 use super::payload::{PrintedCall, call_between, call_of, value_here};
 use super::scan::Scan;
 use super::{Found, skip_blank};
 
-const OPEN: &str = "<tool_call>";
-const CLOSE: &str = "</tool_call>";
 pub(super) const MARKS: &[&str] = &[OPEN];
 
 /// The calls of a text, and the text without them.
