@@ -280,6 +280,8 @@ impl Driver {
         let tip = read_signed(runtime.store.as_ref(), &runtime.key, &stream, from, each).await?;
         hearing.end(runtime.store.as_ref()).await?;
         if epoch <= session.epoch {
+            // Whoever claimed it since may have written already. This tells, and then says so.
+            runtime.store.claim_again(&stream, epoch).await?;
             // Epochs only grow. One that was put back would let an old driver write again.
             return Err(ReadFault::Broken { stream, seq: tip.seq }.into());
         }
