@@ -214,4 +214,8 @@ pub trait Served: Send + Sync + 'static {
     fn at_rest(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
+
+    /// Everything that was begun is settled, and only answers are left to be read: what it needed may
+    /// go.
+    fn settled(&self) {}
 }
