@@ -40,6 +40,8 @@ struct Pipe {
     open: Arc<OpenRequests>,
     out: mpsc::Sender<String>,
     ended: watch::Receiver<bool>,
+    /// Whether the server is told to stop, so that nothing new is begun.
+    stops: bool,
 }
 
 /// Why a client cannot be served any more, though it did not leave and nobody said stop.
@@ -76,7 +78,8 @@ pub async fn serve(
     let card = server.to_string().into();
     let open = Arc::default();
     let bytes_max = usize::try_from(served.limits().mcp_body_bytes_max).unwrap_or(usize::MAX);
-    let mut pipe = Pipe { served, principal, card, visit: None, open, out, ended };
+    let (visit, stops) = (None, false);
+    let mut pipe = Pipe { served, principal, card, visit, open, out, ended, stops };
     let (mut lines, mut unread) = (Lines::new(input, bytes_max), Unread::new(output));
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     let served = Arc::clone(&pipe.served);
@@ -109,6 +112,10 @@ pub async fn serve(
             return first_of(lines.broken(), broken);
         }
     };
+    if stops {
+        served.turn_away();
+        pipe.stops = true;
+    }
     // Nobody listens to news any more; what was asked for is still answered.
     end.send_replace(true);
     let mut broken = None;
@@ -119,7 +126,6 @@ pub async fn serve(
             let may_hear = !stops || unread.len() < GATHERED_BYTES;
             let late = if may_hear { lines.next().now_or_never().flatten() } else { None };
             let message = match late {
-                Some(Ok(line)) if stops => pipe.late(&line),
                 Some(line) => pipe.heard(line, &works),
                 None if said.is_empty() && works.is_empty() && unread.is_empty() => break,
                 None => tokio::select! {
@@ -262,32 +268,6 @@ impl Pipe {
         }
     }
 
-    /// What becomes of a line once the server is told to stop: nothing new is begun.
-    fn late(&self, line: &str) -> Option<String> {
-        if !line.trim_start().starts_with('[') {
-            return self.late_one(line);
-        }
-        let parts = match self.parts(line) {
-            Ok(parts) => parts.into_iter(),
-            Err(refusal) => return Some(message::refusal(None, &refusal)),
-        };
-        let answers: Vec<String> = parts.filter_map(|part| self.late_one(part)).collect();
-        (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
-    }
-
-    fn late_one(&self, line: &str) -> Option<String> {
-        match Message::read(line) {
-            Err(refusal) => Some(message::refusal(message::id_of(line).as_ref(), &refusal)),
-            Ok(Message::Request { id, .. }) => {
-                Some(message::refusal(Some(&id), &Refused::stopping()))
-            }
-            Ok(message @ (Message::Notification { .. } | Message::Response { .. })) => {
-                self.hear(message);
-                None
-            }
-        }
-    }
-
     /// Takes what wants no answer.
     fn hear(&self, message: Message<'_>) {
         match message {
@@ -305,6 +285,10 @@ impl Pipe {
 
     /// Begins to answer a request, whichever era it is of.
     fn asked(&mut self, id: &RequestId, method: &str, params: &str) -> Result<Taken, Refused> {
+        // Whoever calls a tool is told in the way of all results, so that a model can make use of it.
+        if self.stops && method != "tools/call" {
+            return Err(Refused::stopping());
+        }
         let common = Common::read(params)?;
         let visit = match (common.version(), method) {
             (Some(_), _) => None,

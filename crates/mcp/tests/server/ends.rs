@@ -98,6 +98,32 @@ async fn a_call_at_work_that_is_fenced_may_have_happened() {
     clerk.at_rest().await;
 }
 
+/// Of calls that were at work together, only those that may have reached the world are unknown.
+#[tokio::test]
+async fn a_call_that_was_not_begun_when_it_was_fenced_is_told_so() {
+    let (store, ledger, gate) =
+        (Arc::new(MemoryStore::new()), Ledger::default(), Arc::new(Notify::new()));
+    let (clerk, driving) = clerk_that_ends(&store, &ledger, &gate).await;
+    let driving = tokio::spawn(driving);
+    let calls: Vec<_> = ["slow", "watch"]
+        .into_iter()
+        .map(|name| {
+            let clerk = clerk.clone();
+            tokio::spawn(async move { code(&clerk, name).await })
+        })
+        .collect();
+    begun(&store).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    store.claim(&StreamId::Session(session())).await.unwrap();
+    gate.notify_waiters();
+    let mut codes = Vec::new();
+    for call in calls {
+        codes.push(call.await.unwrap());
+    }
+    assert_eq!(codes, [Some(Code::OUTCOME_UNKNOWN), Some(Code::CALL_CANCELLED)]);
+    assert!(driving.await.unwrap().is_err());
+}
+
 /// Reads that do not end keep a place from nobody who goes another way, however many there are.
 #[tokio::test]
 async fn many_calls_of_one_way_leave_room_for_others() {
@@ -257,9 +283,16 @@ async fn what_was_not_read_before_the_end_is_refused() {
     pipes.stop.send_replace(true);
     pipes.ends().await;
     let said = pipes.all().await;
-    let ids: Vec<u64> = said.iter().filter_map(|said| said["id"].as_u64()).collect();
-    assert_eq!(ids, (0..50).collect::<Vec<u64>>(), "{said:?}");
-    assert!(said.iter().all(|said| said["error"].is_object()), "{said:?}");
+    let ids: BTreeSet<u64> = said.iter().filter_map(|said| said["id"].as_u64()).collect();
+    assert_eq!((said.len(), ids), (50, (0..50).collect()), "{said:?}");
+    // As a result that a model can make use of.
+    let told = |said: &Value| {
+        let text = said["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+        said["result"]["isError"] == true
+            && text.contains("CALL_CANCELLED")
+            && text.contains("The server is stopping. Nothing of it ran.")
+    };
+    assert!(said.iter().all(told), "{said:?}");
     assert!(ledger.lock().unwrap().is_empty(), "who is refused did nothing");
 }
 

@@ -228,6 +228,11 @@ impl Clerk {
         }
     }
 
+    /// Takes no more calls. Those that came before have their turn.
+    pub fn turn_away(&self) {
+        self.queue.0.turn_away();
+    }
+
     /// Cuts off the calls at work and those who wait for tools from outside or for a person. They are
     /// settled and answered, and no other one begins: whoever waits for a turn is told so at once.
     pub fn cut_off(&self) {

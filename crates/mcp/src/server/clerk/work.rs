@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::fold::Session;
+use toolgate_kernel::fold::{Progress, Session};
 use toolgate_kernel::names::CallId;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, OpenFault};
@@ -62,6 +62,13 @@ pub(super) struct Work {
 /// What is said of a call at work when somebody else takes the session over.
 const LOST_TO_ANOTHER: &str =
     "Another process took this session over, and this server is stopping.";
+
+/// Whether a call was open and not begun, so that nothing of it reached the world. What a call at work
+/// changes here is not kept before it is settled.
+fn waits(session: &Session, call: CallId) -> bool {
+    let open = session.open.get(&call);
+    open.is_some_and(|open| !matches!(open.progress, Progress::Started(_)))
+}
 
 fn unwritten(fault: &DriveFault) -> String {
     format!("The log could not be written ({fault}).")
@@ -159,17 +166,18 @@ impl Work {
             };
             // Then the log has nothing of these calls, so nothing of them was begun.
             let untouched = self.driver.durable_tip() == before;
+            let stopped_at = self.driver.session();
             let mut settled = match self.resume().await {
                 Resumed::TakenOver(fault) => {
-                    let (begun, not_begun) = match untouched {
-                        true => (Vec::new(), received.into_values().chain(waiting).collect()),
-                        false => (received.into_values().collect(), waiting),
-                    };
-                    for begun in begun {
-                        let envelope = lost(&begun.order.name, LOST_TO_ANOTHER);
-                        begun.answer(delivery(self.driver.agent(), envelope));
+                    let is_not_begun = |call: &CallId| untouched || waits(&stopped_at, *call);
+                    for (call, one) in received {
+                        let told = match is_not_begun(&call) {
+                            true => busy(&one.order.name, TAKEN_OVER),
+                            false => lost(&one.order.name, LOST_TO_ANOTHER),
+                        };
+                        one.answer(delivery(self.driver.agent(), told));
                     }
-                    self.refuse(not_begun, TAKEN_OVER);
+                    self.refuse(waiting, TAKEN_OVER);
                     return Err(fault);
                 }
                 Resumed::Yes(_) if untouched && matches!(fault, DriveFault::Stopped) => {

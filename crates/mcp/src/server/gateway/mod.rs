@@ -139,6 +139,10 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
 }
 
 impl Served for Gateway {
+    fn turn_away(&self) {
+        self.clerk.turn_away();
+    }
+
     fn cut_off(&self) {
         self.stopping.send_replace(true);
         self.clerk.cut_off();
