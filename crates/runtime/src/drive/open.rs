@@ -187,7 +187,9 @@ impl Driver {
     pub async fn resume_own(&mut self, crew: Crew) -> Result<Self, OpenFault> {
         let (runtime, id) = (Arc::clone(&self.runtime), self.session.id.clone());
         let read = Self::read_to_resume(&runtime, &crew, id.clone()).await?;
-        // If what follows fails, it is under this epoch that it is tried once more.
+        // If what follows fails, it is under this epoch that it is tried once more. An answer that is
+        // lost cannot be told from somebody else's claim: then the session counts as taken over, which
+        // harms nobody, and whoever starts again has it.
         let stream = StreamId::Session(id);
         self.epoch = runtime.store.claim_again(&stream, self.epoch).await?;
         Self::claimed(runtime, crew, read, self.epoch).await?.resumed().await
