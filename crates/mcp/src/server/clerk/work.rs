@@ -106,12 +106,15 @@ impl Work {
             return Ok(());
         }
         self.at_work.send_replace(true);
-        if self.driver.settle_forsaken().await.is_err()
+        if self.driver.settle_forsaken_but_unsent().await.is_err()
             && let Resumed::TakenOver(fault) = self.resume().await
         {
             return Err(fault);
         }
         self.show();
+        if !self.driver.unsent().is_empty() {
+            self.calls_together(Vec::new()).await?;
+        }
         self.at_work.send_replace(false);
         Ok(())
     }
@@ -138,6 +141,11 @@ impl Work {
         if batch.is_empty() {
             return Ok(());
         }
+        self.calls_together(batch).await
+    }
+
+    /// The same, also where nobody calls yet and something has to be sent again.
+    async fn calls_together(&mut self, batch: Vec<AtWork>) -> Result<(), StoreFault> {
         let mut left = batch;
         // Once after somebody was cut off, and once more is enough.
         for _ in 0..2 {
