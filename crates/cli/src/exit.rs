@@ -79,7 +79,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if cause.is::<NotUnlocked>() || cause.is::<Broken>() {
         return Some(Exit::Failed);
     }
-    cause.is::<toolgate_store::OpenFault>().then_some(Exit::Log)
+    let unopened = cause.downcast_ref::<toolgate_store::OpenFault>()?;
+    let locked = matches!(unopened, toolgate_store::OpenFault::Locked { .. });
+    Some(if locked { Exit::Busy } else { Exit::Log })
 }
 
 fn of_open(fault: &OpenFault) -> Option<Exit> {

@@ -67,6 +67,21 @@ impl Opened {
         Err(HoldFault::ChangesHands { session: session.clone() }.into())
     }
 
+    /// Has a session and claims it, with nobody in between: of several that take one over, the last
+    /// one to have it must be the last one to claim it, or nobody is left.
+    pub(crate) async fn take<T, E: Into<anyhow::Error>>(
+        &self,
+        session: &SessionId,
+        rival: Rival,
+        claim: impl Future<Output = std::result::Result<T, E>>,
+    ) -> Result<(T, Hold)> {
+        let handover = self.handover(session).await?;
+        let hold = self.hold(session, rival)?;
+        let claimed = claim.await.map_err(Into::into)?;
+        drop(handover);
+        Ok((claimed, hold))
+    }
+
     /// Has a session for this process alone, so that nobody is taken by surprise.
     pub(crate) fn hold(&self, session: &SessionId, rival: Rival) -> Result<Hold> {
         Hold::take(&self.held, session, rival).map_err(|fault| {

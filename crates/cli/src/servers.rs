@@ -69,6 +69,20 @@ impl Servers {
         done
     }
 
+    /// The same for work that says when it needs them no more, which may be before its end.
+    pub(crate) async fn around_until<T>(
+        &self,
+        needless: impl Future<Output = ()>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            biased;
+            done = work.as_mut() => self.around(async { done }).await,
+            () = needless => tokio::join!(work, self.around(async {})).0,
+        }
+    }
+
     /// The same for work that does not listen itself: when the program is told to stop, the work is
     /// dropped, as in a crash, and the servers go first.
     pub(crate) async fn around_until_told(

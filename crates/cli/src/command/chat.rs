@@ -329,6 +329,10 @@ impl Talk<'_> {
         if self.driver.is_none()
             && let Some(id) = &self.session
         {
+            // Whoever took the conversation over while nobody spoke is not fenced now.
+            if let Some(lost) = self.hold.as_ref().and_then(|hold| hold.lost(id)) {
+                return Err(lost.into());
+            }
             let runtime = Arc::clone(&self.opened.runtime);
             self.driver = Some(Driver::resume(runtime, self.crew.clone(), id.clone()).await?);
         }

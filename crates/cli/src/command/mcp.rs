@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
@@ -135,8 +135,18 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     }
     let handover = opened.handover(&session).await?;
     let hold = opened.hold(&session, rival)?;
-    let begin = Begin { session, phase, crew, hold: &hold, handover, reception };
-    servers.around(offer(options, begin, &opened)).await
+    let settled = Arc::new(Notify::new());
+    let needless = settled.notified();
+    let begin = Begin {
+        session,
+        phase,
+        crew,
+        hold: &hold,
+        handover,
+        reception,
+        settled: Arc::clone(&settled),
+    };
+    servers.around_until(needless, offer(options, begin, &opened)).await
 }
 
 /// Where clients are received over HTTP.
@@ -202,6 +212,8 @@ struct Begin<'a> {
     handover: Handover,
     /// Where clients are received; nothing over pipes.
     reception: Option<Reception>,
+    /// Who is told at the end that servers are needed no more.
+    settled: Arc<Notify>,
 }
 
 /// How often it is looked whether another process took the session over.
@@ -209,7 +221,7 @@ const HOLD_LOOK: Duration = Duration::from_secs(1);
 
 /// Offers the session until somebody says stop, or another process takes it over.
 async fn offer(options: &Options, begin: Begin<'_>, opened: &Opened) -> Result<Exit> {
-    let Begin { session, phase, crew, hold, handover, reception } = begin;
+    let Begin { session, phase, crew, hold, handover, reception, settled } = begin;
     let name = session.clone();
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let driver = take_up(runtime, crew, name, phase.as_ref(), handover).await?;
@@ -220,7 +232,8 @@ async fn offer(options: &Options, begin: Begin<'_>, opened: &Opened) -> Result<E
     // Whatever the process itself waits for is woken by a system call, and this is for each call.
     let mut driving = tokio::spawn(driving);
     let noting = tell_notes(clerk.clone());
-    let (mut gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
+    let (gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
+    let mut gateway = gateway.saying_when_settled(settled);
     if options.trust_client_user {
         console::hint("What a person must approve is put before the users of clients.");
         gateway = gateway.trusting_users();
@@ -269,7 +282,9 @@ async fn offer(options: &Options, begin: Begin<'_>, opened: &Opened) -> Result<E
     };
     // Whoever waits is answered before the end, as at any other.
     stop.send_replace(true);
-    drop(serving.await);
+    if let Err(broken) = serving.await {
+        console::hint(&format!("! {broken:#}"));
+    }
     Err(why.context(format!("nothing more is done in session {session} here")))
 }
 

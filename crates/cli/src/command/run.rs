@@ -171,10 +171,10 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
         let mut stop = Stop::listen()?;
-        let _hold = opened.hold(session, how.have.rival())?;
-        let driver = tokio::select! {
+        let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());
+        let (driver, _hold) = tokio::select! {
             biased;
-            driver = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()) => driver?,
+            taken = opened.take(session, how.have.rival(), claim) => taken?,
             exit = stop.heard() => return Ok(exit),
         };
         same_player(played, &driver.session())?;
@@ -270,8 +270,9 @@ async fn begin(
             }
             same_player(played, &session)?;
             let runtime = Arc::clone(&opened.runtime);
-            let hold = opened.hold(&session.id, options.how.have.rival())?;
-            let driver = Driver::resume(runtime, crew, session.id.clone()).await?;
+            let claim = Driver::resume(runtime, crew, session.id.clone());
+            let rival = options.how.have.rival();
+            let (driver, hold) = opened.take(&session.id, rival, claim).await?;
             Ok(Begun::Driver(Box::new(driver), hold))
         }
         (Some(session), Some(_)) => bail!(

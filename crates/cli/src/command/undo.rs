@@ -81,9 +81,8 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {
-        let _hold = opened.hold(&session, how.have.rival())?;
-        let runtime = Arc::clone(&opened.runtime);
-        let mut driver = Driver::resume(runtime, crew, session.clone()).await?;
+        let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());
+        let (mut driver, _hold) = opened.take(&session, how.have.rival(), claim).await?;
         let undo = driver.undo_preview(how.range()).await?;
         let seen = person::paged(&lines(&undo, &agent)).await;
         if !undo.locked.is_empty() {

@@ -311,6 +311,34 @@ fn a_socket_that_does_not_block_is_served() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// A client that is gone is noticed also where somebody else has its end of the input.
+#[test]
+fn a_client_that_does_not_listen_any_more_is_noticed() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    let mut command = desk.command();
+    command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let discover = call().replace("tools/call", "server/discover");
+    writeln!(child.stdin.as_mut().unwrap(), "{discover}").unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    drop(output);
+    let (began, input) = (Instant::now(), child.stdin.take());
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        if began.elapsed() > END_MAX {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    drop(input);
+    assert_eq!(code, Some(0));
+}
+
 /// What cannot be read is no silent end.
 #[test]
 fn an_input_that_cannot_be_read_is_told() {

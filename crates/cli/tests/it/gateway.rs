@@ -270,17 +270,74 @@ fn a_call_that_was_cut_off_is_sent_again_only_where_that_is_safe() {
         until("the call", || !web.calls().is_empty());
         drop(pipes);
         let mut pipes = Pipes::open(&desk, &[]);
-        // Whoever calls comes after what was left behind.
         assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+        until("its end", || is_settled(&desk, sent == 2));
         let calls = web.calls();
         assert_eq!(calls.len(), sent, "{effect}: {calls:?}");
         assert!(calls.iter().all(|call| *call == calls[0] && !call.ends_with(" -")), "{calls:?}");
         drop(pipes);
-        let log = desk.ok(&["sessions", "export", "mcp"]);
-        let outcome = if sent == 2 { "\"done\"" } else { "\"unknown\"" };
-        assert!(log.contains(&format!("\"outcome\": {outcome}")), "{effect}: {log}");
         desk.ok(&["verify"]);
     }
+}
+
+/// Whether the first call of the session came to its end, or cannot be known.
+fn is_settled(desk: &Desk, done: bool) -> bool {
+    let log = desk.ok(&["sessions", "replay", "mcp", "--json"]);
+    let outcome = if done { "\"outcome\":\"done\"" } else { "\"outcome\":\"unknown\"" };
+    let mut lines = log.lines().filter(|line| line.contains("\"call_settled\""));
+    lines.any(|line| line.contains("\"call\":\"c1\"") && line.contains(outcome))
+}
+
+/// A server that takes connections and says nothing.
+fn mute() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+/// A call that has to be sent again to a server that hangs, or does not even answer any more, holds
+/// up nobody who does not need that server.
+#[test]
+fn what_is_sent_again_holds_up_nobody_else() {
+    let desk = Desk::new();
+    let (web, (_mute, address)) = (Web::new(&desk, "x", Mode::Hang), mute());
+    let yaml = config(&web, ", effects: {write: idempotent}");
+    desk.write("toolgate.yaml", &yaml);
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.ask("tools/list", json!({}));
+    pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": { "text": "a" } }));
+    until("the call", || !web.calls().is_empty());
+    for yaml in [yaml.clone(), yaml.replace(&web.url, &address)] {
+        drop(pipes);
+        desk.write("toolgate.yaml", &yaml);
+        pipes = Pipes::open(&desk, &[]);
+        let began = Instant::now();
+        assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        // It is sent again where it can be.
+        until("the second sending", || web.calls().len() == 2);
+    }
+    drop(pipes);
+    desk.ok(&["verify"]);
+}
+
+/// A list is not kept back for long by one server that says nothing, and who has seen it without that
+/// server's tools is told when they are there.
+#[test]
+fn a_list_does_not_wait_long_for_a_mute_server() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::SlowList);
+    desk.write("toolgate.yaml", &config(&web, ""));
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.send("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    let began = Instant::now();
+    let listed = pipes.ask("tools/list", json!({})).to_string();
+    assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
+    assert!(listed.contains("list_notes") && !listed.contains("mcp__x__"), "{listed}");
+    web.let_go();
+    while pipes.read()["method"] != "notifications/tools/list_changed" {}
+    let listed = pipes.ask("tools/list", json!({})).to_string();
+    assert!(listed.contains("mcp__x__echo"), "{listed}");
 }
 
 /// A short name means one tool and never another: once two servers had a tool of it, it is nobody's,

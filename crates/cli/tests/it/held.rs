@@ -212,7 +212,8 @@ fn of_many_that_take_over_one_is_left() {
     std::thread::sleep(Duration::from_millis(2_500));
     for pipes in &mut all {
         if is_over(pipes) {
-            assert_eq!(ended(pipes).0, Some(75));
+            let (code, said) = ended(pipes);
+            assert_eq!(code, Some(75), "{said}");
         } else {
             let note = json!({ "key": "a", "data": "x" });
             assert_eq!(pipes.call("write_notes", note)["isError"], false);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use toolgate_kernel::hidden::Hidden;
 
 use super::fault::{CallFault, ServerFault};
+use super::oauth::Keeper;
 use super::plan::Reach;
 
 /// Shorter ones are words that anybody may say.
@@ -13,29 +14,35 @@ const COVERED: &str = "***";
 
 /// The secrets of one server.
 #[derive(Clone, Default)]
-pub(super) struct Cover(Arc<[Hidden]>);
+pub(super) struct Cover {
+    fixed: Arc<[Hidden]>,
+    /// Who has those of a login, which are renewed.
+    keeper: Option<Arc<Keeper>>,
+}
 
 impl Cover {
     pub(super) fn of(reach: &Reach) -> Self {
         match reach {
             Reach::Stdio { env, .. } => Self::over(env.values()),
-            Reach::Http { headers, bearer, .. } => {
+            Reach::Http { headers, bearer, keeper, .. } => {
                 let whole = headers.iter().map(|(_, value)| value);
                 // A server that repeats `Bearer abc` may well repeat `abc` alone.
                 let named: Vec<Hidden> = whole.clone().filter_map(without_its_scheme).collect();
-                Self::over(whole.chain(bearer).chain(&named))
+                let fixed = Self::over(whole.chain(bearer).chain(&named));
+                Self { keeper: keeper.clone(), ..fixed }
             }
         }
     }
 
     pub(super) fn over<'a>(secrets: impl Iterator<Item = &'a Hidden>) -> Self {
-        let long = |secret: &&Hidden| secret.reveal().len() >= SECRET_BYTES_MIN;
-        Self(secrets.filter(|secret| !secret.is_open()).filter(long).cloned().collect())
+        let secrets = secrets.filter(|secret| !secret.is_open()).filter(is_long);
+        Self { fixed: secrets.cloned().collect(), keeper: None }
     }
 
     /// The text without them.
     pub(super) fn draw(&self, mut text: String) -> String {
-        for secret in self.0.iter() {
+        let renewed = self.keeper.as_ref().map(|keeper| keeper.known()).unwrap_or_default();
+        for secret in self.fixed.iter().chain(renewed.iter().filter(is_long)) {
             if text.contains(secret.reveal()) {
                 text = text.replace(secret.reveal(), COVERED);
             }
@@ -72,6 +79,10 @@ impl Cover {
         }
         fault
     }
+}
+
+fn is_long(secret: &&Hidden) -> bool {
+    secret.reveal().len() >= SECRET_BYTES_MIN
 }
 
 /// What stands behind the scheme in a header, such as `Bearer`.

@@ -16,6 +16,8 @@ struct Lanes<T> {
     closed: bool,
     /// Nobody is let in any more.
     ended: bool,
+    /// Nobody may come any more; those who wait still have their turn.
+    full: bool,
 }
 
 /// A queue in which each client has its turn.
@@ -46,6 +48,7 @@ impl<T> Queue<T> {
             waiting: 0,
             closed: false,
             ended: false,
+            full: false,
         };
         let (max, client_max) = (count(limits.mcp_queue_max), count(limits.mcp_client_queue_max));
         Self { lanes: Mutex::new(lanes), came: Notify::new(), max, client_max }
@@ -58,7 +61,7 @@ impl<T> Queue<T> {
     /// Somebody comes.
     pub(super) fn put(&self, client: &Arc<str>, waiting: T) -> Result<(), Full> {
         let mut lanes = self.lanes();
-        if lanes.ended {
+        if lanes.ended || lanes.full {
             return Err(Full::Ended);
         }
         if lanes.waiting >= self.max {
@@ -153,6 +156,11 @@ impl<T> Queue<T> {
     fn close(&self) {
         self.lanes().closed = true;
         self.came.notify_one();
+    }
+
+    /// Nobody may come any more.
+    pub(super) fn turn_away(&self) {
+        self.lanes().full = true;
     }
 
     /// Nobody is let in any more, and those who wait are sent away.

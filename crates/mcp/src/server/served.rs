@@ -206,6 +206,9 @@ pub trait Served: Send + Sync + 'static {
     /// Wakes whoever watches the lists.
     fn changes(&self) -> watch::Receiver<u64>;
 
+    /// The server is told to stop: no call is begun that comes from now on, and its caller is told so.
+    fn turn_away(&self) {}
+
     /// The server stops, and what was begun has had its time: whoever waits, for an answer, for tools
     /// from outside or for a person, is answered now.
     fn cut_off(&self) {}
@@ -214,4 +217,8 @@ pub trait Served: Send + Sync + 'static {
     fn at_rest(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
+
+    /// Everything that was begun is settled, and only answers are left to be read: what it needed may
+    /// go.
+    fn settled(&self) {}
 }

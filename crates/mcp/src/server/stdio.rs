@@ -12,13 +12,13 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 
 use super::line::{LINE_MESSAGES_MAX, Line};
-use super::lines::Lines;
+use super::lines::{Lines, Untaken};
 use super::message::{self, Message, RequestId, parts};
 use super::protocol::{self, Wanted};
 use super::refusal::{Refused, RpcCode};
 use super::revision::Common;
 use super::served::{Answer, Caller, Principal, Request, Served};
-use super::stop::{GRACE, ends, ends_within};
+use super::stop::ends;
 use super::visit::{OpenRequests, Visit};
 
 /// How long the other side may take to read what is written.
@@ -40,6 +40,8 @@ struct Pipe {
     open: Arc<OpenRequests>,
     out: mpsc::Sender<String>,
     ended: watch::Receiver<bool>,
+    /// Whether the server is told to stop, so that nothing new is begun.
+    stops: bool,
 }
 
 /// Why a client cannot be served any more, though it did not leave and nobody said stop.
@@ -54,12 +56,18 @@ pub enum Broken {
     /// It does not read its answers.
     #[error("the client did not read an answer for {} seconds", WRITE_WAIT.as_secs())]
     Unread,
+    /// At the end it did not read its last answers in time.
+    #[error(
+        "the client did not read its last answers in time; what it has not read is lost, and the \
+         last line may be cut off"
+    )]
+    Left,
 }
 
 /// Serves one client until it closes its end, or the server is told to stop.
 pub async fn serve(
     input: impl AsyncBufRead + Unpin,
-    mut output: impl AsyncWrite + Unpin,
+    output: impl AsyncWrite + Unpin,
     served: Arc<dyn Served>,
     principal: Arc<Principal>,
     server: &serde_json::Value,
@@ -70,80 +78,75 @@ pub async fn serve(
     let card = server.to_string().into();
     let open = Arc::default();
     let bytes_max = usize::try_from(served.limits().mcp_body_bytes_max).unwrap_or(usize::MAX);
-    let mut pipe = Pipe { served, principal, card, visit: None, open, out, ended };
-    let mut lines = Lines::new(input, bytes_max);
+    let (visit, stops) = (None, false);
+    let mut pipe = Pipe { served, principal, card, visit, open, out, ended, stops };
+    let (mut lines, mut unread) = (Lines::new(input, bytes_max), Unread::new(output));
     let mut works: FuturesUnordered<Work> = FuturesUnordered::new();
     let served = Arc::clone(&pipe.served);
     let mut stopped = std::pin::pin!(stop.wait_for(|stopped| *stopped).map(drop));
-    loop {
+    let stops = loop {
         let written = tokio::select! {
             biased;
-            () = &mut stopped => break,
+            () = &mut stopped => break true,
             Some(message) = said.recv() => Some(message),
             Some(message) = works.next() => message,
             line = lines.next() => match line {
-                None => break,
-                Some(Err((id, refusal))) => Some(message::refusal(id.as_ref(), &refusal)),
-                Some(Ok(line)) => match pipe.take(&line) {
-                    Taken::Said(message) => Some(message),
-                    Taken::Working(work) => {
-                        works.push(work);
-                        None
-                    }
-                    Taken::Heard => None,
-                },
+                None => break false,
+                Some(line) => pipe.heard(line, &works),
             },
         };
         let Some(message) = written else { continue };
-        let text = gathered(message, &mut said, &mut works);
-        let over = async {
-            tokio::select! {
-                biased;
-                () = &mut stopped => true,
-                () = lines.end() => false,
-            }
+        unread.add(&message);
+        gather(&mut unread, &mut said, &mut works);
+        let wrote = tokio::select! {
+            biased;
+            wrote = unread.write() => wrote,
+            // The rest is written at the end, which is not waited for so long.
+            () = &mut stopped => break true,
+            () = lines.end() => break false,
         };
-        let (left, broken) = match write_unless(over, &mut output, text).await {
-            Wrote::All => continue,
-            Wrote::AllAndStops => break,
-            // What was begun has had its time meanwhile.
-            Wrote::NotAtTheEnd(broken) => (Duration::ZERO, broken),
-            Wrote::Not(broken) => (GRACE, broken),
-        };
-        // Nobody reads any more; what was begun still comes to its end.
-        end.send_replace(true);
-        let rest = async { while works.next().await.is_some() {} };
-        ends_within(left, served.as_ref(), rest).await;
-        return first_of(lines.broken(), broken);
+        if let Err(broken) = wrote {
+            // Nobody reads any more; what was begun still comes to its end.
+            end.send_replace(true);
+            ends(served.as_ref(), async { while works.next().await.is_some() {} }).await;
+            return first_of(lines.broken(), broken);
+        }
+    };
+    if stops {
+        served.turn_away();
+        pipe.stops = true;
     }
     // Nobody listens to news any more; what was asked for is still answered.
     end.send_replace(true);
     let mut broken = None;
     let rest = async {
         loop {
-            // What was said before the word to stop came is not left unanswered.
-            let late = lines.next().now_or_never().flatten();
+            // What was said before the word to stop came is not left unanswered. Whoever reads
+            // nothing meanwhile is not heard without end.
+            let may_hear = !stops || unread.len() < GATHERED_BYTES;
+            let late = if may_hear { lines.next().now_or_never().flatten() } else { None };
             let message = match late {
-                Some(Ok(line)) => pipe.late(&line),
-                Some(Err((id, refusal))) => Some(message::refusal(id.as_ref(), &refusal)),
+                Some(line) => pipe.heard(line, &works),
+                None if said.is_empty() && works.is_empty() && unread.is_empty() => break,
                 None => tokio::select! {
                     biased;
                     Some(message) = said.recv() => Some(message),
-                    next = works.next() => match next {
-                        None => break,
-                        Some(message) => message,
+                    Some(message) = works.next() => message,
+                    wrote = unread.write(), if !unread.is_empty() => match wrote {
+                        Ok(()) => None,
+                        Err(fault) => {
+                            broken = fault;
+                            break;
+                        }
                     },
                 },
             };
-            let Some(message) = message else { continue };
-            let text = gathered(message, &mut said, &mut works);
-            if let Err(fault) = write(&mut output, text).await {
-                broken = fault;
-                break;
-            }
+            message.iter().for_each(|message| unread.add(message));
         }
     };
-    ends(served.as_ref(), rest).await;
+    if !ends(served.as_ref(), rest).await {
+        broken = Some(Broken::Left);
+    }
     first_of(lines.broken(), broken)
 }
 
@@ -152,81 +155,73 @@ fn first_of(input: Option<io::Error>, output: Option<Broken>) -> Result<(), Brok
     input.map(Broken::Input).or(output).map_or(Ok(()), Err)
 }
 
-/// A message and those that are ready with it, a line each, so that they are written in one go.
-/// Nothing is waited for.
-fn gathered(
-    first: String,
+/// Adds the messages that are ready, so that they are written in one go. Nothing is waited for.
+fn gather<W: AsyncWrite + Unpin>(
+    unread: &mut Unread<W>,
     said: &mut mpsc::Receiver<String>,
     works: &mut FuturesUnordered<Work>,
-) -> String {
-    let mut lines = first;
-    lines.push('\n');
-    while lines.len() < GATHERED_BYTES {
+) {
+    while unread.len() < GATHERED_BYTES {
         let next = match said.try_recv() {
             Ok(message) => Some(message),
             Err(_) => match works.next().now_or_never() {
                 Some(Some(message)) => message,
-                Some(None) | None => break,
+                Some(None) | None => return,
             },
         };
-        if let Some(message) = next {
-            lines.push_str(&message);
-            lines.push('\n');
+        next.iter().for_each(|message| unread.add(message));
+    }
+}
+
+/// What the client has not taken yet, a line for each message.
+struct Unread<W> {
+    output: W,
+    lines: String,
+    /// Bytes of them that it has taken.
+    taken: usize,
+}
+
+impl<W: AsyncWrite + Unpin> Unread<W> {
+    fn new(output: W) -> Self {
+        Self { output, lines: String::new(), taken: 0 }
+    }
+
+    fn add(&mut self, message: &str) {
+        self.lines.push_str(message);
+        self.lines.push('\n');
+    }
+
+    fn len(&self) -> usize {
+        self.lines.len() - self.taken
+    }
+
+    /// Whether nothing is left to be written, or to be flushed.
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Writes all of it; what goes wrong is nothing where the client has left. It can be broken off
+    /// and taken up again.
+    async fn write(&mut self) -> Result<(), Option<Broken>> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        match tokio::time::timeout(WRITE_WAIT, self.write_all()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(fault)) if matches!(fault.kind(), BrokenPipe | ConnectionReset) => Err(None),
+            Ok(Err(fault)) => Err(Some(Broken::Output(fault))),
+            Err(_) => Err(Some(Broken::Unread)),
         }
     }
-    lines
-}
 
-/// What became of lines that were to be written.
-enum Wrote {
-    All,
-    /// The word to stop came meanwhile.
-    AllAndStops,
-    /// They could not be, in the time that is left once the word to stop or the last of the client's
-    /// messages has come. Why, where it is not that the client has left or does not read.
-    NotAtTheEnd(Option<Broken>),
-    /// They could not be; nothing where the client has left.
-    Not(Option<Broken>),
-}
-
-/// Writes, also to a client that takes its time. When the end comes meanwhile, which tells whether it
-/// is by the word to stop, it is not waited for long.
-async fn write_unless(
-    over: impl Future<Output = bool>,
-    output: &mut (impl AsyncWrite + Unpin),
-    lines: String,
-) -> Wrote {
-    let mut writing = std::pin::pin!(write(output, lines));
-    tokio::select! {
-        biased;
-        wrote = &mut writing => match wrote {
-            Ok(()) => Wrote::All,
-            Err(broken) => Wrote::Not(broken),
-        },
-        stops = over => match tokio::time::timeout(GRACE, writing).await {
-            Ok(Ok(())) if stops => Wrote::AllAndStops,
-            Ok(Ok(())) => Wrote::All,
-            Ok(Err(broken)) => Wrote::NotAtTheEnd(broken),
-            Err(_) => Wrote::NotAtTheEnd(None),
-        },
-    }
-}
-
-/// Writes; what goes wrong is nothing where the client has left.
-async fn write(
-    output: &mut (impl AsyncWrite + Unpin),
-    lines: String,
-) -> Result<(), Option<Broken>> {
-    let writing = async {
-        output.write_all(lines.as_bytes()).await?;
-        output.flush().await
-    };
-    use io::ErrorKind::{BrokenPipe, ConnectionReset};
-    match tokio::time::timeout(WRITE_WAIT, writing).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(fault)) if matches!(fault.kind(), BrokenPipe | ConnectionReset) => Err(None),
-        Ok(Err(fault)) => Err(Some(Broken::Output(fault))),
-        Err(_) => Err(Some(Broken::Unread)),
+    async fn write_all(&mut self) -> io::Result<()> {
+        while let Some(left @ [_, ..]) = self.lines.as_bytes().get(self.taken..) {
+            match self.output.write(left).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                taken => self.taken += taken,
+            }
+        }
+        self.output.flush().await?;
+        (self.lines, self.taken) = (String::new(), 0);
+        Ok(())
     }
 }
 
@@ -238,6 +233,24 @@ enum Taken {
 }
 
 impl Pipe {
+    /// What is said to a line at once; what takes longer joins the works.
+    fn heard(
+        &mut self,
+        line: Result<String, Untaken>,
+        works: &FuturesUnordered<Work>,
+    ) -> Option<String> {
+        let taken = match line {
+            Ok(line) => self.take(&line),
+            Err((id, refusal)) => Taken::Said(message::refusal(id.as_ref(), &refusal)),
+        };
+        match taken {
+            Taken::Said(message) => return Some(message),
+            Taken::Working(work) => works.push(work),
+            Taken::Heard => {}
+        }
+        None
+    }
+
     fn take(&mut self, line: &str) -> Taken {
         if line.trim_start().starts_with('[') {
             return self.batch(line);
@@ -252,32 +265,6 @@ impl Pipe {
                 Ok(taken) => taken,
                 Err(refusal) => Taken::Said(message::refusal(Some(&id), &refusal)),
             },
-        }
-    }
-
-    /// What becomes of a line once the server is told to stop: nothing new is begun.
-    fn late(&self, line: &str) -> Option<String> {
-        if !line.trim_start().starts_with('[') {
-            return self.late_one(line);
-        }
-        let parts = match self.parts(line) {
-            Ok(parts) => parts.into_iter(),
-            Err(refusal) => return Some(message::refusal(None, &refusal)),
-        };
-        let answers: Vec<String> = parts.filter_map(|part| self.late_one(part)).collect();
-        (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
-    }
-
-    fn late_one(&self, line: &str) -> Option<String> {
-        match Message::read(line) {
-            Err(refusal) => Some(message::refusal(message::id_of(line).as_ref(), &refusal)),
-            Ok(Message::Request { id, .. }) => {
-                Some(message::refusal(Some(&id), &Refused::stopping()))
-            }
-            Ok(message @ (Message::Notification { .. } | Message::Response { .. })) => {
-                self.hear(message);
-                None
-            }
         }
     }
 
@@ -298,6 +285,10 @@ impl Pipe {
 
     /// Begins to answer a request, whichever era it is of.
     fn asked(&mut self, id: &RequestId, method: &str, params: &str) -> Result<Taken, Refused> {
+        // Whoever calls a tool is told in the way of all results, so that a model can make use of it.
+        if self.stops && method != "tools/call" {
+            return Err(Refused::stopping());
+        }
         let common = Common::read(params)?;
         let visit = match (common.version(), method) {
             (Some(_), _) => None,
@@ -371,10 +362,12 @@ impl Pipe {
         let (id, card) = (id.clone(), Arc::clone(&self.card));
         Ok(Taken::Working(Box::pin(async move {
             tokio::select! {
-                () = protocol::listen(served.as_ref(), &caller, wanted, Some(&id), &out) => None,
-                () = running.cancelled() => None,
-                _ = ended.wait_for(|ended| *ended) => Some(protocol::listened(&id, &card)),
+                // There is nobody any more who would tell of news.
+                () = protocol::listen(served.as_ref(), &caller, wanted, Some(&id), &out) => {}
+                () = running.cancelled() => return None,
+                _ = ended.wait_for(|ended| *ended) => {}
             }
+            Some(protocol::listened(&id, &card))
         })))
     }
 

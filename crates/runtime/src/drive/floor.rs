@@ -89,6 +89,8 @@ struct Hall {
     asking: Option<Asking>,
     /// Callers who wait for tools from outside.
     supplying: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    /// Calls that wait for them to be sent again.
+    resending: FuturesUnordered<BoxFuture<'static, Resent>>,
     /// Those that came to their end and are not settled yet.
     ended: Vec<(Box<Ran>, Executed)>,
 }
@@ -110,8 +112,17 @@ struct Arrived {
     supplied: Option<SupplyOutcome>,
 }
 
+/// A call that can be sent again now, or cannot.
+struct Resent {
+    call: CallId,
+    phase: PhaseName,
+    /// Nothing where it was cut off before.
+    supplied: Option<SupplyOutcome>,
+}
+
 /// What is waited for while calls are at work.
 enum News {
+    Resent(Resent),
     Ended(Box<Ran>, Executed),
     Arrived(Arrived),
     More(Vec<Incoming>),
@@ -142,7 +153,10 @@ impl Hall {
 
     /// Whether nobody waits for anything but those at work.
     fn is_quiet(&self) -> bool {
-        self.supplying.is_empty() && self.asking.is_none() && self.questions.is_empty()
+        self.supplying.is_empty()
+            && self.resending.is_empty()
+            && self.asking.is_none()
+            && self.questions.is_empty()
     }
 }
 
@@ -160,7 +174,8 @@ impl Driver {
         let attended = self.attend(incoming).await;
         self.floor = None;
         attended?;
-        self.settle_received().await
+        // What could not be sent again is for whoever has the session next.
+        self.settle_all_but(&self.unsent()).await
     }
 
     /// Brings calls to their end: each begins as soon as nobody is in its way, and is settled when it
@@ -169,6 +184,7 @@ impl Driver {
         let cancel = self.cancel.clone();
         let (mut hall, mut running) = (Hall::default(), FuturesUnordered::new());
         // What goes wrong when others are let in waits for those at work: they come to their end.
+        self.send_again(&mut hall);
         let mut trouble = self.welcome(incoming, &mut hall).await.err();
         loop {
             self.tick();
@@ -211,6 +227,7 @@ impl Driver {
                 }
                 Some(News::More(incoming)) => self.welcome(incoming, &mut hall).await,
                 Some(News::Arrived(arrived)) => self.arrived(arrived, &mut hall).await,
+                Some(News::Resent(resent)) => self.resend(resent, &mut hall),
                 Some(News::Answered(word)) => self.heard_here(word, &mut hall).await,
                 Some(News::Look) => self.look_elsewhere(&mut hall).await,
                 None => Ok(()),
@@ -228,11 +245,12 @@ impl Driver {
             None => Either::Left(std::future::pending()),
             Some(floor) => Either::Right(floor.more()),
         };
-        let (Hall { supplying, asking, .. }, cancel) = (hall, &self.cancel);
+        let (Hall { supplying, resending, asking, .. }, cancel) = (hall, &self.cancel);
         tokio::select! {
             biased;
             Some((ran, executed)) = running.next() => News::Ended(ran, executed),
             Some(arrived) = supplying.next() => News::Arrived(arrived),
+            Some(resent) = resending.next() => News::Resent(resent),
             news = word(asking, cancel) => news,
             incoming = more => News::More(incoming),
         }
@@ -258,6 +276,43 @@ impl Driver {
         }
         // Whoever waits for what is settled has it before the next call begins.
         self.flush().await
+    }
+
+    /// Asks for the tools of calls that have to be sent again. Nobody waits for them but those calls.
+    fn send_again(&self, hall: &mut Hall) {
+        for call in self.unsent() {
+            let Some(open) = self.session.open.get(&call) else { continue };
+            let Some((phase, supplied)) = self.supplied_for([open.raw.name.clone()].into_iter())
+            else {
+                self.line_up(Arc::clone(&open.raw), hall);
+                continue;
+            };
+            let cancel = self.cancel.clone();
+            hall.resending.push(Box::pin(async move {
+                let supplied = tokio::select! {
+                    biased;
+                    supplied = supplied => Some(supplied),
+                    () = cancel.cancelled() => None,
+                };
+                Resent { call, phase, supplied }
+            }));
+        }
+    }
+
+    /// Puts a call in line that is sent again. One that was cut off stays as it is in the log.
+    fn resend(&mut self, resent: Resent, hall: &mut Hall) -> Result<(), DriveFault> {
+        self.tick();
+        let Resent { call, phase, supplied } = resent;
+        let Some(supplied) = supplied else { return Ok(()) };
+        match self.take_supplied(phase, supplied) {
+            Ok(()) => {}
+            Err(DriveFault::Supply(fault)) => self.note_lack(&fault)?,
+            Err(fault) => return Err(fault),
+        }
+        if let Some(open) = self.session.open.get(&call) {
+            self.line_up(Arc::clone(&open.raw), hall);
+        }
+        Ok(())
     }
 
     /// Lets callers in, with the world as it is now.

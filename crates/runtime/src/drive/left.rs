@@ -1,6 +1,7 @@
 //! Decides what becomes of the calls that are open when a session goes on.
 
 use std::mem::take;
+use std::sync::Arc;
 
 use toolgate_kernel::event::Answer;
 use toolgate_kernel::fold::{OpenCall, Progress};
@@ -28,6 +29,33 @@ impl Driver {
     /// The same where callers without a model loop made calls and left: what was not begun is not
     /// begun now (ADR 0027). Tells what came of the calls that were open.
     pub async fn settle_forsaken(&mut self) -> Result<Vec<(CallId, Answered)>, DriveFault> {
+        let session = self.session();
+        self.refuse_forsaken().await?;
+        self.settle_open().await?;
+        let results = take(&mut self.results).into_iter();
+        Ok(results.filter(|(call, _)| session.open.get(call).is_some()).collect())
+    }
+
+    /// The same without those that have to be sent again, which may take a while: they are sent
+    /// beside the next calls.
+    pub async fn settle_forsaken_but_unsent(&mut self) -> Result<(), DriveFault> {
+        self.refuse_forsaken().await?;
+        self.settle_all_but(&self.unsent()).await?;
+        self.results.clear();
+        Ok(())
+    }
+
+    /// Calls of callers without a model loop that were begun and have to be sent again.
+    pub fn unsent(&self) -> Vec<CallId> {
+        let is_unsent = |open: &&Arc<OpenCall>| {
+            let begun = matches!(open.progress, Progress::Started(_));
+            begun && open.turn.is_none() && open.of.is_none() && may_run(open)
+        };
+        self.session.open.iter().filter(is_unsent).map(|open| open.raw.id).collect()
+    }
+
+    /// Refuses what callers without a model loop did not see begun.
+    async fn refuse_forsaken(&mut self) -> Result<(), DriveFault> {
         self.enter()?;
         self.tick();
         let session = self.session();
@@ -51,10 +79,7 @@ impl Driver {
                 self.refuse(&open.raw, &Refusal::forsaken())?;
             }
         }
-        self.flush().await?;
-        self.settle_open().await?;
-        let results = take(&mut self.results).into_iter();
-        Ok(results.filter(|(call, _)| session.open.get(call).is_some()).collect())
+        self.flush().await
     }
 }
 
@@ -67,7 +92,6 @@ fn may_run(open: &OpenCall) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 

@@ -328,13 +328,24 @@ impl Driver {
 
     /// Brings to their end the calls that were received at this very moment.
     async fn settle_received(&mut self) -> Result<(), DriveFault> {
+        self.settle_all_but(&[]).await
+    }
+
+    /// The same for all but some that were begun.
+    async fn settle_all_but(&mut self, kept: &[CallId]) -> Result<(), DriveFault> {
         loop {
             let step = open_calls(&self.crew.agent, &self.session);
             match step {
                 Some(Step::Judge(raws)) => self.judge(&raws).await?,
                 Some(Step::AskPerson(id)) => self.ask(id).await?,
                 Some(Step::TakeUp(id)) => self.take_up(id)?,
-                Some(Step::Run(ids)) => self.run_calls(&ids).await?,
+                Some(Step::Run(mut ids)) => {
+                    ids.retain(|id| !kept.contains(id));
+                    if ids.is_empty() {
+                        break;
+                    }
+                    self.run_calls(&ids).await?;
+                }
                 _ => break,
             }
         }

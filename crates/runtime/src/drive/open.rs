@@ -187,7 +187,9 @@ impl Driver {
     pub async fn resume_own(&mut self, crew: Crew) -> Result<Self, OpenFault> {
         let (runtime, id) = (Arc::clone(&self.runtime), self.session.id.clone());
         let read = Self::read_to_resume(&runtime, &crew, id.clone()).await?;
-        // If what follows fails, it is under this epoch that it is tried once more.
+        // If what follows fails, it is under this epoch that it is tried once more. An answer that is
+        // lost cannot be told from somebody else's claim: then the session counts as taken over, which
+        // harms nobody, and whoever starts again has it.
         let stream = StreamId::Session(id);
         self.epoch = runtime.store.claim_again(&stream, self.epoch).await?;
         Self::claimed(runtime, crew, read, self.epoch).await?.resumed().await
@@ -280,6 +282,8 @@ impl Driver {
         let tip = read_signed(runtime.store.as_ref(), &runtime.key, &stream, from, each).await?;
         hearing.end(runtime.store.as_ref()).await?;
         if epoch <= session.epoch {
+            // Whoever claimed it since may have written already. This tells, and then says so.
+            runtime.store.claim_again(&stream, epoch).await?;
             // Epochs only grow. One that was put back would let an old driver write again.
             return Err(ReadFault::Broken { stream, seq: tip.seq }.into());
         }

@@ -23,6 +23,10 @@ const BROKEN_SQLITE: i32 = 3_051_002;
 /// How long SQLite waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
+/// How often and when it is tried again where SQLite does not wait: five seconds in all.
+const LOCKED_TRIES_MAX: u32 = 500;
+const LOCKED_WAIT: Duration = Duration::from_millis(10);
+
 /// One thread at a time makes a new file, so that its handle is closed before SQLite has one.
 static MAKING: Mutex<()> = Mutex::new(());
 
@@ -36,6 +40,13 @@ pub(super) fn for_writing(path: &Path) -> std::result::Result<Connection, OpenFa
     }
     let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     make(path).map_err(|source| OpenFault::Unreachable { path: path.to_owned(), source })?;
+    let connection = take_up(path)?;
+    drop(making);
+    Ok(connection)
+}
+
+/// Takes up a file that is there, which another process may take up at the same moment.
+fn take_up(path: &Path) -> std::result::Result<Connection, OpenFault> {
     identify(path)?;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
         .map_err(|source| unusable(path, source))?;
@@ -46,7 +57,6 @@ pub(super) fn for_writing(path: &Path) -> std::result::Result<Connection, OpenFa
         to: failed.from + 1,
         source: failed.source,
     })?;
-    drop(making);
     Ok(connection)
 }
 
@@ -142,10 +152,16 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Refuses what is not ours or too new, without changing a byte of it.
+/// Refuses what is not ours or too new, without changing anything in it.
 fn identify(path: &Path) -> std::result::Result<(), OpenFault> {
-    let connected = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
-    let found = connected.and_then(|connection| identity(&connection));
+    let found = |access| connect(path, access).and_then(|connection| identity(&connection));
+    let found = match found(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        // What somebody began to write and did not finish is taken back first, as anybody would.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            found(OpenFlags::SQLITE_OPEN_READ_WRITE)
+        }
+        found => found,
+    };
     accept(path, found.map_err(|source| unusable(path, source))?)
 }
 
@@ -159,12 +175,14 @@ struct Identity {
 
 fn identity(connection: &Connection) -> Result<Identity> {
     never_fold(connection)?;
-    let number = |sql| connection.query_row(sql, (), |row| row.get::<_, i64>(0));
+    // One moment of the file: another process may be making it a log.
+    let moment = connection.unchecked_transaction()?;
+    let number = |sql| moment.query_row(sql, (), |row| row.get::<_, i64>(0));
     Ok(Identity {
         application: number("PRAGMA application_id")?,
-        version: schema::schema_version(connection)?,
+        version: schema::schema_version(&moment)?,
         tables: number(TABLES)?,
-        strange: connection.query_row(STRANGE, (), |row| row.get(0)).optional()?,
+        strange: moment.query_row(STRANGE, (), |row| row.get(0)).optional()?,
     })
 }
 
@@ -196,10 +214,27 @@ pub(super) fn never_fold(connection: &Connection) -> Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
 
+/// Has the file written by way of a WAL, and says by which way it is. Of two processes that change
+/// this at the same moment one is refused at once, however long SQLite should wait.
+fn enter_wal(connection: &Connection) -> Result<String> {
+    let wal = || connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0));
+    let busy = |error: &Error| error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+    connection.busy_timeout(Duration::ZERO)?;
+    let mut entered = wal();
+    for _ in 0..LOCKED_TRIES_MAX {
+        if !entered.as_ref().is_err_and(busy) {
+            break;
+        }
+        std::thread::sleep(LOCKED_WAIT);
+        entered = wal();
+    }
+    connection.busy_timeout(BUSY_WAIT)?;
+    entered
+}
+
 fn configure(connection: &Connection, path: &Path) -> std::result::Result<(), OpenFault> {
     let unusable = |source| unusable(path, source);
-    let wal = "PRAGMA journal_mode = WAL";
-    let mode: String = connection.query_row(wal, (), |row| row.get(0)).map_err(unusable)?;
+    let mode = enter_wal(connection).map_err(unusable)?;
     if mode != "wal" {
         return Err(OpenFault::NoWal { path: path.to_owned(), found: mode });
     }
@@ -230,6 +265,43 @@ fn unusable(path: &Path, source: Error) -> OpenFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As several processes would: the lock between threads is not theirs.
+    #[test]
+    fn a_new_file_is_taken_up_by_many_at_the_same_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..30 {
+            let path = folder.path().join(format!("{round}.db"));
+            make(&path).unwrap();
+            let start = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                let take_up = || {
+                    start.wait();
+                    take_up(&path).map(drop).map_err(|fault| format!("{fault}: {fault:?}"))
+                };
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(take_up)).collect();
+                for one in all {
+                    assert_eq!(one.join().unwrap(), Ok(()), "round {round}");
+                }
+            });
+        }
+    }
+
+    /// A process that was killed while it made the file leaves a journal of it behind.
+    #[test]
+    fn a_file_that_was_half_made_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let [half, path] = ["half.db", "log.db"].map(|name| folder.path().join(name));
+        let making = Connection::open(&half).unwrap();
+        let much = "PRAGMA cache_size = 1; BEGIN; CREATE TABLE a (x); \
+                    INSERT INTO a VALUES (zeroblob(100000))";
+        making.execute_batch(much).unwrap();
+        std::fs::copy(&half, &path).unwrap();
+        let journal = |name| folder.path().join(format!("{name}.db-journal"));
+        std::fs::copy(journal("half"), journal("log")).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() > 0, "a part of it was written");
+        drop(for_writing(&path).unwrap());
+    }
 
     #[test]
     fn only_a_log_that_could_be_read_alone_is_kept_by_its_wal() {

@@ -15,8 +15,8 @@ use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Clock, Output};
-use toolgate_runtime::{Crew, DriveFault, Driver, Pack, Runtime, Toolbox, tool};
+use toolgate_runtime::port::{Clock, Output, StoreFault};
+use toolgate_runtime::{Crew, DriveFault, Driver, OpenFault, Pack, Runtime, Toolbox, tool};
 use toolgate_store::Folder;
 
 use crate::support::{block_on, key, open};
@@ -178,4 +178,40 @@ fn a_second_driver_in_another_store_stops_the_first() {
         assert!(epochs.is_sorted(), "{epochs:?}");
     });
     assert_eq!(std::fs::read_to_string(project.path().join("a.md")).unwrap(), "second");
+}
+
+/// Whoever loses a session in the moment of claiming it is told so, and not that the log is damaged.
+#[test]
+fn of_many_that_claim_at_once_nobody_finds_damage() {
+    let project = tempfile::tempdir().unwrap();
+    let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));
+    let opened = Driver::open(runtime(project.path()), crew(), id.clone(), &me, "A try");
+    drop(block_on(opened).unwrap());
+    let claim = || {
+        let runtime = runtime(project.path());
+        for _ in 0..25 {
+            match block_on(Driver::resume(Arc::clone(&runtime), crew(), id.clone())) {
+                Ok(mut driver) => {
+                    let called = block_on(driver.call(&me, "jot", &args("a.md", "x"), None));
+                    let fine = matches!(called, Ok(_) | Err(DriveFault::Store(_)));
+                    assert!(fine, "{called:?}");
+                }
+                Err(fault) => {
+                    let fenced = matches!(
+                        fault,
+                        OpenFault::Store(StoreFault::Fenced { .. } | StoreFault::Moved { .. })
+                            | OpenFault::Drive(DriveFault::Store(
+                                StoreFault::Fenced { .. } | StoreFault::Moved { .. }
+                            ))
+                    );
+                    assert!(fenced, "{fault:?}");
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(claim);
+        }
+    });
 }

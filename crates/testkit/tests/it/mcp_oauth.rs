@@ -212,6 +212,29 @@ async fn a_token_is_renewed_before_it_is_over_and_when_it_is_refused() {
     call(&registry).await.unwrap();
 }
 
+/// What a login gave does not come out of the server again, also after it was renewed.
+#[tokio::test]
+async fn tokens_that_a_server_repeats_are_covered() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    let registry = stage.registry();
+    let mut tokens = Vec::new();
+    for now in [0, 541_000] {
+        stage.hands.0.store(now, Ordering::SeqCst);
+        call(&registry).await.unwrap();
+        let written = stage.drawer.load().unwrap().written();
+        let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+        for token in ["access_token", "refresh_token"] {
+            tokens.push(written[token].as_str().unwrap().to_owned());
+        }
+        let said = format!("{{\"text\":\"{}\"}}", tokens.join(" "));
+        let asked = RemoteCall { tool: "echo", args: &said, known: None, key: None };
+        let text = registry.call(&name(), asked, after(10_000)).await.unwrap().text;
+        assert!(text.contains("***") && !text.contains("canary"), "{text}");
+    }
+    assert_ne!(tokens[0], tokens[2], "it was renewed");
+}
+
 /// Whoever stops waiting for a call does not lose the token that came meanwhile.
 #[tokio::test]
 async fn a_renewal_that_nobody_waits_for_is_kept() {

@@ -1,10 +1,12 @@
 //! Decides which token a request to a server has: the one that is kept, renewed before it is over.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::header::HeaderValue;
 use toolgate_http::Transport;
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::port::Clock;
 
@@ -15,6 +17,9 @@ use super::permit::{Given, Permit};
 
 /// Milliseconds before a renewal that failed is tried again.
 const AGAIN_MS: u64 = 10_000;
+
+/// Secrets that are remembered of one server.
+const KNOWN_MAX: usize = 32;
 
 /// Where the permit of one server is kept. Nobody else can read it there.
 pub trait Permits: Send + Sync {
@@ -32,6 +37,8 @@ pub struct Keeper {
     permits: Box<dyn Permits>,
     clock: Arc<dyn Clock>,
     held: Mutex<Option<Held>>,
+    /// The secrets that this server may know: the last ones that were held.
+    known: Mutex<VecDeque<Hidden>>,
     /// One renewal at a time: a token that renews can often be used once.
     renewing: tokio::sync::Mutex<()>,
 }
@@ -61,14 +68,35 @@ impl Keeper {
         permits: Box<dyn Permits>,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let (held, known) = (Mutex::default(), Mutex::default());
         let renewing = tokio::sync::Mutex::default();
-        Self { server: server.to_owned(), http, permits, clock, held: Mutex::default(), renewing }
+        Self { server: server.to_owned(), http, permits, clock, held, known, renewing }
     }
 
     /// Looks whether there is a permit by now.
     pub(in crate::client) fn look(&self) {
-        let found = self.kept().and_then(Held::new);
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        self.put(self.kept().and_then(Held::new));
+    }
+
+    /// Holds another permit, or none. What was held before is not forgotten: a server may repeat it.
+    fn put(&self, new: Option<Held>) {
+        if let Some(Held { permit, .. }) = &new {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            for secret in permit.secrets() {
+                if !known.contains(secret) {
+                    known.push_back(secret.clone());
+                }
+            }
+            let surplus = known.len().saturating_sub(KNOWN_MAX);
+            known.drain(..surplus);
+        }
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    /// The secrets that the server may repeat, now and after they were renewed.
+    pub(in crate::client) fn known(&self) -> Vec<Hidden> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().cloned().collect()
     }
 
     fn kept(&self) -> Option<Permit> {
@@ -107,7 +135,7 @@ impl Keeper {
     pub(in crate::client) fn since(&self, refused: &HeaderValue) -> Option<HeaderValue> {
         let new = Held::new(self.kept()?).filter(|new| new.header != *refused)?;
         let header = new.header.clone();
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        self.put(Some(new));
         Some(header)
     }
 
@@ -140,7 +168,7 @@ impl Keeper {
         // Another process may have renewed it, and then ours renews no more.
         let Some(kept) = self.kept() else {
             // Somebody logged out.
-            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.put(None);
             return None;
         };
         if kept.access != permit.access {
@@ -162,7 +190,7 @@ impl Keeper {
     fn hold(&self, permit: Permit) -> Option<HeaderValue> {
         let new = Held::new(permit)?;
         let header = new.header.clone();
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        self.put(Some(new));
         Some(header)
     }
 
@@ -175,7 +203,7 @@ impl Keeper {
         }
         new.renew = over.map(|over| over.min(now.plus_ms(AGAIN_MS)));
         let header = new.header.clone();
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        self.put(Some(new));
         Some(header)
     }
 

@@ -118,6 +118,11 @@ impl Permit {
         }
     }
 
+    /// What nobody else may know.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Hidden> {
+        [&self.access].into_iter().chain(&self.refresh).chain(&self.client.secret)
+    }
+
     /// The address of the MCP server that it is for.
     pub fn server(&self) -> &str {
         &self.server

@@ -99,9 +99,9 @@ impl Way {
     /// The way of a name that is not known yet: its server may still have to say what it has. Names
     /// that do not tell whose they are go one way together.
     fn of_unknown(agent: &Agent, name: &str) -> Self {
-        let mut servers = agent.phases().flat_map(|phase| agent.servers(&phase.name));
-        let server = servers.find(|server| ToolName::begins_with_server(name, server));
-        Self::Server(server.map_or("", |server| server.as_str()).into())
+        let named = agent.phases().flat_map(|phase| agent.servers(&phase.name));
+        let mut named = named.filter(|server| ToolName::begins_with_server(name, server));
+        Self::Server(named.next().map_or("", |server| server.as_str()).into())
     }
 }
 
@@ -117,7 +117,8 @@ fn company(agent: &Agent, order: &Order) -> (Company, Way) {
 }
 
 /// How many go which way. One way takes a quarter of all places, and servers together three quarters:
-/// those that are slow to start, or to answer, keep no place from the others.
+/// those that are slow to start, or to answer, keep no place from the others. Nor does one server keep
+/// the last place from another: the first call of each finds one, however many of others hang.
 #[derive(Default)]
 struct Ways {
     taken: BTreeMap<Way, usize>,
@@ -130,14 +131,23 @@ impl Ways {
         *self.taken.entry(way).or_default() += 1;
     }
 
-    fn has_room(&self, way: &Way, most: usize) -> bool {
+    /// Whether one more may go, where these servers may be called.
+    fn has_room<'a>(&self, way: &Way, most: usize, servers: impl Iterator<Item = &'a str>) -> bool {
         let share = (most / 4).max(1);
         let taken = self.taken.get(way).copied().unwrap_or(0);
-        let is_free = match way {
-            Way::Own(_) => true,
-            Way::Server(_) => self.servers < most.saturating_sub(share).max(1),
-        };
-        taken < share && is_free
+        let left = most.saturating_sub(share).max(1).saturating_sub(self.servers);
+        match way {
+            Way::Own(_) => taken < share,
+            Way::Server(_) if taken == 0 => left > 0,
+            Way::Server(_) => taken < share && left > self.idle(servers),
+        }
+    }
+
+    /// How many servers nobody calls now.
+    fn idle<'a>(&self, servers: impl Iterator<Item = &'a str>) -> usize {
+        let at_work = |server: &str| self.taken.contains_key(&Way::Server(server.into()));
+        let all: BTreeSet<&str> = servers.collect();
+        all.into_iter().filter(|server| !at_work(server)).count()
     }
 }
 
@@ -282,7 +292,8 @@ impl<'a> Look<'a> {
         if self.joins && self.at_work.contains(&Company::Changes) {
             return Pick::Stop;
         }
-        if !self.ways.has_room(&way, count(self.agent.limits.mcp_calls_at_once_max)) {
+        let most = count(self.agent.limits.mcp_calls_at_once_max);
+        if !self.ways.has_room(&way, most, servers(self.agent)) {
             // Others of the client may go, by another way.
             self.behind.insert(Arc::clone(client));
             return Pick::Later;
@@ -307,6 +318,42 @@ impl<'a> Look<'a> {
     }
 }
 
+/// The servers that any phase has.
+fn servers(agent: &Agent) -> impl Iterator<Item = &str> {
+    let all = agent.phases().flat_map(|phase| agent.servers(&phase.name));
+    all.map(|server| server.as_str())
+}
+
 fn count(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many calls of however many servers hang, the first one of another server begins.
+    #[test]
+    fn servers_that_hang_leave_a_place_for_each_other_one() {
+        const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+        for (most, hanging) in [(64, 3), (64, 5), (16, 4), (8, 5)] {
+            let (mut ways, all) = (Ways::default(), || NAMES.into_iter());
+            let mut go = |server: &str, calls: usize| {
+                let way = Way::Server(server.into());
+                let mut gone = 0;
+                while gone < calls && ways.has_room(&way, most, all()) {
+                    ways.add(way.clone());
+                    gone += 1;
+                }
+                gone
+            };
+            let hung: usize = NAMES.iter().take(hanging).map(|server| go(server, 100)).sum();
+            let others: Vec<usize> =
+                NAMES.iter().skip(hanging).map(|server| go(server, 1)).collect();
+            assert!(others.iter().all(|begun| *begun == 1), "{most} {hanging}: {others:?}");
+            assert!(hung + others.len() <= most - most / 4, "{most} {hanging}: {hung}");
+            let own = Way::Own(ToolName::parse("list_notes").unwrap());
+            assert!(ways.has_room(&own, most, all()));
+        }
+    }
 }

@@ -125,7 +125,13 @@ pub struct Clerk {
     taken_over: Arc<AtomicBool>,
     /// Whether somebody is served, also when whoever called has left.
     at_work: watch::Receiver<bool>,
+    /// Whether tools are waited for that did not come soon.
+    late: Arc<AtomicBool>,
 }
+
+/// How long a list waits for servers: some clients wait for ten seconds, and one server that is slow
+/// or mute is not to cost them the tools of all others.
+const LIST_WAIT: Duration = Duration::from_secs(8);
 
 /// Stops what the driver of now is running.
 type Switch = Arc<Mutex<Cancel>>;
@@ -170,6 +176,7 @@ impl Clerk {
             cancel: Arc::new(Mutex::new(driver.cancel())),
             taken_over: Arc::default(),
             at_work: serving,
+            late: Arc::default(),
         };
         let (queue, cancel) = (QueueOut(queue), Arc::clone(&clerk.cancel));
         let (open, taken_over) = (open_calls, Arc::clone(&clerk.taken_over));
@@ -228,6 +235,11 @@ impl Clerk {
         }
     }
 
+    /// Takes no more calls. Those that came before have their turn.
+    pub fn turn_away(&self) {
+        self.queue.0.turn_away();
+    }
+
     /// Cuts off the calls at work and those who wait for tools from outside or for a person. They are
     /// settled and answered, and no other one begins: whoever waits for a turn is told so at once.
     pub fn cut_off(&self) {
@@ -242,15 +254,18 @@ impl Clerk {
     }
 
     /// How the session looks with the tools from outside that some phases have. Those that do not
-    /// come are left out. It waits for those who bring them, and for no call.
+    /// come soon are left out, and told of as news when they are there. It waits for those who bring
+    /// them, and for no call.
     pub async fn view_with(&self, phases: Vec<PhaseName>) -> View {
         let mut view = self.view();
         let Some(supplier) = &self.supplier else { return view };
         let before = Arc::clone(&view.agent);
-        let wait = Duration::from_millis(before.limits.supply_ms_max);
+        let wait = Duration::from_millis(before.limits.supply_ms_max).min(LIST_WAIT);
         // All are asked at the same time; those that do not come are not waited for again.
         let asking = phases.iter().map(|phase| supplier.supply(&before, phase, Wanted::All));
-        let _late = tokio::time::timeout(wait, join_all(asking)).await;
+        if tokio::time::timeout(wait, join_all(asking)).await.is_err() {
+            self.take_later(supplier, &before, &phases);
+        }
         let mut lacks = false;
         for phase in &phases {
             let agent = Arc::clone(&view.agent);
@@ -267,6 +282,25 @@ impl Clerk {
             self.queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
         }
         view
+    }
+
+    /// Waits for tools that did not come soon, for the driver to take. One such wait at a time is
+    /// enough: who lists again asks again.
+    fn take_later(&self, supplier: &Arc<dyn Supplier>, agent: &Arc<Agent>, phases: &[PhaseName]) {
+        if self.late.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (supplier, agent, phases) = (Arc::clone(supplier), Arc::clone(agent), phases.to_vec());
+        let (queue, late) = (Arc::downgrade(&self.queue), Arc::clone(&self.late));
+        tokio::spawn(async move {
+            let wait = Duration::from_millis(agent.limits.supply_ms_max);
+            let asking = phases.iter().map(|phase| supplier.supply(&agent, phase, Wanted::All));
+            drop(tokio::time::timeout(wait, join_all(asking)).await);
+            late.store(false, Ordering::Release);
+            if let Some(queue) = queue.upgrade() {
+                queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
+            }
+        });
     }
 
     /// The session and the project as they are now.

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::fold::Session;
+use toolgate_kernel::fold::{Progress, Session};
 use toolgate_kernel::names::CallId;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, OpenFault};
@@ -63,6 +63,13 @@ pub(super) struct Work {
 const LOST_TO_ANOTHER: &str =
     "Another process took this session over, and this server is stopping.";
 
+/// Whether a call was open and not begun, so that nothing of it reached the world. What a call at work
+/// changes here is not kept before it is settled.
+fn waits(session: &Session, call: CallId) -> bool {
+    let open = session.open.get(&call);
+    open.is_some_and(|open| !matches!(open.progress, Progress::Started(_)))
+}
+
 fn unwritten(fault: &DriveFault) -> String {
     format!("The log could not be written ({fault}).")
 }
@@ -99,12 +106,15 @@ impl Work {
             return Ok(());
         }
         self.at_work.send_replace(true);
-        if self.driver.settle_forsaken().await.is_err()
+        if self.driver.settle_forsaken_but_unsent().await.is_err()
             && let Resumed::TakenOver(fault) = self.resume().await
         {
             return Err(fault);
         }
         self.show();
+        if !self.driver.unsent().is_empty() {
+            self.calls_together(Vec::new()).await?;
+        }
         self.at_work.send_replace(false);
         Ok(())
     }
@@ -131,6 +141,11 @@ impl Work {
         if batch.is_empty() {
             return Ok(());
         }
+        self.calls_together(batch).await
+    }
+
+    /// The same, also where nobody calls yet and something has to be sent again.
+    async fn calls_together(&mut self, batch: Vec<AtWork>) -> Result<(), StoreFault> {
         let mut left = batch;
         // Once after somebody was cut off, and once more is enough.
         for _ in 0..2 {
@@ -159,17 +174,18 @@ impl Work {
             };
             // Then the log has nothing of these calls, so nothing of them was begun.
             let untouched = self.driver.durable_tip() == before;
+            let stopped_at = self.driver.session();
             let mut settled = match self.resume().await {
                 Resumed::TakenOver(fault) => {
-                    let (begun, not_begun) = match untouched {
-                        true => (Vec::new(), received.into_values().chain(waiting).collect()),
-                        false => (received.into_values().collect(), waiting),
-                    };
-                    for begun in begun {
-                        let envelope = lost(&begun.order.name, LOST_TO_ANOTHER);
-                        begun.answer(delivery(self.driver.agent(), envelope));
+                    let is_not_begun = |call: &CallId| untouched || waits(&stopped_at, *call);
+                    for (call, one) in received {
+                        let told = match is_not_begun(&call) {
+                            true => busy(&one.order.name, TAKEN_OVER),
+                            false => lost(&one.order.name, LOST_TO_ANOTHER),
+                        };
+                        one.answer(delivery(self.driver.agent(), told));
                     }
-                    self.refuse(not_begun, TAKEN_OVER);
+                    self.refuse(waiting, TAKEN_OVER);
                     return Err(fault);
                 }
                 Resumed::Yes(_) if untouched && matches!(fault, DriveFault::Stopped) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SectionName};
@@ -40,6 +40,8 @@ pub struct Gateway {
     questions: Questions,
     /// Whether nobody waits any more, for tools from outside or for a user.
     stopping: watch::Sender<bool>,
+    /// Who is told that nothing is at work any more.
+    settled: Arc<Notify>,
 }
 
 impl Gateway {
@@ -56,13 +58,21 @@ impl Gateway {
         };
         let (version, questions) = (version.to_owned(), Questions::default());
         let stopping = watch::channel(false).0;
-        (Self { clerk, version, changes, trusts_users: false, questions, stopping }, work)
+        let settled = Arc::default();
+        let trusts_users = false;
+        (Self { clerk, version, changes, trusts_users, questions, stopping, settled }, work)
     }
 
     /// Lets the users of clients say what a person must say, because the operator trusts them.
     #[must_use]
     pub fn trusting_users(self) -> Self {
         Self { trusts_users: true, ..self }
+    }
+
+    /// Says at the end when nothing is at work any more, while clients may still read their answers.
+    #[must_use]
+    pub fn saying_when_settled(self, settled: Arc<Notify>) -> Self {
+        Self { settled, ..self }
     }
 
     /// Name and version.
@@ -129,6 +139,10 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
 }
 
 impl Served for Gateway {
+    fn turn_away(&self) {
+        self.clerk.turn_away();
+    }
+
     fn cut_off(&self) {
         self.stopping.send_replace(true);
         self.clerk.cut_off();
@@ -136,6 +150,10 @@ impl Served for Gateway {
 
     fn at_rest(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.clerk.at_rest())
+    }
+
+    fn settled(&self) {
+        self.settled.notify_one();
     }
 
     fn card(&self, caller: &Caller) -> Card {

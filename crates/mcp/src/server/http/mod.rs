@@ -106,6 +106,7 @@ pub async fn serve(listener: TcpListener, opening: Opening, stop: watch::Receive
         }
     }
     drop(listener);
+    stopping.turn_away();
     ends(stopping.as_ref(), async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
 }

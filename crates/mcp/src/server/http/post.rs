@@ -233,13 +233,13 @@ impl Posted<'_> {
             let served = server.served.as_ref();
             let news = protocol::listen(served, &asked.caller, wanted, Some(&asked.id), &sender);
             tokio::select! {
-                () = news => None,
-                () = until_denied(server.porter.as_ref(), &token) => None,
-                _ = stop.wait_for(|stopped| *stopped) => {
-                    let text = protocol::listened(&asked.id, &server.card);
-                    Some(Done { status: StatusCode::OK, text })
-                }
+                // There is nobody any more who would tell of news.
+                () = news => {}
+                () = until_denied(server.porter.as_ref(), &token) => return None,
+                _ = stop.wait_for(|stopped| *stopped) => {}
             }
+            let text = protocol::listened(&asked.id, &server.card);
+            Some(Done { status: StatusCode::OK, text })
         });
         events(Reply::events(None, messages, work))
     }
