@@ -17,10 +17,10 @@ use crate::transaction::Transaction;
 
 /// How a handler came to its end.
 pub(crate) enum Executed {
-    /// It answered, or said that it failed.
-    Answered(Result<Output, Fault>),
+    /// It answered, or said that it failed. An answer is handed on often before it is looked at.
+    Answered(Box<Result<Output, Fault>>),
     /// It was cut off, so an effect on the world may or may not have happened.
-    CutOff(Trouble),
+    CutOff(Box<Trouble>),
 }
 
 /// A switch that stops what is running.
@@ -65,31 +65,39 @@ pub(crate) async fn execute(
     cancel: &Cancel,
 ) -> Executed {
     if cancel.is_cancelled() {
-        return Executed::CutOff(cancelled());
+        return cut_off(cancelled());
     }
     // The call of `run` itself may panic too, so it happens inside the guarded future.
     let mut guarded = pin!(AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind());
     // Most tools answer at once; no timer is set then, and nobody listens for a cancellation.
     if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(guarded.as_mut().poll(cx))).await {
-        return done.map_or_else(|_| panicked(), Executed::Answered);
+        return done.map_or_else(|_| panicked(), answered);
     }
     let stoppable = async {
         tokio::select! {
             biased;
-            done = guarded => done.map_or_else(|_| panicked(), Executed::Answered),
-            () = cancel.cancelled() => Executed::CutOff(cancelled()),
+            done = guarded => done.map_or_else(|_| panicked(), answered),
+            () = cancel.cancelled() => cut_off(cancelled()),
         }
     };
     let stopped = tokio::time::timeout(Duration::from_millis(call_ms_max), stoppable).await;
     stopped.unwrap_or_else(|_| {
         let message = format!("The tool did not answer within {call_ms_max} ms.");
-        Executed::CutOff(Trouble::new(Code::TOOL_TIMED_OUT, message))
+        cut_off(Trouble::new(Code::TOOL_TIMED_OUT, message))
     })
+}
+
+fn answered(answer: Result<Output, Fault>) -> Executed {
+    Executed::Answered(Box::new(answer))
+}
+
+fn cut_off(trouble: Trouble) -> Executed {
+    Executed::CutOff(Box::new(trouble))
 }
 
 fn panicked() -> Executed {
     let message = "The tool broke down. Try other arguments or another tool.";
-    Executed::CutOff(Trouble::new(Code::TOOL_PANICKED, message))
+    cut_off(Trouble::new(Code::TOOL_PANICKED, message))
 }
 
 /// Waits for some work, at most so long. A timer is only set for what is not done at once.

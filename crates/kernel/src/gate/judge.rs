@@ -28,17 +28,24 @@ pub enum Judgement {
     Asked {
         /// The call, for showing.
         call: Box<Call>,
-        /// The policy that asks.
-        policy: PolicyName,
-        /// Why.
-        reason: String,
-        /// What a yes is bound to beside the arguments.
-        frame: Digest,
-        /// When nobody need answer any more.
-        expires_at: Timestamp,
+        /// What they are asked.
+        question: Box<Question>,
     },
     /// It may not run.
     Refused(Refusal),
+}
+
+/// What a person must be asked.
+#[derive(Debug)]
+pub struct Question {
+    /// The policy that asks.
+    pub policy: PolicyName,
+    /// Why.
+    pub reason: String,
+    /// What a yes is bound to beside the arguments.
+    pub frame: Digest,
+    /// When nobody need answer any more.
+    pub expires_at: Timestamp,
 }
 
 impl Judgement {
@@ -46,15 +53,15 @@ impl Judgement {
     pub fn event(&self, raw: &RawCall) -> Event {
         match self {
             Self::Admitted(admitted) => Event::CallAdmitted(Arc::new(admitted.event())),
-            Self::Asked { call, policy, reason, frame, expires_at } => Event::CallAsked {
+            Self::Asked { call, question } => Event::CallAsked {
                 call: call.id,
                 tool: call.spec.name.clone(),
                 args_hash: call.args_hash,
-                policy: policy.clone(),
-                reason: reason.clone(),
+                policy: question.policy.clone(),
+                reason: question.reason.clone(),
                 args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
-                frame: Some(*frame),
-                expires_at: Some(*expires_at),
+                frame: Some(question.frame),
+                expires_at: Some(question.expires_at),
             },
             Self::Refused(refusal) => Event::CallRefused(refusal.event(raw)),
         }
@@ -84,22 +91,12 @@ pub fn admit(
     };
     match question(agent, world, &call, &touched, yes) {
         Err(refusal) => Judgement::Refused(refusal),
-        Ok(Some(Question { policy, reason, frame })) => {
-            let expires_at = world.now.plus_ms(agent.limits.approval_ms_max);
-            Judgement::Asked { call, policy, reason, frame, expires_at }
-        }
+        Ok(Some(question)) => Judgement::Asked { call, question },
         Ok(None) => {
             let circumstances = Circumstances::of(agent, world);
             Judgement::Admitted(Admitted::new(call, touched, yes, circumstances))
         }
     }
-}
-
-/// What a person must be asked.
-struct Question {
-    policy: PolicyName,
-    reason: String,
-    frame: Digest,
 }
 
 /// All policies' word on a call that a person may have said yes to. A yes lifts a question, and
@@ -110,11 +107,14 @@ fn question(
     call: &Call,
     touched: &[Touched],
     yes: Option<Yes>,
-) -> Result<Option<Question>, Refusal> {
+) -> Result<Option<Box<Question>>, Refusal> {
     let Some((policy, reason)) = word(agent, world, call, touched)? else { return Ok(None) };
     let frame = frame(agent, world, call, &policy);
-    let lifted = yes.is_some_and(|yes| yes.covers(frame));
-    Ok((!lifted).then_some(Question { policy, reason, frame }))
+    if yes.is_some_and(|yes| yes.covers(frame)) {
+        return Ok(None);
+    }
+    let expires_at = world.now.plus_ms(agent.limits.approval_ms_max);
+    Ok(Some(Box::new(Question { policy, reason, frame, expires_at })))
 }
 
 /// What a question stands on beside the arguments. When any of it is another, so is the question.

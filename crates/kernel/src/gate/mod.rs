@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 
 pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use former::meant_action;
-pub use judge::{Judgement, admit, confirm, readmit};
+pub use judge::{Judgement, Question, admit, confirm, readmit};
 pub use parse::mended;
 pub use refusal::{Grounds, Refusal, action};
 pub use resolve::{is_down, is_held};

@@ -9,7 +9,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Answer, DenialKind, Event, Stage};
 use toolgate_kernel::fold::Progress;
-use toolgate_kernel::gate::{Judgement, Refusal};
+use toolgate_kernel::gate::{Judgement, Question, Refusal};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::policy::{Policy, Rule, RuleText};
 use toolgate_kernel::tool::SpecDraft;
@@ -80,7 +80,8 @@ fn a_call_is_asked_about_until_a_person_approves_it() {
     let mut desk = asking();
     let call = desk.receive("send", r#"{"to":"work"}"#);
     let judged = desk.admit(call);
-    let Judgement::Asked { policy, reason, .. } = judged else { panic!("{judged:?}") };
+    let Judgement::Asked { question, .. } = judged else { panic!("{judged:?}") };
+    let Question { policy, reason, .. } = *question;
     assert_eq!((policy.as_str(), reason.as_str()), ("outside", "says outside"));
     let hash = desk.args_hash(call);
     answer(&mut desk, call, hash, Answer::Approve);

@@ -139,19 +139,19 @@ impl Driver {
     fn ended(&self, ran: &Ran, executed: Executed) -> Ended {
         let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
-            Executed::Answered(Ok(output)) => self.checked(ran, output),
-            Executed::Answered(Err(fault)) if fault.lost && reached_world => {
-                Ended::lost(self.bounded(fault))
-            }
-            Executed::Answered(Err(fault)) => self.bounded(fault),
+            Executed::Answered(answer) => match *answer {
+                Ok(output) => self.checked(ran, output),
+                Err(fault) if fault.lost && reached_world => Ended::lost(self.bounded(fault)),
+                Err(fault) => self.bounded(fault),
+            },
             Executed::CutOff(trouble) if reached_world => {
                 let message = "The call was cut off and may or may not have taken effect. \
                                Check before you do it again.";
                 let mut ended = Ended::unknown(Trouble::new(Code::OUTCOME_UNKNOWN, message));
-                ended.errors.push(trouble);
+                ended.errors.push(*trouble);
                 ended
             }
-            Executed::CutOff(trouble) => Ended::failed(vec![trouble]),
+            Executed::CutOff(trouble) => Ended::failed(vec![*trouble]),
         };
         if !ran.call.warnings().is_empty() {
             ended.warnings.splice(0..0, ran.call.warnings().iter().cloned());
