@@ -448,6 +448,9 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
     if !admitted.is_empty() {
         return Some(Step::Run(admitted));
     }
+    if session.waiting.is_empty() {
+        return None;
+    }
     // Whoever calls without a model makes the call again, and gets what comes of it.
     let yes = |waiting: &Waiting| waiting.modelled && waiting.approved();
     session.waiting.iter().find(|(_, waiting)| yes(waiting)).map(|(id, _)| Step::TakeUp(*id))

@@ -146,6 +146,10 @@ impl Session {
 
     /// The call that waited, when this is the same one again and a person has spoken about it.
     pub fn spoken_about(&self, actor: &Actor, name: &str, args: &str) -> Option<CallId> {
+        // Nearly always nothing waits, and every call asks.
+        if self.waiting.is_empty() {
+            return None;
+        }
         let same = |waiting: &Waiting| {
             let raw = &waiting.raw;
             waiting.word.is_some()
