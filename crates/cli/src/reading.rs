@@ -7,7 +7,7 @@ use toolgate_kernel::event::{Event, InboxEvent, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::Runtime;
-use toolgate_runtime::log::{Tip, read_from};
+use toolgate_runtime::log::{ReadFault, Tip, read_from, read_signed};
 use toolgate_runtime::port::Store;
 
 use crate::project::{Log, SystemClock};
@@ -33,6 +33,28 @@ pub(crate) async fn records(store: &dyn Store, id: &SessionId) -> Result<Read> {
     let mut records = Vec::new();
     let (session, tip) = fold(store, id, |record| records.push(record)).await?;
     Ok(Read { session, records, tip })
+}
+
+/// A session with its records, and whether their end is signed with this key. Somebody may add to it
+/// meanwhile.
+pub(crate) async fn signed(
+    log: &Log,
+    id: &SessionId,
+) -> Result<(Session, Vec<Record<Event>>, bool)> {
+    let (mut session, mut records) = (Session::new(id.clone()), Vec::new());
+    let each = |record: Record<Event>, _: &_| {
+        session.apply(&record);
+        records.push(record);
+    };
+    let stream = StreamId::Session(id.clone());
+    let end = read_signed(log.store.as_ref(), &log.key, &stream, Tip::START, each).await;
+    let is_signed = match end {
+        Ok(_) => true,
+        Err(ReadFault::Unsigned { .. }) => false,
+        Err(fault) => return Err(fault.into()),
+    };
+    ensure!(!records.is_empty(), absent(id));
+    Ok((session, records, is_signed))
 }
 
 /// Forks of forks that are followed back.
@@ -87,7 +109,11 @@ async fn fold(
     })
     .await?;
     if tip.seq == 0 {
-        bail!("there is no session {id}; `toolgate sessions list` shows those there are");
+        bail!(absent(id));
     }
     Ok((session, tip))
+}
+
+fn absent(id: &SessionId) -> String {
+    format!("there is no session {id}; `toolgate sessions list` shows those there are")
 }

@@ -43,6 +43,9 @@ pub struct Limits {
     pub append_ms_max: u64,
     /// Milliseconds the tools from outside that a phase needs may take to be there.
     pub supply_ms_max: u64,
+    /// Milliseconds for the same before a client of `toolgate mcp` is shown a list without them: some
+    /// clients wait for ten seconds.
+    pub list_ms_max: u64,
     /// Milliseconds a run may be driven.
     pub run_ms_max: u64,
     /// Calls of one turn; the rest are answered with an error.
@@ -135,6 +138,7 @@ impl Default for Limits {
             approvals_max: 20,
             append_ms_max: 30_000,
             supply_ms_max: 120_000,
+            list_ms_max: 8_000,
             run_ms_max: 24 * 3_600_000,
             turn_calls_max: 32,
             iteration_turns_max: 100,
@@ -220,7 +224,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 52] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 53] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -246,6 +250,7 @@ impl Limits {
             ("approvals_max", self.approvals_max, 1_000),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
             ("supply_ms_max", self.supply_ms_max, CALL_MS_CEILING),
+            ("list_ms_max", self.list_ms_max, CALL_MS_CEILING),
             ("run_ms_max", self.run_ms_max, MS),
             ("turn_calls_max", self.turn_calls_max, 1_000),
             ("iteration_turns_max", self.iteration_turns_max, COUNT),

@@ -132,7 +132,7 @@ pub async fn read_from<E: Authored + DeserializeOwned>(
 
 /// The same, for a stream that will be added to. What is there must be signed up to its end:
 /// a new signature would vouch for all of it.
-pub(crate) async fn read_signed<E: Authored + DeserializeOwned>(
+pub async fn read_signed<E: Authored + DeserializeOwned>(
     store: &dyn Store,
     key: &SigningKey,
     stream: &StreamId,

@@ -14,7 +14,6 @@ use crate::port::{Append, Batch, Checkpoint, Promised, Row, Store, StoreFault, a
 #[derive(Default)]
 pub struct MemoryStore {
     inner: Mutex<Inner>,
-    outlasts: bool,
 }
 
 #[derive(Default)]
@@ -79,11 +78,6 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// An empty log that is written as one on disk is: for tests in which it outlasts a crash.
-    pub fn outlasting() -> Self {
-        Self { outlasts: true, ..Self::default() }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,7 +138,7 @@ impl Store for MemoryStore {
     }
 
     fn outlasts_process(&self) -> bool {
-        self.outlasts
+        false
     }
 
     fn read(

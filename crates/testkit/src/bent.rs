@@ -16,11 +16,19 @@ pub trait Bend: Send + Sync {
         Box::pin(async {})
     }
 
+    /// Whether it stands for a log that is still there when the process is gone.
+    fn outlasts_process(&self) -> bool {
+        true
+    }
+
     /// Before something is read: rows, or where a stream ends.
     fn before_read(&self) -> Result<(), StoreFault> {
         Ok(())
     }
 }
+
+/// A log that is not bent. It outlasts what a test calls a crash.
+impl Bend for () {}
 
 /// A log that is bent.
 #[derive(Default)]
@@ -45,6 +53,10 @@ impl<B: Bend> Store for Bent<B> {
             self.bend.before_append(&append).await;
             self.log.append(append).await
         })
+    }
+
+    fn outlasts_process(&self) -> bool {
+        self.bend.outlasts_process()
     }
 
     fn read(

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Conversation, Ending, Event, Origin, Record, StreamId, Usage};
+use toolgate_kernel::event::{Conversation, Ending, Event, Origin, Record, Usage};
 use toolgate_kernel::fold::{OpenCall, Session, Stay};
 use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
 use toolgate_kernel::time::Timestamp;
@@ -380,7 +380,7 @@ async fn show(store: &dyn Store, id: &str, verbose: bool, json: bool) -> Result<
 /// Plays the log again, event by event, and looks whether it ends at its signed head.
 async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> {
     let (id, live) = (SessionId::parse(id)?, Live::of_log(Detail::Lines));
-    let Read { session, records, tip } = reading::records(log.store.as_ref(), &id).await?;
+    let (session, records, is_signed) = reading::signed(log, &id).await?;
     for record in &records {
         if json {
             console::json(record);
@@ -396,14 +396,12 @@ async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> 
     }
     live.done();
     let (_, replayed) = session.export();
-    let head = log.store.head(&StreamId::Session(id.clone())).await?;
-    let sound = head.is_some_and(|head| head.hash == tip.hash && log.key.vouches_for(&head));
-    if !sound {
+    if !is_signed {
         bail!("the log of {id} does not end where its signed head says; run: toolgate verify");
     }
     if !json {
         console::say("");
-        console::say(&format!("{} records replayed, state {}", tip.seq, replayed.short()));
+        console::say(&format!("{} records replayed, state {}", session.seq, replayed.short()));
     }
     Ok(Exit::Done)
 }

@@ -56,17 +56,18 @@ impl Driver {
             reason: reason.to_string(),
             shown: shown(*frame, *args_hash),
         };
-        let person = match self.crew.on_ask {
-            OnAsk::Deny => {
-                let refusal = Refusal::nobody_asked(reason);
-                return self.refuse(&open.raw, &refusal).map(|()| None);
-            }
-            OnAsk::Park => None,
-            OnAsk::Prompt => self.crew.person.clone(),
-        };
+        let person = self.crew.person.clone().filter(|_| self.crew.on_ask == OnAsk::Prompt);
         match person {
             Some(person) => Ok(Some(Asked { open, person, question })),
-            None => self.put_off(&open, reason).map(|()| None),
+            None => self.put_aside(&open, reason).map(|()| None),
+        }
+    }
+
+    /// Goes on without a person: the call waits, or nobody is asked at all.
+    pub(super) fn put_aside(&mut self, open: &OpenCall, reason: &str) -> Result<(), DriveFault> {
+        match self.crew.on_ask {
+            OnAsk::Deny => self.refuse(&open.raw, &Refusal::nobody_asked(reason)),
+            OnAsk::Park | OnAsk::Prompt => self.put_off(open, reason),
         }
     }
 
@@ -113,6 +114,7 @@ impl Driver {
                 Either::Left((response, _)) => return Ok(Answer::Here(response)),
                 Either::Right(_) => {}
             }
+            self.tick();
             self.hear().await?;
             if !self.is_asked(id) {
                 return Ok(Answer::Elsewhere);

@@ -184,7 +184,9 @@ impl Driver {
         let cancel = self.cancel.clone();
         let (mut hall, mut running) = (Hall::default(), FuturesUnordered::new());
         // What goes wrong when others are let in waits for those at work: they come to their end.
-        self.send_again(&mut hall);
+        for call in self.unsent() {
+            self.send_again(call, &mut hall);
+        }
         let mut trouble = self.welcome(incoming, &mut hall).await.err();
         loop {
             self.tick();
@@ -278,25 +280,21 @@ impl Driver {
         self.flush().await
     }
 
-    /// Asks for the tools of calls that have to be sent again. Nobody waits for them but those calls.
-    fn send_again(&self, hall: &mut Hall) {
-        for call in self.unsent() {
-            let Some(open) = self.session.open.get(&call) else { continue };
-            let Some((phase, supplied)) = self.supplied_for([open.raw.name.clone()].into_iter())
-            else {
-                self.line_up(Arc::clone(&open.raw), hall);
-                continue;
+    /// Asks for the tools of a call that has to be sent again. Nobody else waits for them.
+    fn send_again(&self, call: CallId, hall: &mut Hall) {
+        let Some(open) = self.session.open.get(&call) else { return };
+        let Some((phase, supplied)) = self.supplied_for([open.raw.name.clone()].into_iter()) else {
+            return self.line_up(Arc::clone(&open.raw), hall);
+        };
+        let cancel = self.cancel.clone();
+        hall.resending.push(Box::pin(async move {
+            let supplied = tokio::select! {
+                biased;
+                supplied = supplied => Some(supplied),
+                () = cancel.cancelled() => None,
             };
-            let cancel = self.cancel.clone();
-            hall.resending.push(Box::pin(async move {
-                let supplied = tokio::select! {
-                    biased;
-                    supplied = supplied => Some(supplied),
-                    () = cancel.cancelled() => None,
-                };
-                Resent { call, phase, supplied }
-            }));
-        }
+            Resent { call, phase, supplied }
+        }));
     }
 
     /// Puts a call in line that is sent again. One that was cut off stays as it is in the log.
@@ -304,6 +302,11 @@ impl Driver {
         self.tick();
         let Resent { call, phase, supplied } = resent;
         let Some(supplied) = supplied else { return Ok(()) };
+        if self.session.phase.as_ref() != Some(&phase) {
+            // The phase moved meanwhile, and may need others.
+            self.send_again(call, hall);
+            return Ok(());
+        }
         match self.take_supplied(phase, supplied) {
             Ok(()) => {}
             Err(DriveFault::Supply(fault)) => self.note_lack(&fault)?,

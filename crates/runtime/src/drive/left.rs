@@ -40,7 +40,14 @@ impl Driver {
     /// beside the next calls.
     pub async fn settle_forsaken_but_unsent(&mut self) -> Result<(), DriveFault> {
         self.refuse_forsaken().await?;
-        self.settle_all_but(&self.unsent()).await?;
+        let unsent = self.unsent();
+        let left = self.session.open.iter().filter(|open| !unsent.contains(&open.raw.id));
+        let names: Vec<String> =
+            left.filter(|open| may_run(open)).map(|open| open.raw.name.clone()).collect();
+        if !names.is_empty() {
+            self.resupply_for(names).await?;
+        }
+        self.settle_all_but(&unsent).await?;
         self.results.clear();
         Ok(())
     }
@@ -54,7 +61,8 @@ impl Driver {
         self.session.open.iter().filter(is_unsent).map(|open| open.raw.id).collect()
     }
 
-    /// Refuses what callers without a model loop did not see begun.
+    /// Refuses what callers without a model loop did not see begun. What they had to wait for a
+    /// person's yes to waits on, and none of it needs the tools themselves.
     async fn refuse_forsaken(&mut self) -> Result<(), DriveFault> {
         self.enter()?;
         self.tick();
@@ -64,19 +72,23 @@ impl Driver {
             if open.of.is_some() {
                 continue;
             }
-            let is_refused = match &open.progress {
-                Progress::Received => true,
-                Progress::Answered { answer, .. } => *answer == Answer::Approve,
-                asked @ Progress::Asked { .. } => is_lifted(&self.crew.agent, &session, asked),
+            match &open.progress {
+                Progress::Answered { answer: Answer::Deny, note, .. } => {
+                    self.refuse(&open.raw, &Refusal::by_person(note))?;
+                }
+                asked @ Progress::Asked { reason, .. }
+                    if !is_lifted(&self.crew.agent, &session, asked) =>
+                {
+                    self.put_aside(open, reason)?;
+                }
+                Progress::Received | Progress::Answered { .. } | Progress::Asked { .. } => {
+                    self.refuse(&open.raw, &Refusal::forsaken())?;
+                }
                 Progress::Admitted(_) => {
                     self.settle_failed(open.raw.id, vec![Refusal::forsaken_words()])?;
-                    false
                 }
                 // It may have reached the world.
-                Progress::Started(_) => false,
-            };
-            if is_refused {
-                self.refuse(&open.raw, &Refusal::forsaken())?;
+                Progress::Started(_) => {}
             }
         }
         self.flush().await
@@ -206,8 +218,8 @@ mod tests {
             driver = Driver::resume(runtime, crew, id).await.unwrap();
         }
         // What is not run needs no server.
-        let runs = matches!(left, Left::Asked | Left::SaidNo | Left::OfAModel)
-            || (left == Left::Started && effect == Effect::Idempotent);
+        let runs =
+            left == Left::OfAModel || (left == Left::Started && effect == Effect::Idempotent);
         driver.crew.supplier = (!runs).then(|| Arc::new(Never) as Arc<dyn Supplier>);
         let settling = tokio::time::timeout(Duration::from_secs(10), driver.settle_forsaken());
         let told = settling.await.expect("nobody is waited for").unwrap();

@@ -239,11 +239,15 @@ impl Driver {
         alias: Option<&str>,
     ) -> Result<Envelope, DriveFault> {
         self.enter_call().await?;
+        let is_alone = self.session.open.is_empty();
         let (name, args) = (name.to_owned(), args.to_owned());
         let raw = self.receive(actor, name, args, alias.map(str::to_owned))?;
-        self.judge(std::slice::from_ref(&raw)).await?;
-        if self.admitted(raw.id).is_some() {
-            self.run_calls(&[raw.id]).await?;
+        // Nobody need look which call comes first.
+        if is_alone {
+            self.judge(std::slice::from_ref(&raw)).await?;
+            if self.admitted(raw.id).is_some() {
+                self.run_calls(&[raw.id]).await?;
+            }
         }
         self.settle_received().await?;
         self.taken(raw.id)
@@ -282,11 +286,7 @@ impl Driver {
 
     async fn look_around(&mut self) -> Result<(), DriveFault> {
         self.take_in_news().await?;
-        if self.crew.supplier.is_some() {
-            self.resupply().await?;
-            self.tick();
-        }
-        Ok(())
+        if self.crew.supplier.is_some() { self.resupply().await } else { Ok(()) }
     }
 
     async fn take_in_news(&mut self) -> Result<(), DriveFault> {

@@ -326,10 +326,10 @@ impl Driver {
     /// session changes, project changes, phase, files.
     async fn commit_shared(&mut self, ran: &mut Ran, ended: &mut Ended) -> Result<(), DriveFault> {
         let runtime = Arc::clone(&self.runtime);
+        self.flush().await?;
         // Project appends of this process take turns, so that a version that was compared is
         // still the version when the append happens. Other processes are noticed by the store.
         let turn = runtime.project_turn.lock().await;
-        self.flush().await?;
         let before = self.session();
         for again in 0..SHARED_TRIES {
             // The store tells when somebody else was first; until then what is known is the news.

@@ -23,6 +23,7 @@ impl Driver {
         let Some(supplied) = self.supplied_in(phase, None) else { return Ok(()) };
         let phase = phase.clone();
         let supplied = supplied.await;
+        self.tick();
         self.take_supplied(phase, supplied)
     }
 
@@ -30,6 +31,7 @@ impl Driver {
     pub(super) async fn resupply_for(&mut self, calls: Vec<String>) -> Result<(), DriveFault> {
         let Some((phase, supplied)) = self.supplied_for(calls.into_iter()) else { return Ok(()) };
         let supplied = supplied.await;
+        self.tick();
         self.take_supplied(phase, supplied)
     }
 

@@ -16,6 +16,7 @@ use toolgate_runtime::MemoryStore;
 use toolgate_runtime::crash::{Plot, plot, report};
 use toolgate_runtime::port::Store;
 use toolgate_store::SqliteStore;
+use toolgate_testkit::bent::Bent;
 use toolgate_testkit::crash::wounds;
 use toolgate_testkit::ledger::Ledger;
 use toolgate_testkit::scenario::Scenario;
@@ -140,7 +141,7 @@ enum Log {
 
 fn store(log: Log, folder: &Path) -> Result<Arc<dyn Store>> {
     Ok(match log {
-        Log::Memory => Arc::new(MemoryStore::outlasting()),
+        Log::Memory => Arc::new(Bent::<()>::default()),
         Log::Sqlite => Arc::new(SqliteStore::open(folder.join("log.db"))?),
     })
 }
@@ -249,7 +250,7 @@ fn killed_for_real(path: &Path, tally: &mut Tally) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let found = runtime.block_on(wounds(&stage, &played, &clean))?;
         tally.wounds.extend(found.into_iter().map(|wound| format!("{place}: {wound}")));
-        stage.store = Arc::new(MemoryStore::outlasting());
+        stage.store = Arc::new(MemoryStore::new());
     }
     Ok(())
 }

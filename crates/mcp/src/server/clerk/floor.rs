@@ -318,10 +318,11 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The servers that any phase has.
+/// The servers that any phase has, and the one that nobody knows: calls of unknown tools are to wait
+/// for their own place too.
 fn servers(agent: &Agent) -> impl Iterator<Item = &str> {
     let all = agent.phases().flat_map(|phase| agent.servers(&phase.name));
-    all.map(|server| server.as_str())
+    all.map(|server| server.as_str()).chain([""])
 }
 
 fn count(limit: u64) -> usize {

@@ -14,6 +14,7 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::envelope::{Code, Envelope, Trouble};
 use toolgate_kernel::fold::{Project, Session, Supplied};
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{AgentId, PhaseName};
 use toolgate_runtime::port::{Person, StoreFault, Supplier, Wanted};
 use toolgate_runtime::{Answered, Cancel, Crew, Driver, Runtime};
@@ -128,10 +129,6 @@ pub struct Clerk {
     /// Whether tools are waited for that did not come soon.
     late: Arc<AtomicBool>,
 }
-
-/// How long a list waits for servers: some clients wait for ten seconds, and one server that is slow
-/// or mute is not to cost them the tools of all others.
-const LIST_WAIT: Duration = Duration::from_secs(8);
 
 /// Stops what the driver of now is running.
 type Switch = Arc<Mutex<Cancel>>;
@@ -260,7 +257,9 @@ impl Clerk {
         let mut view = self.view();
         let Some(supplier) = &self.supplier else { return view };
         let before = Arc::clone(&view.agent);
-        let wait = Duration::from_millis(before.limits.supply_ms_max).min(LIST_WAIT);
+        // One server that is slow or mute is not to cost a client the tools of all others.
+        let Limits { supply_ms_max, list_ms_max, .. } = before.limits;
+        let wait = Duration::from_millis(supply_ms_max.min(list_ms_max));
         // All are asked at the same time; those that do not come are not waited for again.
         let asking = phases.iter().map(|phase| supplier.supply(&before, phase, Wanted::All));
         if tokio::time::timeout(wait, join_all(asking)).await.is_err() {
