@@ -1,6 +1,7 @@
 //! Decides where a project is, which configuration holds, and where its key lives.
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,11 @@ impl Opened {
         let claimed = claim.await.map_err(Into::into)?;
         drop(handover);
         Ok((claimed, hold))
+    }
+
+    /// Where whoever has a session offers it over HTTP.
+    pub(crate) fn offered_at(&self, session: &SessionId) -> Option<SocketAddr> {
+        Hold::offered_at(&self.held, session)
     }
 
     /// Has a session for this process alone, so that nobody is taken by surprise.

@@ -41,7 +41,11 @@ pub(crate) fn remedy(
             None => {
                 let own = known.key_variable;
                 let why = own.map(|own| format!(": {own} goes to {} only", known.base_url));
-                format!("No key was sent{}. Write `api_key: env:NAME`.", why.unwrap_or_default())
+                let how = match text.models.contains_key(&chosen.name) {
+                    true => format!("Write `api_key: env:NAME` in `models.{}`.", chosen.name),
+                    false => "Set TOOLGATE_API_KEY, or write `api_key: env:NAME` in `settings`.".to_owned(),
+                };
+                format!("No key was sent{}. {how}", why.unwrap_or_default())
             }
         },
         FaultKind::Billing => "Look at the account: there is no credit, or a limit is reached.".to_owned(),
@@ -93,12 +97,16 @@ pub(crate) fn remedy(
     })
 }
 
+/// Headers in which servers look for a key.
+const KEY_HEADERS: &[&str] = &["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+
 /// Where the key of a model was taken from; nothing when none was sent.
 fn key_place(text: &AgentText, chosen: &ChosenModel) -> Option<String> {
     let Some(secret) = &chosen.text.api_key else {
         let set = |name: &&str| matches!(environment::text(name), Ok(Some(_)));
         let own = model::own_variable(chosen).filter(set);
-        let headers = (!chosen.text.headers.is_empty()).then_some("its `headers`");
+        let is_key = |name: &String| KEY_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+        let headers = chosen.text.headers.keys().any(is_key).then_some("its `headers`");
         return own.or(headers).map(str::to_owned);
     };
     let parts = secret.parts().unwrap_or_default();

@@ -57,7 +57,7 @@ impl Screen {
         self.show();
         match streamed {
             Streamed::Text(text) | Streamed::Freed(text) => self.live.words(text),
-            Streamed::Held(_) => {}
+            Streamed::Held(_) | Streamed::Counted(_) => {}
             Streamed::Thought(_) => self.live.thinking(),
             Streamed::Call { name, bytes } => self.live.writing(name, bytes),
             Streamed::Waits { reason, ms } => self.live.waits(reason, ms),

@@ -1,6 +1,7 @@
 //! Decides what of a server's answer is taken: its parts as they came, checked and bounded. Nothing
 //! in them is followed.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -78,7 +79,7 @@ pub(crate) fn output(
     let max = usize::try_from(limits.result_parts_max).unwrap_or(usize::MAX);
     let last = blocks.len().saturating_sub(1);
     for (at, raw) in blocks.iter().take(max).enumerate() {
-        taking.block(raw.get(), answered.cut_at.is_some() && at == last);
+        taking.block(&on_one_line(raw.get()), answered.cut_at.is_some() && at == last);
     }
     if blocks.len() > max {
         let more = blocks.len() - max;
@@ -116,6 +117,15 @@ pub(crate) fn output(
         warnings: taking.warnings,
         parts: Some(Arc::new(Parts { list: taking.parts, structured })),
     })
+}
+
+/// JSON without line breaks: over pipes a message is a line, and what is passed on as it came must not
+/// begin another one. Inside of texts they are escaped, so these stand between the parts.
+fn on_one_line(json: &str) -> Cow<'_, str> {
+    match json.contains(['\n', '\r']) {
+        true => json.replace(['\n', '\r'], " ").into(),
+        false => json.into(),
+    }
 }
 
 /// The data of an answer. What cannot be taken is told, and never left out silently: the call ran.
@@ -304,6 +314,17 @@ mod tests {
     fn parts(output: &Output) -> Vec<Value> {
         let parts = output.parts.as_ref().unwrap();
         parts.list.iter().map(|part| serde_json::from_str(&part.json).unwrap()).collect()
+    }
+
+    /// Whoever breaks lines between the parts of an answer begins no message of their own.
+    #[test]
+    fn a_part_is_passed_on_in_one_line() {
+        let text = "{\"content\":[{\"type\":\"text\",\r\n\"text\":\"a\\nb\",\"x\":[\n{\"jsonrpc\":\"2.0\"}\n]}]}";
+        let output = taken(text, None, &Limits::default());
+        let [part] = output.parts.as_ref().unwrap().list.as_slice() else { panic!("{output:?}") };
+        assert!(!part.json.contains(['\n', '\r']), "{}", part.json);
+        let came: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(parts(&output), [came["content"][0].clone()]);
     }
 
     #[test]

@@ -83,7 +83,9 @@ impl Directing {
         let mut ladder = Ladder::new(Arc::clone(&self.directives), means);
         let mut way = Way::default();
         if let Some(reply) = before {
-            way.took(Ok(reply));
+            let reply = Ok(reply);
+            tell_cost(&reply, tap);
+            way.took(reply);
         }
         let mut repairs = Vec::new();
         let mut next = ladder.start();
@@ -111,6 +113,7 @@ impl Directing {
             tap(Streamed::Again);
             let reply = self.formed.reply(&asked, &mut Desk::default(), &quiet(tap)).await;
             let elapsed_ms = self.clock.now().ms_since(began);
+            tell_cost(&reply, tap);
             next = match &reply {
                 // Nothing that was declined is asked for again in another form.
                 Ok(reply) if reply.finish == Finish::Refused => {
@@ -236,6 +239,12 @@ impl Way {
     }
 }
 
+/// Says what a request cost, for whoever does not wait for the next one.
+fn tell_cost(came: &Result<Reply, ProviderFault>, tap: Tap<'_>) {
+    let usage = came.as_ref().map_or_else(|fault| fault.usage, |reply| Some(reply.usage));
+    usage.into_iter().for_each(|usage| tap(Streamed::Counted(usage)));
+}
+
 /// Words are all that is left. No tool was shown in these requests, so none may be called.
 fn words(reply: Reply, failed: Failed, tap: Tap<'_>) -> Reply {
     tap(Streamed::Freed(&reply.text));
@@ -253,7 +262,9 @@ fn nothing() -> ProviderFault {
 fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
     move |streamed| match streamed {
         Streamed::Text(text) | Streamed::Held(text) => tap(Streamed::Held(text)),
-        Streamed::Thought(_) | Streamed::Waits { .. } | Streamed::Again => tap(streamed),
+        Streamed::Thought(_) | Streamed::Counted(_) | Streamed::Waits { .. } | Streamed::Again => {
+            tap(streamed)
+        }
         Streamed::Freed(_) | Streamed::Call { .. } => {}
     }
 }

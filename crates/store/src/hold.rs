@@ -3,14 +3,15 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toolgate_kernel::names::SessionId;
 
 /// How often a file that somebody removed at the same moment is made again.
 const TRIES_MAX: u32 = 100;
-/// Bytes of a process id in digits.
-const DIGITS_MAX: u64 = 20;
+/// Bytes of a process id and an address.
+const SIGNED_BYTES_MAX: u64 = 100;
 
 /// A session that this process has, until this is dropped.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl Hold {
                 // Between opening and locking somebody may have removed it.
                 Ok(()) if !is_at(&file, &path) => {}
                 Ok(()) => {
-                    sign(&mut file).map_err(unreachable)?;
+                    sign(&mut &file, "").map_err(unreachable)?;
                     return Ok(Self { file, path });
                 }
                 Err(TryLockError::WouldBlock) if rival == Rival::Displaced => {
@@ -97,6 +98,19 @@ impl Hold {
 }
 
 impl Hold {
+    /// Writes down where the session is offered, for whoever takes it over.
+    pub fn offer_at(&self, address: SocketAddr) -> io::Result<()> {
+        sign(&mut &self.file, &format!(" {address}"))
+    }
+
+    /// Where whoever has a session offers it, if they say so.
+    pub fn offered_at(folder: &Path, session: &SessionId) -> Option<SocketAddr> {
+        let mut said = String::new();
+        let file = File::open(folder.join(session.as_str())).ok()?;
+        file.take(SIGNED_BYTES_MAX).read_to_string(&mut said).ok()?;
+        said.split_whitespace().nth(1)?.parse().ok()
+    }
+
     /// Whether another process took the session over, and which.
     pub fn lost(&self, session: &SessionId) -> Option<HoldFault> {
         if is_at(&self.file, &self.path) {
@@ -171,17 +185,17 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes down who has it, for those who come later.
-fn sign(file: &mut File) -> io::Result<()> {
+/// Writes down who has it, and more, for those who come later.
+fn sign(file: &mut &File, more: &str) -> io::Result<()> {
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
-    write!(file, "{}", std::process::id())
+    write!(file, "{}{more}", std::process::id())
 }
 
 fn signed(file: &mut File) -> Option<u32> {
-    let mut digits = String::new();
-    file.take(DIGITS_MAX).read_to_string(&mut digits).ok()?;
-    digits.trim().parse().ok()
+    let mut said = String::new();
+    file.take(SIGNED_BYTES_MAX).read_to_string(&mut said).ok()?;
+    said.split_whitespace().next()?.parse().ok()
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

@@ -178,7 +178,10 @@ impl<'a> Covered<'a> {
                 (self.tap)(Streamed::Call { name: &self.curtain.words(name), bytes });
             }
             // Words are held back behind the curtain.
-            Streamed::Held(_) | Streamed::Freed(_) | Streamed::Waits { .. } => (self.tap)(streamed),
+            Streamed::Held(_)
+            | Streamed::Freed(_)
+            | Streamed::Counted(_)
+            | Streamed::Waits { .. } => (self.tap)(streamed),
             Streamed::Again => {
                 *held = Held::default();
                 (self.tap)(Streamed::Again);

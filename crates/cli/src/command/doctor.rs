@@ -453,11 +453,8 @@ impl Report {
             )));
         }
         let first = self.servers.iter().find_map(|server| {
-            server
-                .models
-                .as_ref()?
-                .first()
-                .map(|model| format!("{}:{}", server.name, visible(model)))
+            let model = server.models.as_ref()?.iter().find(|model| is_plain(model))?;
+            Some(format!("{}:{model}", server.name))
         });
         if let Some(model) = first {
             say("");
@@ -482,6 +479,13 @@ impl Report {
     }
 }
 
+/// Whether a name stands for itself in a shell: commands that are shown are there to be copied, and a
+/// server may say anything.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+=".contains(c);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
+}
+
 impl Address {
     fn print(&self) {
         let mark = console::mark(if self.models.is_some() { '✓' } else { '✗' });
@@ -497,11 +501,23 @@ impl Address {
         if models.len() > SHOWN_MODELS {
             say(&format!("    and {} more: --json lists them", models.len() - SHOWN_MODELS));
         }
-        if let Some(first) = models.first() {
-            let (url, model) = (visible(&self.base_url), visible(first));
+        if let Some(model) = models.iter().find(|model| is_plain(model)) {
+            let url = visible(&self.base_url);
             paragraph("Try one of them:");
             // A command is never broken: it is there to be copied.
             say(&format!("    toolgate doctor --base-url {url} --model {model}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_shell_would_obey_is_in_no_command() {
+        assert!(["qwen3:8b", "a/b-c_d.1@x+y=z"].iter().all(|name| is_plain(name)));
+        let others = ["", "-x", "m; touch x #", "a b", "$(id)", "a'b", "ü"];
+        assert!(!others.iter().any(|name| is_plain(name)));
     }
 }

@@ -126,7 +126,7 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     // Whoever takes a session over first does what can fail, so that the other one goes on then.
     if rival == Rival::Displaced {
         if let Some(reception) = &mut reception {
-            reception.bind_where_free().await?;
+            reception.bind_where_free(opened.offered_at(&session)).await?;
         }
         match Driver::can_resume(&opened.runtime, &crew, session.clone()).await {
             Ok(()) | Err(OpenFault::Missing(_)) => {}
@@ -169,11 +169,12 @@ impl Reception {
         Ok(Self { address, listener: None, key, roster })
     }
 
-    /// Has the address, unless somebody else does: that may be the one who is displaced.
-    async fn bind_where_free(&mut self) -> Result<()> {
+    /// Has the address, unless the one who is displaced has it.
+    async fn bind_where_free(&mut self, rivals: Option<SocketAddr>) -> Result<()> {
+        let is_rivals = rivals.is_some_and(|rivals| rivals.port() == self.address.port());
         match TcpListener::bind(self.address).await {
             Ok(listener) => self.listener = Some(listener),
-            Err(fault) if fault.kind() == io::ErrorKind::AddrInUse => {}
+            Err(fault) if fault.kind() == io::ErrorKind::AddrInUse && is_rivals => {}
             Err(fault) => return Err(self.unbound(fault)),
         }
         Ok(())
@@ -261,7 +262,7 @@ async fn offer(options: &Options, begin: Begin<'_>, opened: &Opened) -> Result<E
     let mut serving = std::pin::pin!(async {
         match reception {
             None => over_pipes(gateway, options, stopped).await.map(|()| Exit::Done),
-            Some(reception) => over_http(reception, gateway, id, options, stopped).await,
+            Some(reception) => over_http(reception, gateway, (id, hold), options, stopped).await,
         }
     });
     let beside = async {
@@ -356,7 +357,7 @@ async fn over_pipes(
 async fn over_http(
     mut reception: Reception,
     gateway: Gateway,
-    session: SessionId,
+    (session, hold): (SessionId, &Hold),
     options: &Options,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Exit> {
@@ -365,6 +366,7 @@ async fn over_http(
         _ = stop.wait_for(|stopped| *stopped) => return Ok(Exit::Done),
     };
     let address = listener.local_addr()?;
+    hold.offer_at(address)?;
     let Reception { key, roster, .. } = reception;
     let porter = TokenPorter {
         key: key.clone(),

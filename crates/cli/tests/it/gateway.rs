@@ -321,6 +321,28 @@ fn what_is_sent_again_holds_up_nobody_else() {
     desk.ok(&["verify"]);
 }
 
+/// A call that waits for its server to say what it has is taken back when it is cancelled, and keeps
+/// nothing else of its client waiting.
+#[test]
+fn what_is_cancelled_while_its_server_starts_is_not_made() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::SlowList);
+    desk.write("toolgate.yaml", &config(&web, ""));
+    let mut pipes = Pipes::open(&desk, &[]);
+    let call = json!({ "name": "mcp__x__write", "arguments": { "text": "a" } });
+    let id = pipes.send("tools/call", call);
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+                         "params": { "requestId": id } });
+    pipes.write(&cancel.to_string());
+    let note = json!({ "key": "a", "data": "x" });
+    assert_eq!(pipes.call("write_notes", note)["isError"], false);
+    web.let_go();
+    // The server's other tool is called once its list is there.
+    assert_eq!(pipes.call("mcp__x__echo", json!({ "text": "b" }))["isError"], false);
+    let calls = web.calls();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+}
+
 /// A list is not kept back for long by one server that says nothing, and who has seen it without that
 /// server's tools is told when they are there.
 #[test]

@@ -240,6 +240,11 @@ fn a_session_is_taken_over_with_its_address_or_not_at_all() {
     // No address of this computer.
     let failed = desk.run(&["mcp", "--http", "192.0.2.1:9", "--take-over"]);
     assert!(failed.code != 0 && failed.err.contains("cannot be listened on"), "{}", failed.err);
+    // An address that somebody else has, who is not displaced.
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap().to_string();
+    let failed = desk.run(&["mcp", "--http", &taken, "--take-over"]);
+    assert!(failed.code != 0 && failed.err.contains("cannot be listened on"), "{}", failed.err);
     // The phase that the session is in is gone.
     desk.write("toolgate.yaml", "packs: [notes]\nphases: {B: {tools: {groups: [notes]}}}\n");
     let failed = desk.run(&["mcp", "--http", &address, "--take-over"]);

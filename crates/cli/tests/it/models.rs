@@ -167,7 +167,11 @@ fn the_doctor_says_where_the_key_of_a_model_comes_from() {
         (declared(", api_key: 'env:FAKE_KEY'"), "Look at FAKE_KEY."),
         (declared(", headers: {Authorization: Bearer sk-wrong}"), "Look at its `headers`."),
         (declared(""), "No key was sent: OPENAI_API_KEY goes to https://api.openai.com only."),
-        (declared("").replace("openai", "ollama"), "No key was sent. Write `api_key: env:NAME`."),
+        (
+            declared("").replace("openai", "ollama"),
+            "No key was sent. Write `api_key: env:NAME` in `models.m`.",
+        ),
+        (declared(", headers: {X-Team: blue}"), "No key was sent"),
         (set(", api_key: sk-wrong"), "Look at `settings.api_key`."),
         (set(""), "Look at TOOLGATE_API_KEY."),
     ];

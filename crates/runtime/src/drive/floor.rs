@@ -58,6 +58,9 @@ pub struct Answered {
 
 /// Where callers without a model loop stand in line.
 pub trait Floor: Send + Sync {
+    /// Whether whoever made a call still waits for it. From now on it cannot be taken back.
+    fn begins(&mut self, ticket: u64) -> bool;
+
     /// One of those who were let in is known by this id from now on.
     fn received(&mut self, ticket: u64, call: CallId);
 
@@ -421,6 +424,10 @@ impl Driver {
     fn receive_all(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<RawCall>>, DriveFault> {
         let mut raws = Vec::with_capacity(incoming.len());
         for Incoming { ticket, actor, name, args, alias, phase } in incoming {
+            // Whoever waited for tools from outside may have left: nothing of the call runs.
+            if self.floor.as_mut().is_some_and(|floor| !floor.begins(ticket)) {
+                continue;
+            }
             let raw = self.receive(&actor, name, args, alias)?;
             if let Some(floor) = &mut self.floor {
                 floor.received(ticket, raw.id);

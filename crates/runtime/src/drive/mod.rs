@@ -38,6 +38,7 @@ use toolgate_kernel::time::Timestamp;
 pub use company::Company;
 pub use floor::{Answered, Floor, Incoming};
 pub use model::Halt;
+use model::Partial;
 pub use open::{OpenFault, Start};
 
 use crate::crash_point;
@@ -184,8 +185,8 @@ pub struct Driver {
     asked: bool,
     /// The pictures that were shown, so that they are read once.
     pictures: Pictures,
-    /// What the model has said so far of the reply that is under way.
-    partial: Arc<Mutex<String>>,
+    /// What has come so far of the reply that is under way.
+    partial: Arc<Mutex<Partial>>,
 }
 
 /// Rows on their way to the log.

@@ -1,5 +1,6 @@
 //! Decides how a model drives a session: ask, judge, run, until `next` says stop.
 
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, RawCall, Worth,
+    Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, RawCall, Usage, Worth,
 };
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
@@ -294,7 +295,7 @@ impl Driver {
             return Ok(());
         }
         self.tick();
-        let partial = std::mem::take(&mut *lock(&self.partial));
+        let Partial { words: partial, before, now } = take(&mut *lock(&self.partial));
         let failed = Event::ModelFailed {
             turn: self.session.turn,
             reason: "stopped while the model was answering".to_owned(),
@@ -302,7 +303,7 @@ impl Driver {
             attempts: Vec::new(),
             partial,
             status: None,
-            usage: None,
+            usage: counted(before.plus(&now)),
         };
         self.note(&Actor::System, failed)?;
         self.flush().await
@@ -351,14 +352,19 @@ impl Driver {
         let left_ms = limits.run_ms_max.saturating_sub(self.session.driven_ms).saturating_add(1);
         let ms = provider.turn_ms_max().unwrap_or(limits.reply_ms_max).min(left_ms);
         let partial = Arc::clone(&self.partial);
-        lock(&partial).clear();
+        *lock(&partial) = Partial::default();
         let tap = |streamed: Streamed<'_>| {
-            keep(&mut lock(&partial), &streamed);
+            lock(&partial).keep(&streamed);
             // Whoever watches cannot disturb what is watched.
             let _ = catch_unwind(AssertUnwindSafe(|| tap(streamed)));
         };
         let reply = within(ms, pin!(provider.reply(plan, &mut self.desk, &tap))).await;
-        let late = || ProviderFault::new(FaultKind::TimedOut, format!("no reply within {ms} ms"));
+        let late = || {
+            let Partial { words: partial, before, now } = take(&mut *lock(&self.partial));
+            let usage = counted(before.plus(&now));
+            let reason = format!("no reply within {ms} ms");
+            ProviderFault { partial, usage, ..ProviderFault::new(FaultKind::TimedOut, reason) }
+        };
         let reply = reply.ok_or_else(late).flatten()?;
         let calls = reply.calls.iter().map(|call| call.name.len() + call.args.len());
         let native = reply.native.as_ref().map_or(0, |native| native.content.to_string().len());
@@ -410,23 +416,44 @@ impl Driver {
     }
 }
 
-fn lock(partial: &Mutex<String>) -> MutexGuard<'_, String> {
+/// What has come of a reply that is not whole yet.
+#[derive(Default)]
+pub(super) struct Partial {
+    words: String,
+    /// What the tries before this one cost.
+    before: Usage,
+    /// What this one has cost so far.
+    now: Usage,
+}
+
+impl Partial {
+    /// Keeps the words that come, as many as a failure would keep, and what is counted.
+    fn keep(&mut self, streamed: &Streamed<'_>) {
+        match streamed {
+            Streamed::Text(text) | Streamed::Held(text) => {
+                let room = PARTIAL_CHARS_MAX.saturating_sub(self.words.chars().count());
+                self.words.extend(text.chars().take(room));
+            }
+            Streamed::Counted(usage) => self.now = *usage,
+            // What came before is said again, and was paid for.
+            Streamed::Again => {
+                self.words.clear();
+                self.before = self.before.plus(&take(&mut self.now));
+            }
+            // What is shown late was kept when it came.
+            Streamed::Freed(_)
+            | Streamed::Thought(_)
+            | Streamed::Call { .. }
+            | Streamed::Waits { .. } => {}
+        }
+    }
+}
+
+fn lock(partial: &Mutex<Partial>) -> MutexGuard<'_, Partial> {
     partial.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the words that come, as many as a failure would keep.
-fn keep(partial: &mut String, streamed: &Streamed<'_>) {
-    match streamed {
-        Streamed::Text(text) | Streamed::Held(text) => {
-            let room = PARTIAL_CHARS_MAX.saturating_sub(partial.chars().count());
-            partial.extend(text.chars().take(room));
-        }
-        // What came before is said again.
-        Streamed::Again => partial.clear(),
-        // What is shown late was kept when it came.
-        Streamed::Freed(_)
-        | Streamed::Thought(_)
-        | Streamed::Call { .. }
-        | Streamed::Waits { .. } => {}
-    }
+/// What was counted, where anything was.
+fn counted(usage: Usage) -> Option<Usage> {
+    Some(usage).filter(|usage| *usage != Usage::default())
 }

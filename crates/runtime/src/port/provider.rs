@@ -144,6 +144,8 @@ pub enum Streamed<'a> {
         /// Bytes of its arguments that have come.
         bytes: usize,
     },
+    /// What the request that is under way has cost so far, where the provider says so.
+    Counted(Usage),
     /// The request failed, and is tried again after a while.
     Waits {
         /// Why it failed, in words.

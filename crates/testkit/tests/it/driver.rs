@@ -423,6 +423,41 @@ fn a_reply_that_is_parked_keeps_the_words_that_were_held_back() {
     }
 }
 
+/// What was counted of a reply is paid for, also when nobody waits for its end.
+#[test]
+fn a_reply_that_is_parked_or_late_counts_as_far_as_it_was_counted() {
+    const fn tokens(input_tokens: u64, output_tokens: u64) -> Usage {
+        Usage { input_tokens, output_tokens, cached_tokens: 0, cache_written_tokens: 0 }
+    }
+    const COUNTED: &[Streamed<'_>] = &[
+        Streamed::Counted(tokens(10, 1)),
+        Streamed::Again,
+        Streamed::Text("So"),
+        Streamed::Counted(tokens(100, 1)),
+        Streamed::Counted(tokens(200, 1)),
+    ];
+    for limits in [json!({}), json!({ "limits": { "reply_ms_max": 50 } })] {
+        let bench = Bench::new();
+        block_on(async {
+            let mut crew = crew(limits, Vec::new(), Vec::new()).unwrap();
+            crew.provider = Some(Arc::new(Telling(COUNTED, None)));
+            let mut driver = bench.open(crew).await;
+            drop(tokio::time::timeout(Duration::from_millis(500), driver.run(&|_| {})).await);
+            driver.park().await.unwrap();
+            let session = driver.session();
+            assert!(session.usage.input_tokens >= 210, "{:?}", session.usage);
+        });
+        let failed = bench.events().into_iter().find_map(|event| {
+            if let Event::ModelFailed { partial, usage, .. } = event {
+                Some((partial, usage.unwrap_or_default()))
+            } else {
+                None
+            }
+        });
+        assert_eq!(failed, Some(("So".to_owned(), tokens(210, 2))));
+    }
+}
+
 /// A model that makes so many calls at once.
 struct Calling(usize);
 

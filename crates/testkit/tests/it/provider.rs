@@ -131,6 +131,7 @@ pub(crate) async fn asked(model: &Model, plan: &Plan, desk: &mut Desk) -> Came {
             Streamed::Held(_)
             | Streamed::Thought(_)
             | Streamed::Call { .. }
+            | Streamed::Counted(_)
             | Streamed::Waits { .. } => {}
             Streamed::Again => streamed.push('!'),
         }

@@ -212,6 +212,7 @@ impl Model {
                 }
                 Err(failure) if at + 1 < self.seats.len() && failure.kind.stands_in() => {
                     turning.attempts.push(failure.attempt(0));
+                    failure.tell_cost(tap);
                     tap(Streamed::Again);
                     last = Some(failure);
                 }
@@ -281,6 +282,7 @@ impl Seat {
             let (kind, asked_ms) = (failure.kind, failure.asked_ms);
             match self.retries.next(kind, asked_ms, tries, self.clock.now(), &self.dice) {
                 Next::Again { wait_ms } => {
+                    failure.tell_cost(turning.tap);
                     (turning.tap)(Streamed::Waits { reason: &failure.reason, ms: wait_ms });
                     turning.attempts.push(failure.attempt(wait_ms));
                     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
@@ -444,6 +446,13 @@ impl Failure {
         let usage = self.counted();
         let Self { kind, reason, partial, parks, status, .. } = self;
         ProviderFault { kind, reason, attempts, partial, parks, status, usage }
+    }
+
+    /// Says what it cost, for whoever does not wait for the end.
+    fn tell_cost(&self, tap: Tap<'_>) {
+        if let Some(usage) = self.counted() {
+            tap(Streamed::Counted(usage));
+        }
     }
 
     /// What it cost, where the provider counted anything.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use toolgate_http::Answer;
 use toolgate_http::sse::{EVENT_BYTES_MAX, Reader};
+use toolgate_kernel::event::Usage;
 use toolgate_runtime::port::{Reply, Streamed, Tap};
 
 use super::{Failure, GRACE_MS, Seat, Turning};
@@ -53,7 +54,7 @@ impl Seat {
     async fn gathered(&self, answer: &mut Answer, tap: Tap<'_>) -> Result<Value, Failure> {
         let bytes_max = usize::try_from(self.patience.answer_bytes_max).unwrap_or(usize::MAX);
         let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes_max);
-        let mut gather = self.dialect.gather();
+        let (mut gather, mut counted) = (self.dialect.gather(), Usage::default());
         while !gather.done() {
             let read = if gather.whole() {
                 answer.chunk_within(GRACE_MS).await
@@ -71,6 +72,11 @@ impl Seat {
             };
             if let Err(fault) = reader.read(&chunk, |event| gather.take(event, tap)) {
                 return Err(paid(self.wire(fault, gather.words()), &gather));
+            }
+            let usage = gather.usage();
+            if usage != counted {
+                counted = usage;
+                tap(Streamed::Counted(usage));
             }
         }
         if gather.done() {

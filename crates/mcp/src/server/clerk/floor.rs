@@ -11,7 +11,7 @@ use toolgate_kernel::names::{CallId, PhaseName, ToolName};
 use toolgate_runtime::{Answered, Company, Floor, Incoming};
 
 use super::work::Shown;
-use super::{Delivery, Job, Order};
+use super::{Delivery, Job, Order, Ticket};
 use crate::server::queue::{Pick, Queue};
 use crate::server::user::Users;
 
@@ -50,9 +50,10 @@ pub(super) fn lock(open: &Open) -> std::sync::MutexGuard<'_, Calls> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that has begun.
+/// A call that was let in. It can be taken back while it waits for tools from outside.
 pub(super) struct AtWork {
     pub(super) order: Order,
+    ticket: Ticket,
     pub(super) beat: Option<mpsc::Sender<()>>,
     reply: oneshot::Sender<Delivery>,
     company: Company,
@@ -67,12 +68,13 @@ impl AtWork {
 }
 
 impl Job {
-    /// A call that begins, unless it was taken back.
+    /// A call that is let in, unless it was taken back.
     fn begin(self, agent: &Agent) -> Option<AtWork> {
         match self {
+            Self::Call { ticket, .. } if ticket.is_cancelled() => None,
             Self::Call { order, ticket, beat, reply } => {
                 let (company, way) = company(agent, &order);
-                ticket.begin().then_some(AtWork { order, beat, reply, company, way })
+                Some(AtWork { order, ticket, beat, reply, company, way })
             }
             Self::Ready(_) => None,
         }
@@ -160,6 +162,15 @@ pub(super) struct ClerkFloor {
 }
 
 impl Floor for ClerkFloor {
+    fn begins(&mut self, ticket: u64) -> bool {
+        let mut open = lock(&self.open);
+        let begins = open.let_in.get(&ticket).is_some_and(|begun| begun.ticket.begin());
+        if !begins {
+            open.let_in.remove(&ticket);
+        }
+        begins
+    }
+
     fn received(&mut self, ticket: u64, call: CallId) {
         let mut open = lock(&self.open);
         if let Some(begun) = open.let_in.remove(&ticket) {
@@ -218,7 +229,8 @@ impl ClerkFloor {
         let reaches = all.filter(|begun| matches!(begun.company, Company::Reaches(_)));
         let at_work = reaches.map(|begun| begun.company.clone()).collect();
         // Whoever waits for tools from outside is not overtaken by a change of the same client.
-        let behind = open.let_in.values().map(|begun| begun.order.client()).collect();
+        let waits = open.let_in.values().filter(|begun| !begun.ticket.is_cancelled());
+        let behind = waits.map(|begun| begun.order.client()).collect();
         let room = most.saturating_sub(open.by_id.len() + open.let_in.len());
         let mut look = Look { at_work, behind, room, joins: true, ..Look::of(&agent) };
         let all = open.by_id.values().chain(open.let_in.values());

@@ -64,8 +64,10 @@ const CANCELLED: u8 = 2;
 struct Ticket(Arc<AtomicU8>);
 
 impl Ticket {
+    /// Whether it was not taken back, also where it had begun before.
     fn begin(&self) -> bool {
-        self.0.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let begun = self.0.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire);
+        begun != Err(CANCELLED)
     }
 
     fn is_cancelled(&self) -> bool {
