@@ -249,6 +249,7 @@ mod tests {
                 Streamed::Held(_)
                 | Streamed::Freed(_)
                 | Streamed::Again
+                | Streamed::Counted(_)
                 | Streamed::Waits { .. } => {}
             };
             let covered = Covered::new(&curtain, &tap);

@@ -183,6 +183,7 @@ mod tests {
             | Streamed::Freed(_)
             | Streamed::Call { .. }
             | Streamed::Again
+            | Streamed::Counted(_)
             | Streamed::Waits { .. } => {}
         };
         let thinking = Thinking::new(&tap);
