@@ -163,6 +163,18 @@ impl Hall {
     }
 }
 
+/// What comes from outside; nothing where everybody is cut off before.
+async fn unless_cut_off(
+    supplied: BoxFuture<'static, SupplyOutcome>,
+    cancel: &Cancel,
+) -> Option<SupplyOutcome> {
+    tokio::select! {
+        biased;
+        supplied = supplied => Some(supplied),
+        () = cancel.cancelled() => None,
+    }
+}
+
 impl Driver {
     /// Several calls by callers without a model loop, as one batch: judged in order. Those that do not
     /// get in each other's way are at work together, and others may join them. Nobody waits for the
@@ -291,11 +303,7 @@ impl Driver {
         };
         let cancel = self.cancel.clone();
         hall.resending.push(Box::pin(async move {
-            let supplied = tokio::select! {
-                biased;
-                supplied = supplied => Some(supplied),
-                () = cancel.cancelled() => None,
-            };
+            let supplied = unless_cut_off(supplied, &cancel).await;
             Resent { call, phase, supplied }
         }));
     }
@@ -354,11 +362,7 @@ impl Driver {
             } else {
                 let cancel = self.cancel.clone();
                 hall.supplying.push(Box::pin(async move {
-                    let supplied = tokio::select! {
-                        biased;
-                        supplied = supplied => Some(supplied),
-                        () = cancel.cancelled() => None,
-                    };
+                    let supplied = unless_cut_off(supplied, &cancel).await;
                     Arrived { incoming, phase, supplied }
                 }));
             }

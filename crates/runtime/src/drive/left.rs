@@ -18,11 +18,7 @@ impl Driver {
     pub async fn settle_open(&mut self) -> Result<(), DriveFault> {
         self.enter()?;
         self.tick();
-        let may_run = self.session.open.iter().filter(|open| may_run(open));
-        let names: Vec<String> = may_run.map(|open| open.raw.name.clone()).collect();
-        if !names.is_empty() {
-            self.resupply_for(names).await?;
-        }
+        self.resupply_open(&[]).await?;
         self.settle_received().await
     }
 
@@ -41,15 +37,18 @@ impl Driver {
     pub async fn settle_forsaken_but_unsent(&mut self) -> Result<(), DriveFault> {
         self.refuse_forsaken().await?;
         let unsent = self.unsent();
-        let left = self.session.open.iter().filter(|open| !unsent.contains(&open.raw.id));
-        let names: Vec<String> =
-            left.filter(|open| may_run(open)).map(|open| open.raw.name.clone()).collect();
-        if !names.is_empty() {
-            self.resupply_for(names).await?;
-        }
+        self.resupply_open(&unsent).await?;
         self.settle_all_but(&unsent).await?;
         self.results.clear();
         Ok(())
+    }
+
+    /// Asks for the tools from outside that open calls may need, all but some.
+    async fn resupply_open(&mut self, kept: &[CallId]) -> Result<(), DriveFault> {
+        let needs = |open: &&Arc<OpenCall>| may_run(open) && !kept.contains(&open.raw.id);
+        let open = self.session.open.iter().filter(needs);
+        let names: Vec<String> = open.map(|open| open.raw.name.clone()).collect();
+        if names.is_empty() { Ok(()) } else { self.resupply_for(names).await }
     }
 
     /// Calls of callers without a model loop that were begun and have to be sent again.
