@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::fold::{Progress, Session, Waiting, shown};
+use toolgate_kernel::fold::{OpenQuestion, Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 
@@ -150,11 +150,9 @@ pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
         alone: true,
     });
     let asked = session.open.iter().filter_map(|open| {
-        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
-            &open.progress
-        else {
-            return None;
-        };
+        let Progress::Asked(question) = &open.progress else { return None };
+        let OpenQuestion { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
+            question.as_ref();
         Some(Card {
             session: session.id.clone(),
             call: open.raw.id,

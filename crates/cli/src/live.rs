@@ -361,8 +361,8 @@ impl Live {
 fn how_far(progress: &Progress) -> &'static str {
     match progress {
         Progress::Received => "received, and not judged",
-        Progress::Asked { .. } => "waits for a person",
-        Progress::Answered { .. } => "a person has answered; not judged again yet",
+        Progress::Asked(_) => "waits for a person",
+        Progress::Answered(_) => "a person has answered; not judged again yet",
         Progress::Admitted(_) => "admitted, and not settled",
         Progress::Started(_) => "begun, and not settled: whether it took effect is not known",
     }

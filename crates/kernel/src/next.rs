@@ -8,7 +8,7 @@ use crate::budget::Overspent;
 use crate::calling::{FailurePolicy, Finishing};
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
-use crate::fold::{Lap, Progress, Session, Turn, Waiting, World};
+use crate::fold::{Lap, OpenQuestion, Progress, Session, Turn, Waiting, World};
 use crate::names::{CallId, PhaseName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::profile;
@@ -437,8 +437,8 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
         match &open.progress {
             Progress::Received => received.push(Arc::clone(&open.raw)),
             asked if is_lifted(agent, session, asked) => received.push(Arc::clone(&open.raw)),
-            Progress::Asked { .. } => return Some(Step::AskPerson(id)),
-            Progress::Answered { .. } => received.push(Arc::clone(&open.raw)),
+            Progress::Asked(_) => return Some(Step::AskPerson(id)),
+            Progress::Answered(_) => received.push(Arc::clone(&open.raw)),
             Progress::Admitted(_) | Progress::Started(_) => admitted.push(id),
         }
     }
@@ -459,7 +459,8 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
 /// Whether a question need not be put any more: a yes for the whole session, given meanwhile, is for
 /// this call too. It is judged again.
 pub fn is_lifted(agent: &Agent, session: &Session, progress: &Progress) -> bool {
-    let Progress::Asked { tool, policy, .. } = progress else { return false };
+    let Progress::Asked(question) = progress else { return false };
+    let OpenQuestion { tool, policy, .. } = question.as_ref();
     session.allowed(tool, policy) && !agent.asks_each_time(tool, policy)
 }
 

@@ -67,16 +67,18 @@ pub(crate) async fn execute(
     if cancel.is_cancelled() {
         return cut_off(cancelled());
     }
-    // The call of `run` itself may panic too, so it happens inside the guarded future.
-    let mut guarded = pin!(AssertUnwindSafe(async { tool.run(tx).await }).catch_unwind());
+    // The call of `run` itself may panic too, so it happens inside the guarded future. An answer is
+    // large, and is boxed before it is handed on.
+    let running = async { Executed::Answered(Box::new(tool.run(tx).await)) };
+    let mut guarded = pin!(AssertUnwindSafe(running).catch_unwind());
     // Most tools answer at once; no timer is set then, and nobody listens for a cancellation.
     if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(guarded.as_mut().poll(cx))).await {
-        return done.map_or_else(|_| panicked(), answered);
+        return done.unwrap_or_else(|_| panicked());
     }
     let stoppable = async {
         tokio::select! {
             biased;
-            done = guarded => done.map_or_else(|_| panicked(), answered),
+            done = guarded => done.unwrap_or_else(|_| panicked()),
             () = cancel.cancelled() => cut_off(cancelled()),
         }
     };
@@ -85,10 +87,6 @@ pub(crate) async fn execute(
         let message = format!("The tool did not answer within {call_ms_max} ms.");
         cut_off(Trouble::new(Code::TOOL_TIMED_OUT, message))
     })
-}
-
-fn answered(answer: Result<Output, Fault>) -> Executed {
-    Executed::Answered(Box::new(answer))
 }
 
 fn cut_off(trouble: Trouble) -> Executed {

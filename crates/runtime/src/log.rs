@@ -5,7 +5,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{AuthorRefusal, Authored, DecodeRefusal, Record, StreamId, Written};
 use toolgate_kernel::seal::{SigningKey, StreamKey};
 
-use crate::port::{Batch, Row, Store, StoreFault};
+use crate::port::{Batch, Row, Rows, Store, StoreFault};
 
 /// The end of a stream: the place and chain hash of its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,22 +20,16 @@ impl Tip {
     /// The end of an empty stream.
     pub const START: Self = Self { seq: 0, hash: Digest::ZERO };
 
-    /// Puts a record at the end and returns its row.
+    /// Puts a record at the end, behind rows that end here.
     pub fn add<E: Written>(
         &mut self,
         record: &Record<E>,
-        scratch: &mut Vec<u8>,
-    ) -> Result<Row, AuthorRefusal> {
+        rows: &mut Rows,
+    ) -> Result<(), AuthorRefusal> {
         debug_assert_eq!(record.seq, self.seq + 1);
-        // A link is what came before and the bytes. Side by side they are hashed in one go.
-        scratch.clear();
-        scratch.extend_from_slice(&self.hash.0);
-        record.encode_into(scratch)?;
-        let bytes = scratch.split_at(self.hash.0.len()).1.to_vec();
-        let hash = Digest::of(scratch);
-        debug_assert_eq!(hash, Digest::link(self.hash, &bytes));
+        let hash = rows.add(record.seq, self.hash, |bytes| record.encode_into(bytes))?;
         *self = Self { seq: record.seq, hash };
-        Ok(Row { seq: self.seq, bytes, hash })
+        Ok(())
     }
 
     /// Follows the chain over one stored row; `None` when it does not fit.
@@ -50,7 +44,7 @@ pub(crate) fn batch(
     key: &StreamKey,
     epoch: Option<u64>,
     after: u64,
-    rows: Vec<Row>,
+    rows: Rows,
     tip: Tip,
 ) -> Batch {
     Batch { epoch, after, rows, head: key.sign_head(tip.seq, tip.hash) }

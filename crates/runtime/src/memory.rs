@@ -8,7 +8,9 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SignedHead;
 
-use crate::port::{Append, Batch, Checkpoint, Promised, Row, Store, StoreFault, at_once};
+use crate::port::{
+    Append, Batch, Checkpoint, Lying, Promised, Row, Rows, Store, StoreFault, at_once,
+};
 
 /// A log in memory.
 #[derive(Default)]
@@ -26,13 +28,13 @@ struct Inner {
 #[derive(Default)]
 struct Stream {
     epoch: u64,
-    rows: Rows,
+    rows: Pages,
     head: Option<SignedHead>,
 }
 
 impl Stream {
     fn take(&mut self, batch: Batch) {
-        batch.rows.into_iter().for_each(|row| self.rows.push(row));
+        self.rows.push(&batch.rows);
         self.head = Some(batch.head);
     }
 
@@ -41,34 +43,32 @@ impl Stream {
     }
 }
 
-/// The rows of a stream by their places, in pages: a log grows without moving what is in it.
+/// The rows of a stream, in pages: a log grows without moving what is in it.
 #[derive(Default)]
-struct Rows {
-    pages: Vec<Vec<Row>>,
-}
+struct Pages(Vec<Rows>);
 
-/// Rows of one page.
-const PAGE_ROWS: usize = 256;
+/// Bytes of one page.
+const PAGE_BYTES: usize = 16 << 10;
 
-impl Rows {
-    fn push(&mut self, row: Row) {
-        match self.pages.last_mut() {
-            Some(page) if page.len() < PAGE_ROWS => page.push(row),
+impl Pages {
+    fn push(&mut self, rows: &Rows) {
+        match self.0.last_mut() {
+            Some(page) if page.bytes_len() + rows.bytes_len() <= PAGE_BYTES => page.extend(rows),
             Some(_) => {
-                let mut page = Vec::with_capacity(PAGE_ROWS);
-                page.push(row);
-                self.pages.push(page);
+                let mut page = Rows::with_room(PAGE_BYTES);
+                page.extend(rows);
+                self.0.push(page);
             }
             // Most streams are short, so the first page grows with them.
-            None => self.pages.push(vec![row]),
+            None => self.0.push(rows.clone()),
         }
     }
 
     /// The rows from a place on.
-    fn since(&self, seq: u64) -> impl Iterator<Item = &Row> {
-        let before = |page: &Vec<Row>| page.last().is_some_and(|last| last.seq < seq);
-        let pages = self.pages.iter().skip(self.pages.partition_point(before));
-        pages.flatten().skip_while(move |row| row.seq < seq)
+    fn since(&self, seq: u64) -> impl Iterator<Item = Lying<'_>> {
+        let before = |page: &Rows| page.last().is_none_or(|(last, _)| last < seq);
+        let pages = self.0.iter().skip(self.0.partition_point(before));
+        pages.flat_map(move |page| page.since(seq))
     }
 }
 
@@ -149,7 +149,7 @@ impl Store for MemoryStore {
     ) -> BoxFuture<'_, Result<Vec<Row>, StoreFault>> {
         let inner = self.lock();
         let rows = inner.streams.get(stream).map(|stream| stream.rows.since(from));
-        let rows = rows.into_iter().flatten().take(rows_max).cloned().collect();
+        let rows = rows.into_iter().flatten().take(rows_max).map(Lying::to_row).collect();
         Box::pin(ready(Ok(rows)))
     }
 

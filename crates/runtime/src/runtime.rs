@@ -22,7 +22,7 @@ use crate::credential::{Author, Signer, Spot, counts, project_counts, sign};
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
 use crate::picture::{Picture, PictureRefusal};
-use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Store, StoreFault};
+use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Rows, Store, StoreFault};
 use crate::transaction::Resources;
 
 /// An event that is durable. Observers get these and can disturb nothing.
@@ -261,13 +261,12 @@ impl Runtime {
     ) -> Result<ProjectBatch, AuthorRefusal> {
         let Author { actor, signer } = author.into();
         let (project, before) = self.project();
-        let (mut tip, mut rows, mut records) = (before, Vec::new(), Vec::new());
-        let mut scratch = Vec::new();
+        let (mut tip, mut rows, mut records) = (before, Rows::default(), Vec::new());
         for event in events {
             let (seq, at, actor) = (tip.seq + 1, self.clock.now(), actor.clone());
             let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
             sign(&self.spot(tip.hash), &mut record, signer)?;
-            rows.push(tip.add(&record, &mut scratch)?);
+            tip.add(&record, &mut rows)?;
             records.push(record);
         }
         let batch = batch(&self.project_key, None, before.seq, rows, tip);
@@ -443,7 +442,8 @@ impl Runtime {
             let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
             let spot = Spot { log: &self.mark, stream: &stream, before: tip.hash };
             sign(&spot, &mut record, author.signer)?;
-            let rows = vec![tip.add(&record, &mut Vec::new())?];
+            let mut rows = Rows::default();
+            tip.add(&record, &mut rows)?;
             let key = self.key.for_stream(stream.clone());
             let batch = batch(&key, None, after, rows, tip);
             let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });

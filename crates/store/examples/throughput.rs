@@ -12,7 +12,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seal::SigningKey;
-use toolgate_runtime::port::{Append, Batch, Row, Store};
+use toolgate_runtime::port::{Append, Batch, Row, Rows, Store};
 use toolgate_store::SqliteStore;
 
 /// Size of one record, in bytes.
@@ -70,7 +70,7 @@ async fn session(
         }
         let bytes = vec![b'x'; RECORD_BYTES];
         hash = Digest::link(hash, &bytes);
-        let rows = vec![Row { seq: after + 1, bytes, hash }];
+        let rows = Rows::from_iter([Row { seq: after + 1, bytes, hash }]);
         let head = key.for_stream(stream.clone()).sign_head(after + 1, hash);
         let batch = Batch { epoch, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: vec![] }).await?;

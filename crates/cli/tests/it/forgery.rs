@@ -11,7 +11,7 @@ use toolgate_kernel::names::{CallId, SessionId};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::log::Tip;
-use toolgate_runtime::port::{Append, Batch, Store};
+use toolgate_runtime::port::{Append, Batch, Rows, Store};
 use toolgate_store::SqliteStore;
 
 use crate::support::Desk;
@@ -82,7 +82,8 @@ fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when
         };
         let actor = Actor::Human("ada".into());
         let record = Record { seq: after + 1, at, actor, epoch, saw: None, event, signed: by };
-        let rows = vec![tip.add(&record, &mut Vec::new()).unwrap()];
+        let mut rows = Rows::default();
+        tip.add(&record, &mut rows).unwrap();
         let head = key.for_stream(stream).sign_head(tip.seq, tip.hash);
         let batch = Batch { epoch: None, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();

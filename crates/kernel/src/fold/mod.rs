@@ -9,7 +9,7 @@ mod tally;
 mod turn;
 
 pub use lap::Lap;
-pub use open::{OpenCall, OpenCalls, Progress};
+pub use open::{OpenAnswer, OpenCall, OpenCalls, OpenQuestion, Progress};
 pub use project::{Enrolled, Project};
 pub use session::{Allowance, READS_MAX, Ruled, Seen, Session, Stay, Supplied, Waiting, shown};
 pub use state::{Shelf, Slot, State, StateRefusal};

@@ -40,44 +40,52 @@ pub enum Progress {
     /// It was received and not judged.
     Received,
     /// A person is asked.
-    Asked {
-        /// The tool.
-        tool: ToolName,
-        /// The policy that asks.
-        policy: PolicyName,
-        /// Why.
-        reason: Arc<str>,
-        /// Hash of the arguments in question.
-        args_hash: Digest,
-        /// The arguments, where they differ from what was written.
-        #[serde(default)]
-        args: Option<Arc<Value>>,
-        /// What a yes is bound to beside them.
-        #[serde(default)]
-        frame: Option<Digest>,
-        /// When nobody need answer any more.
-        #[serde(default)]
-        expires_at: Option<Timestamp>,
-        /// The phase in which it was asked; a yes is bound to it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        phase: Option<PhaseName>,
-    },
+    Asked(Box<OpenQuestion>),
     /// A person answered.
-    Answered {
-        /// The answer.
-        answer: Answer,
-        /// Hash of the arguments the person wants.
-        args_hash: Digest,
-        /// What the answer is bound to beside them.
-        #[serde(default)]
-        frame: Option<Digest>,
-        /// A sentence for the model.
-        note: Arc<str>,
-    },
+    Answered(Box<OpenAnswer>),
     /// It passed the gate.
     Admitted(Arc<CallAdmitted>),
     /// Its intent is durable; the world may have been reached.
     Started(Arc<CallAdmitted>),
+}
+
+/// What a person is asked about a call. It is large and rare, so a call has it elsewhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// The tool.
+    pub tool: ToolName,
+    /// The policy that asks.
+    pub policy: PolicyName,
+    /// Why.
+    pub reason: Arc<str>,
+    /// Hash of the arguments in question.
+    pub args_hash: Digest,
+    /// The arguments, where they differ from what was written.
+    #[serde(default)]
+    pub args: Option<Arc<Value>>,
+    /// What a yes is bound to beside them.
+    #[serde(default)]
+    pub frame: Option<Digest>,
+    /// When nobody need answer any more.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    /// The phase in which it was asked; a yes is bound to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PhaseName>,
+}
+
+/// What a person said about a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenAnswer {
+    /// The answer.
+    pub answer: Answer,
+    /// Hash of the arguments the person wants.
+    pub args_hash: Digest,
+    /// What the answer is bound to beside them.
+    #[serde(default)]
+    pub frame: Option<Digest>,
+    /// A sentence for the model.
+    pub note: Arc<str>,
 }
 
 impl Progress {
@@ -85,8 +93,8 @@ impl Progress {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Received => "received",
-            Self::Asked { .. } => "asked",
-            Self::Answered { .. } => "answered",
+            Self::Asked(_) => "asked",
+            Self::Answered(_) => "answered",
             Self::Admitted(_) => "admitted",
             Self::Started(_) => "started",
         }
@@ -96,7 +104,7 @@ impl Progress {
     pub fn admitted(&self) -> Option<&Arc<CallAdmitted>> {
         match self {
             Self::Admitted(admitted) | Self::Started(admitted) => Some(admitted),
-            Self::Received | Self::Asked { .. } | Self::Answered { .. } => None,
+            Self::Received | Self::Asked(_) | Self::Answered(_) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::person::Given;
 pub use self::person::{Allowance, Ruled, Waiting, shown};
 use self::reply::Words;
-use super::{Lap, OpenCall, OpenCalls, Progress, State, Tally, Told, Turn};
+use super::{Lap, OpenCall, OpenCalls, OpenQuestion, Progress, State, Tally, Told, Turn};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
@@ -345,7 +345,7 @@ impl Session {
             Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
             Event::CallAsked { call, tool, policy, reason, args, args_hash, frame, expires_at } => {
                 let phase = self.phase.clone();
-                self.progress(*call, |_| Progress::Asked {
+                let question = OpenQuestion {
                     phase,
                     tool: tool.clone(),
                     policy: policy.clone(),
@@ -354,7 +354,8 @@ impl Session {
                     args_hash: *args_hash,
                     frame: *frame,
                     expires_at: *expires_at,
-                });
+                };
+                self.progress(*call, |_| Progress::Asked(Box::new(question)));
             }
             Event::Answered { call, answer, args_hash, note, args, always } => {
                 let (answer, args_hash, always) = (*answer, *args_hash, *always);

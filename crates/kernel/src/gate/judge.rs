@@ -81,11 +81,11 @@ pub fn admit(
     let answer = world.session.open.get(&call.id).map(|open| &open.progress);
     // A yes is for the very arguments the person saw, and for what the question stood on.
     let yes = match answer {
-        Some(Progress::Answered { answer: Answer::Approve, args_hash, frame, .. }) => {
-            (*args_hash == call.args_hash).then_some(Yes(*frame))
+        Some(Progress::Answered(said)) if said.answer == Answer::Deny => {
+            return Judgement::Refused(Refusal::by_person(&said.note));
         }
-        Some(Progress::Answered { answer: Answer::Deny, note, .. }) => {
-            return Judgement::Refused(Refusal::by_person(note));
+        Some(Progress::Answered(said)) => {
+            (said.args_hash == call.args_hash).then_some(Yes(said.frame))
         }
         _ => None,
     };
@@ -176,7 +176,7 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     let (logged, started) = match &open.progress {
         Progress::Admitted(logged) => (logged, false),
         Progress::Started(logged) => (logged, true),
-        Progress::Received | Progress::Asked { .. } | Progress::Answered { .. } => return Ok(None),
+        Progress::Received | Progress::Asked(_) | Progress::Answered(_) => return Ok(None),
     };
     if started && logged.effect == Effect::External && !seeded(Bug::BlindRetry) {
         return Ok(None);

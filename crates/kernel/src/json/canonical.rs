@@ -1,5 +1,7 @@
 //! Decides the one way a JSON value is written when it is hashed or exported.
 
+use std::iter::successors;
+
 use serde_json::Value;
 
 use super::document::{Document, Node, Span, Whole};
@@ -58,7 +60,7 @@ impl Document {
     /// The same form of a document.
     pub fn canonical(&self) -> Vec<u8> {
         let out = Vec::with_capacity(self.text.len());
-        let mut writer = Writer { document: self, out, sorted: Vec::with_capacity(32) };
+        let mut writer = Writer { document: self, out, sorted: Vec::new() };
         writer.object(0, self.count);
         writer.out
     }
@@ -68,7 +70,8 @@ impl Document {
 struct Writer<'a> {
     document: &'a Document,
     out: Vec<u8>,
-    /// Members in their order with the places of their names, of all objects that are open.
+    /// Members in their order with the places of their names, of all open objects that stand in
+    /// another order in the text.
     sorted: Vec<(&'a str, usize)>,
 }
 
@@ -111,26 +114,35 @@ impl<'a> Writer<'a> {
 
     fn object(&mut self, first: usize, count: usize) {
         let (base, document) = (self.sorted.len(), self.document);
-        let mut at = first;
-        for _ in 0..count {
-            self.sorted.push((document.name(at), at));
-            at = document.after(at + 1);
-        }
-        if let Some(members) = self.sorted.get_mut(base..) {
-            members.sort_unstable_by_key(|(name, _)| *name);
-        }
+        let members = || {
+            let places = successors(Some(first), |at| Some(document.after(at + 1)));
+            places.take(count).map(|at| (document.name(at), at))
+        };
         self.out.push(b'{');
-        for member in base..base + count {
-            if member > base {
-                self.out.push(b',');
+        // Most models write arguments in the order in which they were told about them.
+        if members().is_sorted() {
+            members().enumerate().for_each(|(nth, (_, at))| self.member(nth, at));
+        } else {
+            self.sorted.extend(members());
+            if let Some(members) = self.sorted.get_mut(base..) {
+                members.sort_unstable_by_key(|(name, _)| *name);
             }
-            let Some((_, at)) = self.sorted.get(member).copied() else { break };
-            self.value(at);
-            self.out.push(b':');
-            self.value(at + 1);
+            for nth in 0..count {
+                let Some((_, at)) = self.sorted.get(base + nth).copied() else { break };
+                self.member(nth, at);
+            }
+            self.sorted.truncate(base);
         }
         self.out.push(b'}');
-        self.sorted.truncate(base);
+    }
+
+    fn member(&mut self, nth: usize, at: usize) {
+        if nth > 0 {
+            self.out.push(b',');
+        }
+        self.value(at);
+        self.out.push(b':');
+        self.value(at + 1);
     }
 }
 

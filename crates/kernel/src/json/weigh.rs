@@ -55,8 +55,9 @@ impl TooLarge {
 /// it costs no more than what fits.
 pub fn weigh(value: &Value, room: &Room) -> Result<usize, TooLarge> {
     let (mut nodes, mut bytes) = (0_usize, 0_usize);
-    let mut open = vec![(value, 1_usize)];
-    while let Some((value, depth)) = open.pop() {
+    // Most answers are plain: nothing in them is still to be looked at.
+    let (mut open, mut next) = (Vec::new(), Some((value, 1_usize)));
+    while let Some((value, depth)) = next.take().or_else(|| open.pop()) {
         if depth > room.depth_max {
             return Err(TooLarge::Depth);
         }

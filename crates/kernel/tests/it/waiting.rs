@@ -136,7 +136,7 @@ fn a_yes_is_bound_to_the_phase_it_was_asked_in() {
     let reason = String::new();
     desk.note(&Actor::System, Event::PhaseEntered { phase, from, reason, call: None });
     let open = desk.session.open.get(&made).unwrap();
-    assert!(matches!(open.progress, Progress::Answered { .. }));
+    assert!(matches!(open.progress, Progress::Answered(_)));
     assert!(desk.prepare(made).is_err(), "the other phase does not even grant it");
 }
 

@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use serde_json::Value;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Event, InboxEvent, RawCall, Said};
-use toolgate_kernel::fold::{OpenCall, Progress, shown};
+use toolgate_kernel::fold::{OpenCall, OpenQuestion, Progress, shown};
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
@@ -38,9 +38,8 @@ impl Driver {
     pub(super) async fn question(&mut self, id: CallId) -> Result<Option<Asked>, DriveFault> {
         self.flush().await?;
         let Some(open) = self.session.open.get(&id).cloned() else { return Ok(None) };
-        let Progress::Asked { policy, reason, args_hash, frame, .. } = &open.progress else {
-            return Ok(None);
-        };
+        let Progress::Asked(asked) = &open.progress else { return Ok(None) };
+        let OpenQuestion { policy, reason, args_hash, frame, .. } = asked.as_ref();
         let (project, _) = self.runtime.project();
         let call = match prepare(&self.crew.agent, &self.session, &project.pins, &open) {
             Ok(call) => call,
@@ -78,7 +77,8 @@ impl Driver {
         response: Option<Response>,
     ) -> Result<(), DriveFault> {
         self.tick();
-        let Progress::Asked { reason, args_hash, .. } = &open.progress else { return Ok(()) };
+        let Progress::Asked(asked) = &open.progress else { return Ok(()) };
+        let OpenQuestion { reason, args_hash, .. } = asked.as_ref();
         let Some(response) = response else { return self.put_off(open, reason) };
         let args = response.args.map(Value::Object);
         let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
@@ -102,7 +102,7 @@ impl Driver {
     /// Whether a call still waits for a person's word.
     pub(super) fn is_asked(&self, id: CallId) -> bool {
         let open = self.session.open.get(&id).map(|open| &open.progress);
-        matches!(open, Some(Progress::Asked { .. }))
+        matches!(open, Some(Progress::Asked(_)))
     }
 
     /// What the person here says, or somebody else says first.

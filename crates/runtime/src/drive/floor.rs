@@ -517,7 +517,7 @@ impl Driver {
         hall: &mut Hall,
     ) -> Result<(), DriveFault> {
         let open = self.session.open.get(&raw.id).map(|open| &open.progress);
-        if matches!(open, Some(Progress::Answered { .. })) {
+        if matches!(open, Some(Progress::Answered(_))) {
             self.judge(std::slice::from_ref(&raw)).await?;
             self.line_up(raw, hall);
         }

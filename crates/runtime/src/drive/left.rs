@@ -72,15 +72,15 @@ impl Driver {
                 continue;
             }
             match &open.progress {
-                Progress::Answered { answer: Answer::Deny, note, .. } => {
-                    self.refuse(&open.raw, &Refusal::by_person(note))?;
+                Progress::Answered(said) if said.answer == Answer::Deny => {
+                    self.refuse(&open.raw, &Refusal::by_person(&said.note))?;
                 }
-                asked @ Progress::Asked { reason, .. }
-                    if !is_lifted(&self.crew.agent, &session, asked) =>
+                Progress::Asked(question)
+                    if !is_lifted(&self.crew.agent, &session, &open.progress) =>
                 {
-                    self.put_aside(open, reason)?;
+                    self.put_aside(open, &question.reason)?;
                 }
-                Progress::Received | Progress::Answered { .. } | Progress::Asked { .. } => {
+                Progress::Received | Progress::Answered(_) | Progress::Asked(_) => {
                     self.refuse(&open.raw, &Refusal::forsaken())?;
                 }
                 Progress::Admitted(_) => {
@@ -203,7 +203,8 @@ mod tests {
         if let Left::SaidYes | Left::SaidNo = left {
             let answer = if left == Left::SaidYes { Answer::Approve } else { Answer::Deny };
             let open = driver.session.open.get(&call).cloned().unwrap();
-            let Progress::Asked { args_hash, .. } = open.progress else { panic!("{open:?}") };
+            let Progress::Asked(question) = &open.progress else { panic!("{open:?}") };
+            let args_hash = question.args_hash;
             let (note, args, always) = (String::new(), None, false);
             let word = Event::Answered { call, args_hash, answer, note, args, always };
             driver.note(&Actor::Human("ada".into()), word).unwrap();

@@ -47,7 +47,7 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Batch, Desk, FilesFault, Person, Promised, Provider, Row, StoreFault, Supplier,
+    Append, Batch, Desk, FilesFault, Person, Promised, Provider, Rows, StoreFault, Supplier,
     SupplyFault, at_once, later,
 };
 use crate::runtime::{Committed, Runtime, SayFault};
@@ -165,8 +165,6 @@ pub struct Driver {
     shared: Arc<Shared>,
     cancel: Cancel,
     stopped: bool,
-    /// Where records are encoded before they are stored at their own length.
-    scratch: Vec<u8>,
     /// Files that people changed at the very moment a call did, with the keys the call wrote.
     unplaced: BTreeMap<String, Vec<Key>>,
     /// Files of people that could not be taken in, as they were when that was told.
@@ -192,7 +190,7 @@ pub struct Driver {
 /// Rows on their way to the log.
 #[derive(Default)]
 struct Pending {
-    rows: Vec<Row>,
+    rows: Rows,
     /// Told to observers once the rows are durable. After an append that failed only a rewind lets
     /// the driver go on, and that forgets them.
     records: Vec<Arc<Record<Event>>>,
@@ -393,7 +391,7 @@ impl Driver {
             let spot = Spot { log, stream, before: self.tip.hash };
             sign(&spot, &mut record, Some(signer))?;
         }
-        let row = self.tip.add(&record, &mut self.scratch)?;
+        self.tip.add(&record, &mut self.pending.rows)?;
         Arc::make_mut(&mut self.session).apply(&record);
         if let Event::CallSettled(CallSettled { call, envelope, message_only, .. }) = &record.event
         {
@@ -401,7 +399,6 @@ impl Driver {
         } else if let Event::CallRefused(CallRefused { call, envelope, .. }) = &record.event {
             self.result(*call, envelope, false);
         }
-        self.pending.rows.push(row);
         if self.runtime.watched() {
             self.pending.records.push(Arc::new(record));
         }

@@ -314,7 +314,6 @@ impl Driver {
             shared,
             cancel: Cancel::default(),
             stopped: false,
-            scratch: Vec::new(),
             late: None,
             desk: Desk::default(),
             asked: false,

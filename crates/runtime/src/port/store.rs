@@ -5,7 +5,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SignedHead;
 
-use super::Promised;
+use super::{Promised, Rows};
 
 /// One stored record: its bytes and its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Batch {
     /// Where the stream must end now: the place before the first row.
     pub after: u64,
     /// The records.
-    pub rows: Vec<Row>,
+    pub rows: Rows,
     /// The stream's head from then on. It says which stream that is.
     pub head: SignedHead,
 }
@@ -37,15 +37,15 @@ impl Batch {
         &self.head.stream
     }
 
-    /// Whether the rows follow one another and end at the head.
+    /// Whether the rows begin where the stream must end now, and end at the head.
     fn follows(&self) -> bool {
-        let mut end = self.after;
-        let in_line = self.rows.iter().all(|row| {
-            end = end.saturating_add(1);
-            row.seq == end
-        });
-        let last = self.rows.last().is_none_or(|row| row.hash == self.head.hash);
-        in_line && last && self.head.seq == end
+        let SignedHead { seq, hash, .. } = self.head;
+        match (self.rows.first(), self.rows.last()) {
+            (Some(first), Some(last)) => {
+                first == self.after.saturating_add(1) && last == (seq, hash)
+            }
+            _ => seq == self.after,
+        }
     }
 }
 

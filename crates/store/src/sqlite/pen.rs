@@ -156,13 +156,8 @@ impl<'c> Pen<'c> {
         };
         // One row per statement: many per statement were measured and cost more, because SQLite
         // then keeps a journal to take half a statement back.
-        for row in &batch.rows {
-            self.record.execute((
-                id,
-                stored(row.seq)?,
-                row.hash.0.as_slice(),
-                row.bytes.as_slice(),
-            ))?;
+        for row in batch.rows.iter() {
+            self.record.execute((id, stored(row.seq)?, row.hash.0.as_slice(), row.bytes))?;
         }
         let (seq, hash, mac) = (stored(batch.head.seq)?, batch.head.hash.0, batch.head.mac);
         self.move_on.execute((id, seq, hash.as_slice(), mac.as_slice())).map(drop)

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seal::SigningKey;
-use toolgate_runtime::port::{Append, Batch, Row, Store, StoreFault};
+use toolgate_runtime::port::{Append, Batch, Row, Rows, Store, StoreFault};
 
 use super::SqliteStore;
 use super::worker::answer;
@@ -22,7 +22,7 @@ fn new_log() -> (TempDir, SqliteStore) {
 /// One record of some size, after a place. Chains are no matter here.
 fn append(after: u64, bytes: usize) -> Append {
     let (seq, hash) = (after + 1, Digest::of(&after.to_be_bytes()));
-    let rows = vec![Row { seq, bytes: vec![7; bytes], hash }];
+    let rows = Rows::from_iter([Row { seq, bytes: vec![7; bytes], hash }]);
     let head = SigningKey::from_bytes(&[1; 32]).for_stream(STREAM).sign_head(seq, hash);
     Append { batches: vec![Batch { epoch: None, after, rows, head }], blobs: vec![] }
 }

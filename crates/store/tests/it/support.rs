@@ -54,7 +54,7 @@ impl Author {
             rows.push(Row { seq, bytes, hash: self.tip.hash });
         }
         let (epoch, head) = (self.epoch, self.head());
-        Batch { epoch, after, rows, head }
+        Batch { epoch, after, rows: rows.into_iter().collect(), head }
     }
 
     pub(crate) fn head(&self) -> SignedHead {

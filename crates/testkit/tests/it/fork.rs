@@ -238,6 +238,7 @@ async fn by_another_program(stage: &Stage, key: &SigningKey) -> MemoryStore {
             rows.push(Row { seq, bytes, hash });
         }
         let head = key.for_stream(stream).sign_head(tip.seq, tip.hash);
+        let rows = rows.into_iter().collect();
         let batch = Batch { epoch: None, after: 0, rows, head };
         copy.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
     }

@@ -10,7 +10,7 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::{Code, Envelope};
 use crate::event::{Answer, Decision, RawCall};
-use crate::fold::{OpenCall, Progress, Told};
+use crate::fold::{OpenAnswer, OpenCall, OpenQuestion, Progress, Told};
 use crate::names::{CallId, PhaseName, PolicyName, ToolName};
 use crate::time::Timestamp;
 
@@ -120,12 +120,14 @@ impl Session {
         let Some(open) = self.open.get_mut(&call) else { return };
         let mut frame = None;
         let mut asked = None;
-        if let Progress::Asked { tool, policy, frame: of, .. } = &open.progress {
-            (frame, asked) = (*of, Some((tool.clone(), policy.clone())));
+        if let Progress::Asked(question) = &open.progress {
+            let OpenQuestion { tool, policy, .. } = question.as_ref();
+            (frame, asked) = (question.frame, Some((tool.clone(), policy.clone())));
         }
         let (actor, raw) = (open.actor.clone(), Arc::clone(&open.raw));
         let (answer, args_hash, note) = (given.answer, given.args_hash, given.note.into());
-        open.progress = Progress::Answered { answer, args_hash, frame, note };
+        let said = OpenAnswer { answer, args_hash, frame, note };
+        open.progress = Progress::Answered(Box::new(said));
         if let Some(args) = given.args {
             change_args(open, args);
         }
@@ -171,7 +173,8 @@ impl Session {
     pub(super) fn hears_answer(&mut self, word: &Decision, who: &Actor, at: Timestamp) {
         let Decision { call, answer, note, args, always, .. } = word;
         if let Some(open) = self.open.get(call) {
-            let Progress::Asked { args_hash, frame, .. } = &open.progress else { return };
+            let Progress::Asked(question) = &open.progress else { return };
+            let OpenQuestion { args_hash, frame, .. } = question.as_ref();
             if shown(*frame, *args_hash) == word.shown {
                 let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
                 let (answer, args, always) = (*answer, args.as_ref(), *always);
@@ -207,11 +210,9 @@ impl Session {
             return;
         }
         let Some(open) = self.open.get(&call) else { return };
-        let Progress::Asked { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
-            &open.progress
-        else {
-            return;
-        };
+        let Progress::Asked(question) = &open.progress else { return };
+        let OpenQuestion { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
+            question.as_ref();
         let waiting = Waiting {
             phase: phase.clone(),
             raw: Arc::clone(&open.raw),
@@ -249,7 +250,8 @@ impl Session {
         let (Some(open), Some(word)) = (self.open.get_mut(&call), &waiting.word) else { return };
         let args_hash = word.args.as_deref().map_or(waiting.args_hash, Digest::of_json);
         let (answer, frame, note) = (word.answer, waiting.frame, Arc::clone(&word.note));
-        open.progress = Progress::Answered { answer, args_hash, frame, note };
+        let said = OpenAnswer { answer, args_hash, frame, note };
+        open.progress = Progress::Answered(Box::new(said));
         open.edited = word.args.is_some();
         if !waiting.modelled {
             return;
@@ -299,7 +301,7 @@ impl Session {
         let asked: Vec<CallId> = self.open.iter().map(|open| open.raw.id).collect();
         for call in asked {
             self.progress(call, |progress| match progress {
-                Progress::Asked { .. } | Progress::Answered { .. } => Progress::Received,
+                Progress::Asked(_) | Progress::Answered(_) => Progress::Received,
                 Progress::Admitted(admitted) if admitted.approved => Progress::Received,
                 Progress::Received | Progress::Admitted(_) | Progress::Started(_) => progress,
             });
