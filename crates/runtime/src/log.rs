@@ -27,6 +27,7 @@ impl Tip {
         rows: &mut Rows,
     ) -> Result<(), AuthorRefusal> {
         debug_assert_eq!(record.seq, self.seq + 1);
+        debug_assert!(rows.last().is_none_or(|last| last == (self.seq, self.hash)));
         let hash = rows.add(record.seq, self.hash, |bytes| record.encode_into(bytes))?;
         *self = Self { seq: record.seq, hash };
         Ok(())
