@@ -280,6 +280,52 @@ fn a_call_that_was_cut_off_is_sent_again_only_where_that_is_safe() {
     }
 }
 
+/// A server that went down too is often just starting: a call that may be sent again waits for it.
+#[test]
+fn a_call_is_sent_again_when_its_server_is_back() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::HangOnce);
+    let yaml = config(&web, ", effects: {write: idempotent}");
+    desk.write("toolgate.yaml", &yaml);
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.ask("tools/list", json!({}));
+    pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": { "text": "a" } }));
+    until("the call", || !web.calls().is_empty());
+    drop(pipes);
+    // Nobody is at this address until something is passed on to the server.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    desk.write("toolgate.yaml", &yaml.replace(&web.url, &format!("http://127.0.0.1:{port}/mcp")));
+    let mut pipes = Pipes::open(&desk, &[]);
+    assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+    let log = || desk.ok(&["sessions", "replay", "mcp", "--json"]);
+    until("the first try", || log().contains("MCP server x cannot be used"));
+    assert!(!is_settled(&desk, false), "{}", log());
+    let there = web.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    pass_on(port, there);
+    until("its end", || is_settled(&desk, true));
+    assert_eq!(web.calls().len(), 2);
+    drop(pipes);
+    desk.ok(&["verify"]);
+}
+
+/// Passes connections to one port on to another address, as long as the test lasts.
+fn pass_on(port: u16, there: String) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let Ok(far) = std::net::TcpStream::connect(&there) else { return };
+            for (mut from, mut to) in
+                [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)]
+            {
+                std::thread::spawn(move || {
+                    drop(std::io::copy(&mut from, &mut to));
+                    drop(to.shutdown(std::net::Shutdown::Write));
+                });
+            }
+        }
+    });
+}
+
 /// Whether the first call of the session came to its end, or cannot be known.
 fn is_settled(desk: &Desk, done: bool) -> bool {
     let log = desk.ok(&["sessions", "replay", "mcp", "--json"]);
