@@ -174,6 +174,14 @@ impl Transport<RoleClient> for Older {
                 }
             };
             if let Err(fault) = read {
+                // What waits before it is heard first. Where the stream goes on after an event that
+                // is too long is not known.
+                for text in self.waiting.drain(..) {
+                    self.switch.hear(&text);
+                }
+                if let SseFault::EventTooLong(_) = fault {
+                    self.switch.too_long(&self.reader.open(), &[]);
+                }
                 self.switch.end(ServerFault::Protocol(fault.to_string()));
                 return None;
             }
