@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::fold::{Progress, Session};
 use toolgate_kernel::names::CallId;
+use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, OpenFault};
 
@@ -79,8 +80,10 @@ enum Reached {
 }
 
 impl Reached {
-    fn of(session: &Session, call: CallId) -> Self {
+    fn of(session: &Session, call: CallId, effect: Option<Effect>) -> Self {
         match session.open.get(&call).map(|open| &open.progress) {
+            // It came to an end that is not in the log, as what is cut off does.
+            None if effect == Some(Effect::Read) => Self::NoChange,
             Some(Progress::Started(_)) | None => Self::World,
             Some(Progress::Admitted(_)) => Self::NoChange,
             Some(Progress::Received | Progress::Asked { .. } | Progress::Answered { .. }) => {
@@ -199,7 +202,10 @@ impl Work {
                 Resumed::TakenOver(fault) => {
                     for (call, one) in received {
                         let tool = &one.order.name;
-                        let told = match Reached::of(&stopped_at, call) {
+                        let tools = &self.driver.agent().toolset;
+                        let entry = tools.find(tool).and_then(|at| tools.entries().get(at));
+                        let effect = entry.map(|entry| entry.spec.effect);
+                        let told = match Reached::of(&stopped_at, call, effect) {
                             _ if untouched => busy(tool, TAKEN_OVER),
                             Reached::Nothing => busy(tool, TAKEN_OVER),
                             Reached::NoChange => busy(tool, CUT_BY_ANOTHER),
