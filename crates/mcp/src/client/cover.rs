@@ -118,11 +118,11 @@ fn covered(value: &mut Value, secrets: &[Hidden]) -> bool {
             items.iter_mut().fold(false, |found, item| covered(item, secrets) | found)
         }
         Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
-            let here = match value {
-                Value::String(text) if name == "blob" || name == "data" => {
-                    covered_bytes(text, secrets)
-                }
-                _ => false,
+            let may_hide = name == "blob" || name == "data";
+            let here = if let (true, Value::String(text)) = (may_hide, &mut *value) {
+                covered_bytes(text, secrets)
+            } else {
+                false
             };
             covered(value, secrets) | here | found
         }),
