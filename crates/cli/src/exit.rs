@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use toolgate_mcp::client::oauth::OauthFault;
 use toolgate_mcp::server::stdio::Broken;
 use toolgate_runtime::log::ReadFault;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{DriveFault, OpenFault};
 use toolgate_store::HoldFault;
 
+use crate::command::NobodyAnswered;
 use crate::credential::NotUnlocked;
 use crate::person::Nobody;
 
@@ -76,8 +78,13 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if cause.is::<Nobody>() {
         return Some(Exit::Waiting);
     }
-    if cause.is::<NotUnlocked>() || cause.is::<Broken>() {
+    if cause.is::<NotUnlocked>() || cause.is::<Broken>() || cause.is::<NobodyAnswered>() {
         return Some(Exit::Failed);
+    }
+    if let Some(fault) = cause.downcast_ref::<OauthFault>() {
+        // The configuration has what is missing.
+        let usage = matches!(fault, OauthFault::NoRegistration | OauthFault::MovedIssuer);
+        return Some(if usage { Exit::Usage } else { Exit::Failed });
     }
     let unopened = cause.downcast_ref::<toolgate_store::OpenFault>()?;
     let locked = matches!(unopened, toolgate_store::OpenFault::Locked { .. });

@@ -1,13 +1,13 @@
 //! Decides where the tokens of MCP servers are kept: a file per server outside every project, for
 //! this user alone, and whole at any moment.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use toolgate_kernel::digest::Digest;
-use toolgate_mcp::client::oauth::{Permit, Permits};
+use toolgate_mcp::client::oauth::{Permit, Permits, Turn};
 
 use crate::project::{check_mode, own_folder};
 
@@ -35,11 +35,7 @@ impl PermitFile {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(folder).with_context(what)?;
         let temporary = self.path.with_extension(format!("{}.new", std::process::id()));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&temporary).with_context(what)?;
+        let mut file = own().truncate(true).open(&temporary).with_context(what)?;
         file.write_all(permit.written().as_bytes()).with_context(what)?;
         file.sync_all().with_context(what)?;
         std::fs::rename(&temporary, &self.path).with_context(what)?;
@@ -70,6 +66,15 @@ impl PermitFile {
     }
 }
 
+/// How a file is opened that is this user's alone.
+fn own() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
 impl Permits for PermitFile {
     fn load(&self) -> Option<Permit> {
         match self.kept() {
@@ -86,5 +91,34 @@ impl Permits for PermitFile {
         if let Err(error) = self.keep(permit) {
             crate::console::hint(&format!("A new token is not kept: {error:#}."));
         }
+    }
+
+    fn turn(&self) -> Option<Turn> {
+        // The file stays: whoever removed it would have a turn beside whoever waits for it.
+        let Ok(file) = own().open(self.path.with_extension("lock")) else {
+            // Where nothing can be written, nothing is kept, and nobody is in the way.
+            return Some(Box::new(()));
+        };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Ok(()) | Err(TryLockError::Error(_)) => Some(Box::new(file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_changes_a_permit() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] =
+            ["a.json", "b.json"].map(|name| PermitFile { path: folder.path().join(name) });
+        let first = one.turn();
+        assert!(first.is_some() && one.turn().is_none());
+        assert!(two.turn().is_some(), "another server is free");
+        drop(first);
+        assert!(one.turn().is_some());
     }
 }

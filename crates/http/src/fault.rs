@@ -5,6 +5,8 @@ use toolgate_kernel::event::FaultKind;
 /// What is waited for before a request is written.
 pub(super) const FINDING: &str = "finding the address of the server";
 pub(super) const CONNECTING: &str = "connecting to the server";
+/// Before anything is sent.
+pub const RENEWING: &str = "renewing the token";
 
 /// Why there is no answer, or only a part of one. No text in it holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -111,7 +113,7 @@ impl HttpFault {
             | Self::OnlyTls { .. }
             | Self::Forbidden { .. }
             | Self::ClearText { .. } => false,
-            Self::TimedOut { what, .. } => ![FINDING, CONNECTING].contains(what),
+            Self::TimedOut { what, .. } => ![FINDING, CONNECTING, RENEWING].contains(what),
             Self::CutOff
             | Self::TooLarge { .. }
             | Self::Redirected { .. }

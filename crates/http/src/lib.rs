@@ -32,7 +32,7 @@ pub use address::parse;
 pub use address::{AddressRefusal, Origin, Plain};
 use connection::{Connection, Unanswered, nearer, until};
 pub use egress::{Egress, is_here, names_here};
-pub use fault::HttpFault;
+pub use fault::{HttpFault, RENEWING};
 use network::System;
 pub use network::{Network, Waiting};
 pub use page::{Page, PageRefusal};

@@ -38,11 +38,11 @@ pub enum HoldFault {
         session: SessionId,
     },
     /// Another process took it over.
-    #[error("session {session} was taken over by {}", who(.process))]
+    #[error("session {session} was taken over by {}", taker(.process))]
     Lost {
         /// The session.
         session: SessionId,
-        /// The id of the process, when it could be read.
+        /// The id of the process; nothing where it has let the session go again.
         process: Option<u32>,
     },
     /// The file cannot be made or locked.
@@ -66,6 +66,11 @@ pub enum Rival {
 
 fn who(process: &Option<u32>) -> String {
     process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+}
+
+fn taker(process: &Option<u32>) -> String {
+    let ended = || "a process that has let it go since; start again to have it".to_owned();
+    process.map_or_else(ended, |id| format!("process {id}"))
 }
 
 impl Hold {
@@ -259,10 +264,13 @@ mod tests {
         let id = SessionId::parse("run-1").unwrap();
         let first = Hold::take(folder.path(), &id, Rival::Respected).unwrap();
         assert!(first.lost(&id).is_none());
-        let _second = Hold::take(folder.path(), &id, Rival::Displaced).unwrap();
+        let second = Hold::take(folder.path(), &id, Rival::Displaced).unwrap();
         let own = Some(std::process::id());
         let lost = first.lost(&id).unwrap();
         assert!(matches!(lost, HoldFault::Lost { process, .. } if process == own), "{lost}");
+        drop(second);
+        let told = first.lost(&id).unwrap().to_string();
+        assert!(told.contains("a process that has let it go since"), "{told}");
     }
 
     #[test]

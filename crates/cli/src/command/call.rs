@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::{Driver, OpenFault};
-use toolgate_store::{Hold, Rival};
+use toolgate_store::{Handover, Hold, Rival};
 
 use super::phase;
 use super::run::Have;
@@ -56,7 +56,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let actor = Actor::command_line();
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around_until_told(async {
-        let _hold = hold(&opened, &session, options.have.rival()).await?;
+        let (_hold, handover) = hold(&opened, &session, options.have.rival()).await?;
         let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());
         let mut driver = match resume().await {
             Err(OpenFault::Missing(_)) => {
@@ -69,6 +69,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             }
             other => other,
         }?;
+        // It is claimed; bringing to an end what is open may take a while.
+        drop(handover);
         console::replaced_config(&driver);
         driver.settle_open().await.context("calls of an earlier run could not be settled")?;
         if let Some(phase) = &phase {
@@ -100,14 +102,16 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 }
 
 /// Has the session for one call. Others that make one are soon through.
-async fn hold(opened: &Opened, session: &SessionId, rival: Rival) -> Result<Hold> {
+async fn hold(opened: &Opened, session: &SessionId, rival: Rival) -> Result<(Hold, Handover)> {
     let until = Instant::now() + HELD_WAIT;
     loop {
+        let handover = opened.handover(session).await?;
         match opened.hold(session, rival) {
             Err(error) if Instant::now() < until && crate::exit::of(&error) == Exit::Busy => {
+                drop(handover);
                 tokio::time::sleep(HELD_POLL).await;
             }
-            other => return other,
+            other => return Ok((other?, handover)),
         }
     }
 }

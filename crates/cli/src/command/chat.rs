@@ -92,11 +92,15 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let typing = Typing::begin(Some(history))?;
         let session = session(&opened, played, options, &speaker).await?;
         let pictures = pictures(&options.image, &crew.agent.limits)?;
+        let hold = match &session {
+            Some(id) => Some(taken(&opened, id, options.have.rival()).await?),
+            None => None,
+        };
         let mut talk = Talk {
             opened: &opened,
             crew,
             text,
-            hold: session.as_ref().map(|id| opened.hold(id, options.have.rival())).transpose()?,
+            hold,
             session,
             driver: None,
             speaker,
@@ -109,6 +113,12 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         };
         talk.on(&typing, options.message.as_deref()).await
     }))
+}
+
+/// Has a conversation; nobody else is about to have it and to claim it meanwhile.
+async fn taken(opened: &Opened, id: &SessionId, rival: Rival) -> Result<Hold> {
+    let _handover = opened.handover(id).await?;
+    opened.hold(id, rival)
 }
 
 /// The conversation to go on with.
@@ -329,12 +339,15 @@ impl Talk<'_> {
         if self.driver.is_none()
             && let Some(id) = &self.session
         {
-            // Whoever took the conversation over while nobody spoke is not fenced now.
+            // Whoever took the conversation over while nobody spoke is not fenced now, and nobody
+            // does so in between.
+            let handover = self.opened.handover(id).await?;
             if let Some(lost) = self.hold.as_ref().and_then(|hold| hold.lost(id)) {
                 return Err(lost.into());
             }
             let runtime = Arc::clone(&self.opened.runtime);
             self.driver = Some(Driver::resume(runtime, self.crew.clone(), id.clone()).await?);
+            drop(handover);
         }
         Ok(self.driver.as_mut())
     }

@@ -100,8 +100,20 @@ async fn asked(
     console::say(login.address());
     console::hint(&format!("Waiting {wait} s for the answer. Ctrl-C stops."));
     let heard = tokio::time::timeout(Duration::from_secs(wait), answer(&listener, &login, &http));
-    let late = |_| anyhow::anyhow!("nobody answered in {wait} s; nothing was changed");
-    heard.await.map_err(late)?.with_context(|| format!("MCP server {name}"))
+    let heard = heard.await.map_err(|_| NobodyAnswered(wait))?;
+    heard.with_context(|| format!("MCP server {name}"))
+}
+
+/// A login that nobody answered in so many seconds.
+#[derive(Debug)]
+pub(crate) struct NobodyAnswered(u64);
+
+impl std::error::Error for NobodyAnswered {}
+
+impl std::fmt::Display for NobodyAnswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "nobody answered in {} s; nothing was changed", self.0)
+    }
 }
 
 /// Waits for the answer to our question. Whatever else comes is told so, and changes nothing.

@@ -22,6 +22,8 @@ pub(crate) mod tools;
 mod undo;
 pub(crate) mod verify;
 
+pub(crate) use login::NobodyAnswered;
+
 use anyhow::{Result, bail};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::names::PhaseName;

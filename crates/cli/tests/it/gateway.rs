@@ -1,7 +1,8 @@
 //! What several clients share: none waits for what it need not, and what a server says is taken as it
 //! means it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolgate_testkit::mcp::Mode;
 
+use crate::mcp::{Server, made};
 use crate::servers::Web;
 use crate::support::Desk;
 
@@ -280,6 +282,52 @@ fn a_call_that_was_cut_off_is_sent_again_only_where_that_is_safe() {
     }
 }
 
+/// A server that went down too is often just starting: a call that may be sent again waits for it.
+#[test]
+fn a_call_is_sent_again_when_its_server_is_back() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::HangOnce);
+    let yaml = config(&web, ", effects: {write: idempotent}");
+    desk.write("toolgate.yaml", &yaml);
+    let mut pipes = Pipes::open(&desk, &[]);
+    pipes.ask("tools/list", json!({}));
+    pipes.send("tools/call", json!({ "name": "mcp__x__write", "arguments": { "text": "a" } }));
+    until("the call", || !web.calls().is_empty());
+    drop(pipes);
+    // Nobody is at this address until something is passed on to the server.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    desk.write("toolgate.yaml", &yaml.replace(&web.url, &format!("http://127.0.0.1:{port}/mcp")));
+    let mut pipes = Pipes::open(&desk, &[]);
+    assert_eq!(pipes.call("list_notes", json!({}))["isError"], false);
+    let log = || desk.ok(&["sessions", "replay", "mcp", "--json"]);
+    until("the first try", || log().contains("MCP server x cannot be used"));
+    assert!(!is_settled(&desk, false), "{}", log());
+    let there = web.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    pass_on(port, there);
+    until("its end", || is_settled(&desk, true));
+    assert_eq!(web.calls().len(), 2);
+    drop(pipes);
+    desk.ok(&["verify"]);
+}
+
+/// Passes connections to one port on to another address, as long as the test lasts.
+fn pass_on(port: u16, there: String) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let Ok(far) = std::net::TcpStream::connect(&there) else { return };
+            for (mut from, mut to) in
+                [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)]
+            {
+                std::thread::spawn(move || {
+                    drop(std::io::copy(&mut from, &mut to));
+                    drop(to.shutdown(std::net::Shutdown::Write));
+                });
+            }
+        }
+    });
+}
+
 /// Whether the first call of the session came to its end, or cannot be known.
 fn is_settled(desk: &Desk, done: bool) -> bool {
     let log = desk.ok(&["sessions", "replay", "mcp", "--json"]);
@@ -341,6 +389,65 @@ fn what_is_cancelled_while_its_server_starts_is_not_made() {
     assert_eq!(pipes.call("mcp__x__echo", json!({ "text": "b" }))["isError"], false);
     let calls = web.calls();
     assert_eq!(calls.len(), 1, "{calls:?}");
+}
+
+/// The same over HTTP, in every way in which a client can take a call back: it closes the connection,
+/// or says so.
+#[test]
+fn what_is_taken_back_over_http_while_its_server_starts_is_not_made() {
+    let desk = Desk::new();
+    let web = Web::new(&desk, "x", Mode::SlowList);
+    desk.write("toolgate.yaml", &config(&web, ""));
+    let (server, (_, token)) = (Server::start(&desk, &[]), made(&desk, &[]));
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    let said = |stream: &mut TcpStream, wanted: &str| {
+        let mut said = String::new();
+        let mut reader = BufReader::new(stream);
+        while !said.contains(wanted) {
+            assert!(reader.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        said
+    };
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let head = said(&mut server.open("POST", &bearer, &hello.to_string()), "\r\n\r\n");
+    let of_session = |line: &&str| line.to_ascii_lowercase().starts_with("mcp-session-id:");
+    let handle = head.lines().find(of_session).unwrap();
+    let old = format!("{bearer}{handle}\r\n");
+    let call = |id: u64| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+                "params": { "name": "mcp__x__write", "arguments": { "text": "a" } } })
+        .to_string()
+    };
+    let mut modern: Value = serde_json::from_str(&call(8)).unwrap();
+    modern["params"]["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                                        "io.modelcontextprotocol/clientCapabilities": {} });
+    let of_2026 = format!(
+        "{bearer}MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: \
+         mcp__x__write\r\n"
+    );
+    let leaving = server.open("POST", &of_2026, &modern.to_string());
+    let waiting = server.open("POST", &old, &call(7));
+    waiting.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+                         "params": { "requestId": 7 } });
+    // A word that comes before the call takes nothing back.
+    until("its end", || {
+        said(&mut server.open("POST", &old, &cancel.to_string()), "202");
+        (&waiting).read(&mut [0; 64]).is_ok()
+    });
+    drop(leaving);
+    let note = json!({ "name": "write_notes", "arguments": { "key": "a", "data": "x" } });
+    let (status, body) = server.post(&token, "tools/call", note);
+    assert!(status == 200 && body.contains("\"isError\":false"), "{body}");
+    web.let_go();
+    let echo = json!({ "name": "mcp__x__echo", "arguments": { "text": "b" } });
+    let (status, body) = server.post(&token, "tools/call", echo);
+    assert!(status == 200 && body.contains("\"isError\":false"), "{body}");
+    let calls = web.calls();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    let log = desk.ok(&["sessions", "replay", "mcp", "--json"]);
+    assert!(!log.contains("mcp:x:write\",\"version"), "{log}");
 }
 
 /// A list is not kept back for long by one server that says nothing, and who has seen it without that

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
+use toolgate_testkit::mcp::Mode;
 
-use crate::gateway::{Pipes, told};
+use crate::gateway::{Pipes, told, until};
 use crate::mcp::{Server, made};
+use crate::servers::Web;
 use crate::support::{Beside, Desk, wait_for};
 
 const SLOW_MS: u64 = 60_000;
@@ -171,6 +173,37 @@ fn an_offered_session_is_taken_over_once() {
     drop(third);
     assert_eq!(epochs(&desk), [1, 2, 3], "nobody took it back");
     desk.ok(&["verify"]);
+}
+
+/// Whoever had a call at work when the session was taken over is told what may have come of it: what
+/// only reads changed nothing, and of what reaches the world nobody knows.
+#[test]
+fn a_call_at_work_at_a_take_over_is_told_what_came_of_it() {
+    for (effect, code, words) in [
+        ("read", "CALL_CANCELLED", "changed nothing: make it again"),
+        ("external", "OUTCOME_UNKNOWN", "may or may not have taken effect"),
+    ] {
+        let desk = Desk::new();
+        let web = Web::new(&desk, "x", Mode::Hang);
+        let yaml = format!(
+            "packs: [notes]\nmcp_servers: {{x: {{url: '{}', effects: {{write: {effect}}}}}}}\n\
+             phases: {{A: {{tools: {{mcp: [x], groups: [notes]}}}}}}\n",
+            web.url
+        );
+        desk.write("toolgate.yaml", &yaml);
+        let mut first = Pipes::open(&desk, &[]);
+        first.send("tools/call", json!({ "name": "mcp__x__write", "arguments": { "text": "a" } }));
+        until("the call", || !web.calls().is_empty());
+        let mut second = Pipes::open(&desk, &["--take-over"]);
+        let result = first.read()["result"].clone();
+        let error = &told(&result)["errors"][0];
+        assert_eq!(error["code"], code, "{result}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{result}");
+        assert_eq!(second.call("list_notes", json!({}))["isError"], false);
+        drop(second);
+        let log = desk.ok(&["sessions", "replay", "mcp", "--json"]);
+        assert!(log.contains(code) && !log.contains("Nothing of it ran"), "{log}");
+    }
 }
 
 /// A process that is displaced while its client calls says so, however often.

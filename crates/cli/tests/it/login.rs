@@ -129,15 +129,15 @@ fn a_login_that_nobody_answers_or_that_is_denied_keeps_nothing() {
     let guarded = Guarded::start(Twist::None).unwrap();
     let desk = desk(&guarded);
     let (code, out) = Waiting::begin(&desk, "1").end();
-    assert!(code != 0 && out.contains("nobody answered"), "{out}");
+    assert!(code == 1 && out.contains("nobody answered"), "{code}: {out}");
     let waiting = Waiting::begin(&desk, "60");
     let good = guarded.consent(&waiting.address);
     let denied = good.replace("code=the-code", "error=access_denied");
     assert!(waiting.browse(&guarded, &denied).starts_with("HTTP/1.1 400"));
     let (code, out) = waiting.end();
-    assert!(code != 0 && out.contains("access_denied"), "{out}");
+    assert!(code == 1 && out.contains("access_denied"), "{code}: {out}");
     assert!(!desk.home().join(".config/toolgate/mcp-tokens").exists());
     assert_eq!(guarded.seen("POST /token").len(), 0);
     let strange = desk.run(&["mcp", "login", "nobody"]);
-    assert!(strange.code != 0 && strange.err.contains("research"), "{}", strange.err);
+    assert!(strange.code == 2 && strange.err.contains("research"), "{}", strange.err);
 }

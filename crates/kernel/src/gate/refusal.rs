@@ -86,12 +86,15 @@ impl Refusal {
 
     /// Nobody waits for the call any more, and it was not begun.
     pub fn forsaken() -> Self {
-        Self::new(Stage::Resolve, Self::forsaken_words())
+        let message = "The call was interrupted before it was begun. Nothing of it ran.";
+        Self::new(Stage::Resolve, Trouble::new(Code::CALL_CANCELLED, message))
     }
 
-    /// The same in words, for one that was admitted.
-    pub fn forsaken_words() -> Trouble {
-        let message = "The call was interrupted before it was begun. Nothing of it ran.";
+    /// The same of one that was admitted. It may have been at work where that leaves no trace, as
+    /// reading does.
+    pub fn interrupted() -> Trouble {
+        let message = "The call was interrupted before it came to its end. It changed nothing: make \
+                       it again if you still need it.";
         Trouble::new(Code::CALL_CANCELLED, message)
     }
 

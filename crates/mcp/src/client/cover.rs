@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 use toolgate_kernel::hidden::Hidden;
 
 use super::fault::{CallFault, ServerFault};
@@ -39,15 +42,27 @@ impl Cover {
         Self { fixed: secrets.cloned().collect(), keeper: None }
     }
 
-    /// The text without them.
-    pub(super) fn draw(&self, mut text: String) -> String {
+    fn secrets(&self) -> Vec<Hidden> {
         let renewed = self.keeper.as_ref().map(|keeper| keeper.known()).unwrap_or_default();
-        for secret in self.fixed.iter().chain(renewed.iter().filter(is_long)) {
-            if text.contains(secret.reveal()) {
-                text = text.replace(secret.reveal(), COVERED);
-            }
+        self.fixed.iter().cloned().chain(renewed.into_iter().filter(|it| is_long(&it))).collect()
+    }
+
+    /// The text without them.
+    pub(super) fn draw(&self, text: String) -> String {
+        without(text, &self.secrets())
+    }
+
+    /// A result, which is JSON, without them: also where they are written with escapes, or within the
+    /// base64 of a file, a picture or a sound.
+    pub(super) fn draw_result(&self, text: String) -> String {
+        let secrets = self.secrets();
+        let text = without(text, &secrets);
+        let may_hide = ["\\", "\"blob\"", "\"data\""].iter().any(|sign| text.contains(sign));
+        if secrets.is_empty() || !may_hide {
+            return text;
         }
-        text
+        let Ok(mut result) = serde_json::from_str::<Value>(&text) else { return text };
+        if covered(&mut result, &secrets) { result.to_string() } else { text }
     }
 
     /// The same of what a server says when it refuses a call, or answers with no result.
@@ -81,6 +96,74 @@ impl Cover {
     }
 }
 
+fn without(mut text: String, secrets: &[Hidden]) -> String {
+    for secret in secrets {
+        if text.contains(secret.reveal()) {
+            text = text.replace(secret.reveal(), COVERED);
+        }
+    }
+    text
+}
+
+/// Covers the secrets within a value; whether there were any. The reader of JSON bounds its depth.
+fn covered(value: &mut Value, secrets: &[Hidden]) -> bool {
+    match value {
+        Value::String(text) => {
+            let new = without(text.clone(), secrets);
+            let found = new != *text;
+            *text = new;
+            found
+        }
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |found, item| covered(item, secrets) | found)
+        }
+        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
+            let may_hide = name == "blob" || name == "data";
+            let here = if let (true, Value::String(text)) = (may_hide, &mut *value) {
+                covered_bytes(text, secrets)
+            } else {
+                false
+            };
+            covered(value, secrets) | here | found
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The same of what is written as base64.
+fn covered_bytes(text: &mut String, secrets: &[Hidden]) -> bool {
+    let Ok(mut bytes) = STANDARD.decode(&*text) else { return false };
+    let mut found = false;
+    for secret in secrets.iter().map(|secret| secret.reveal().as_bytes()) {
+        if let Some(new) = bytes_without(&bytes, secret) {
+            (bytes, found) = (new, true);
+        }
+    }
+    if found {
+        *text = STANDARD.encode(bytes);
+    }
+    found
+}
+
+/// Bytes without a secret; nothing where it is not in them.
+fn bytes_without(bytes: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
+    let place = |rest: &[u8]| rest.windows(secret.len()).position(|part| part == secret);
+    let mut at = place(bytes)?;
+    let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    loop {
+        let (before, after) = rest.split_at_checked(at)?;
+        out.extend_from_slice(before);
+        out.extend_from_slice(COVERED.as_bytes());
+        rest = after.get(secret.len()..)?;
+        match place(rest) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
 fn is_long(secret: &&Hidden) -> bool {
     secret.reveal().len() >= SECRET_BYTES_MIN
 }
@@ -102,5 +185,26 @@ mod tests {
         let cover = Cover::over(secrets.iter());
         let said = "token s3cr3tVALUE99 in /srv/books, yes".to_owned();
         assert_eq!(cover.draw(said), "token *** in /srv/books, yes");
+    }
+
+    #[test]
+    fn what_is_secret_is_covered_in_whatever_way_a_result_writes_it() {
+        let secrets = [Hidden::new("s3cr/3t\"VALUE99")];
+        let cover = Cover::over(secrets.iter());
+        let file = STANDARD.encode("key=s3cr/3t\"VALUE99;s3cr/3t\"VALUE99\n");
+        let said = format!(
+            r#"{{"content":[{{"type":"text","text":"a s3cr\/3t\u0022VALUE99"}},
+               {{"type":"resource","resource":{{"uri":"a:b","blob":"{file}"}}}}],"n":1.0}}"#
+        );
+        let plain = STANDARD.encode("key=***;***\n");
+        assert_eq!(
+            cover.draw_result(said),
+            format!(
+                r#"{{"content":[{{"type":"text","text":"a ***"}},{{"type":"resource","resource":{{"uri":"a:b","blob":"{plain}"}}}}],"n":1.0}}"#
+            )
+        );
+        for same in [r#"{"data":"c2VjcmV0", "text":"a\nb"}"#, r#"{"blob":"no base64 \" "#] {
+            assert_eq!(cover.draw_result(same.to_owned()), same);
+        }
     }
 }

@@ -265,7 +265,7 @@ impl Web {
     async fn refusal(&self, answer: &mut Answer) -> Result<Reply, CallFault> {
         let status = answer.status;
         match status {
-            401 | 403 => return Err(CallFault::NotSent(self.place.unauthorized(answer))),
+            401 | 403 => return Err(CallFault::NotSent(self.place.unauthorized(answer).await)),
             404 if self.has_session() => {
                 let fault = ServerFault::Protocol("it has forgotten the session".to_owned());
                 self.switch.end(fault.clone());
@@ -445,7 +445,7 @@ impl Web {
     ) -> Result<(), ServerFault> {
         let status = answer.status;
         if matches!(status, 401 | 403) {
-            let fault = self.place.unauthorized(answer);
+            let fault = self.place.unauthorized(answer).await;
             let _ = self.refused.set(fault.clone());
             return Err(fault);
         }

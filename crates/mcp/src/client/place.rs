@@ -9,7 +9,8 @@ use hyper::header::{
 use hyper::{Uri, Version};
 use tokio::time::Instant;
 use toolgate_http::{
-    AddressRefusal, Answer, Asking, HttpFault, Origin, Patience, Plain, Server, Transport, Verb,
+    AddressRefusal, Answer, Asking, HttpFault, Origin, Patience, Plain, RENEWING, Server,
+    Transport, Verb,
 };
 use toolgate_kernel::config::is_server_header;
 use toolgate_kernel::names::ServerName;
@@ -106,14 +107,19 @@ impl Place {
         deadline: Instant,
         patience: &Patience,
     ) -> Result<Answer, HttpFault> {
-        let Some(token) = keeper.header().await else {
+        let late = |_| HttpFault::TimedOut { what: RENEWING, ms: patience.request_ms(false) };
+        let token = tokio::time::timeout_at(deadline, keeper.header()).await.map_err(late)?;
+        let Some(token) = token else {
             return self.put(verb, headers, body, deadline, patience).await;
         };
         let mut all = headers.clone();
         all.insert(AUTHORIZATION, token.clone());
         let answer = self.put(verb, &all, body.clone(), deadline, patience).await?;
         let other = match answer.status {
-            401 => keeper.instead_of(&token).await,
+            401 => {
+                let other = tokio::time::timeout_at(deadline, keeper.instead_of(&token));
+                other.await.ok().flatten()
+            }
             403 if Challenge::of(&answer.headers).wants_more() => keeper.since(&token),
             _ => None,
         };
@@ -165,7 +171,7 @@ impl Place {
     }
 
     /// What a server means that wants to know who asks, or wants more than the token allows.
-    pub(super) fn unauthorized(&self, answer: &Answer) -> ServerFault {
+    pub(super) async fn unauthorized(&self, answer: &Answer) -> ServerFault {
         let challenge = oauth::told(&answer.headers);
         let status = answer.status;
         let Some(keeper) = &self.keeper else {
@@ -174,7 +180,7 @@ impl Place {
         let server = self.name.clone();
         let told = Challenge::read(challenge.as_deref().unwrap_or_default());
         if status == 403 && told.wants_more() {
-            keeper.missed(&told.scopes);
+            keeper.missed(&told.scopes).await;
             let scopes = super::fault::shown(&told.scopes.join(" "), 200);
             return ServerFault::WantsMore { server, scopes };
         }

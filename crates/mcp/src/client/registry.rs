@@ -147,7 +147,7 @@ impl Registry {
             Err(_) => {}
         }
         let covered = answered.map_err(|fault| seat.cover.draw_over(fault));
-        covered.map(|it| Answered { text: seat.cover.draw(it.text), ..it })
+        covered.map(|it| Answered { text: seat.cover.draw_result(it.text), ..it })
     }
 
     /// How a server stands.

@@ -58,7 +58,7 @@ impl Older {
         let mut answer = sending.await?;
         match answer.status {
             200 if answer.is("text/event-stream") => {}
-            401 | 403 => return Err(place.unauthorized(&answer)),
+            401 | 403 => return Err(place.unauthorized(&answer).await),
             status => return Err(ServerFault::Status(status)),
         }
         let mut reader = Reader::bounded(bounds.message_bytes_max, usize::MAX);
@@ -116,7 +116,7 @@ impl Mailbox {
                 answer.drain(100).await;
                 Ok(())
             }
-            401 | 403 => Err(CallFault::NotSent(place.unauthorized(&answer))),
+            401 | 403 => Err(CallFault::NotSent(place.unauthorized(&answer).await)),
             status @ 500.. => Err(CallFault::Lost(ServerFault::Status(status))),
             status => {
                 let text = answer.beginning(1_024).await;
@@ -174,6 +174,14 @@ impl Transport<RoleClient> for Older {
                 }
             };
             if let Err(fault) = read {
+                // What waits before it is heard first. Where the stream goes on after an event that
+                // is too long is not known.
+                for text in self.waiting.drain(..) {
+                    self.switch.hear(&text);
+                }
+                if let SseFault::EventTooLong(_) = fault {
+                    self.switch.too_long(&self.reader.open(), &[]);
+                }
                 self.switch.end(ServerFault::Protocol(fault.to_string()));
                 return None;
             }

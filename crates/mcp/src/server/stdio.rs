@@ -293,6 +293,10 @@ impl Pipe {
         let visit = match (common.version(), method) {
             (Some(_), _) => None,
             (None, "initialize") => return self.initialize(id, params),
+            // Whoever has not shaken hands may ask whether anybody is there, and nothing else.
+            (None, "ping") if self.visit.is_none() => {
+                return Ok(Taken::Said(message::response(id, "{}")));
+            }
             // Whoever has not shaken hands must say all of itself.
             (None, _) => self.visit.clone(),
         };

@@ -189,6 +189,17 @@ async fn batches_on_a_pipe() {
     assert_eq!(pipes.hear().await["error"]["code"], -32600);
 }
 
+/// Before the handshake a client may ask whether anybody is there, and nothing else.
+#[tokio::test]
+async fn a_ping_is_answered_before_the_handshake() {
+    let mut pipes = Pipes::new(None).await;
+    let got = pipes.ask(1, "ping", json!({})).await;
+    assert_eq!((&got["id"], &got["result"]), (&json!(1), &json!({})), "{got}");
+    assert_eq!(pipes.ask(2, "tools/list", json!({})).await["error"]["code"], -32602);
+    pipes.hello("2025-11-25").await;
+    assert_eq!(pipes.ask(3, "ping", json!({})).await["result"], json!({}));
+}
+
 /// A handshake is made once, and never inside of a batch; whoever can be told what is refused is.
 #[tokio::test]
 async fn a_handshake_is_made_once() {

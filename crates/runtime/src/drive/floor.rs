@@ -20,6 +20,7 @@ use toolgate_kernel::next::is_lifted;
 
 use super::ask::LOOK_MS;
 use super::company::Place;
+use super::left::RESEND_LOOK;
 use super::run::perform;
 use super::supply::SupplyOutcome;
 use super::{DriveFault, Driver};
@@ -118,6 +119,8 @@ struct Arrived {
 /// A call that can be sent again now, or cannot.
 struct Resent {
     call: CallId,
+    /// Until when its server is tried again.
+    until: Instant,
     phase: PhaseName,
     /// Nothing where it was cut off before.
     supplied: Option<SupplyOutcome>,
@@ -199,8 +202,9 @@ impl Driver {
         let cancel = self.cancel.clone();
         let (mut hall, mut running) = (Hall::default(), FuturesUnordered::new());
         // What goes wrong when others are let in waits for those at work: they come to their end.
+        let until = self.resend_until();
         for call in self.unsent() {
-            self.send_again(call, &mut hall);
+            self.send_again(call, until, Duration::ZERO, &mut hall);
         }
         let mut trouble = self.welcome(incoming, &mut hall).await.err();
         loop {
@@ -295,35 +299,42 @@ impl Driver {
         self.flush().await
     }
 
-    /// Asks for the tools of a call that has to be sent again. Nobody else waits for them.
-    fn send_again(&self, call: CallId, hall: &mut Hall) {
+    /// Asks for the tools of a call that has to be sent again, after a while. Nobody else waits for
+    /// them.
+    fn send_again(&self, call: CallId, until: Instant, wait: Duration, hall: &mut Hall) {
         let Some(open) = self.session.open.get(&call) else { return };
         let Some((phase, supplied)) = self.supplied_for([open.raw.name.clone()].into_iter()) else {
             return self.line_up(Arc::clone(&open.raw), hall);
         };
         let cancel = self.cancel.clone();
         hall.resending.push(Box::pin(async move {
+            let supplied = tokio::time::sleep(wait).then(|()| supplied).boxed();
             let supplied = unless_cut_off(supplied, &cancel).await;
-            Resent { call, phase, supplied }
+            Resent { call, until, phase, supplied }
         }));
     }
 
     /// Puts a call in line that is sent again. One that was cut off stays as it is in the log.
     fn resend(&mut self, resent: Resent, hall: &mut Hall) -> Result<(), DriveFault> {
         self.tick();
-        let Resent { call, phase, supplied } = resent;
+        let Resent { call, until, phase, supplied } = resent;
         let Some(supplied) = supplied else { return Ok(()) };
         if self.session.phase.as_ref() != Some(&phase) {
             // The phase moved meanwhile, and may need others.
-            self.send_again(call, hall);
+            self.send_again(call, until, Duration::ZERO, hall);
             return Ok(());
         }
-        match self.take_supplied(phase, supplied) {
-            Ok(()) => {}
-            Err(DriveFault::Supply(fault)) => self.note_lack(&fault)?,
+        let lacks = match self.take_supplied(phase, supplied) {
+            Ok(()) => self.is_down(call),
+            Err(DriveFault::Supply(fault)) => {
+                self.note_lack(&fault)?;
+                true
+            }
             Err(fault) => return Err(fault),
-        }
-        if let Some(open) = self.session.open.get(&call) {
+        };
+        if lacks && tokio::time::Instant::now() < until {
+            self.send_again(call, until, RESEND_LOOK, hall);
+        } else if let Some(open) = self.session.open.get(&call) {
             self.line_up(Arc::clone(&open.raw), hall);
         }
         Ok(())

@@ -2,15 +2,25 @@
 
 use std::mem::take;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
+use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::Answer;
-use toolgate_kernel::fold::{OpenCall, Progress};
-use toolgate_kernel::gate::Refusal;
+use toolgate_kernel::fold::{Counted, OpenCall, Progress, World};
+use toolgate_kernel::gate::{Refusal, readmit};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::next::is_lifted;
 use toolgate_kernel::tool::Effect;
 
 use super::{Answered, DriveFault, Driver};
+
+/// Milliseconds for which the server of a call that has to be sent again is tried: one that went down
+/// with us is often just starting.
+const RESEND_MS_MAX: u64 = 15_000;
+
+/// Between two looks whether it is there.
+pub(super) const RESEND_LOOK: Duration = Duration::from_millis(500);
 
 impl Driver {
     /// Brings every open call to its end: after a resume, those a crash interrupted. The tools from
@@ -47,8 +57,40 @@ impl Driver {
     async fn resupply_open(&mut self, kept: &[CallId]) -> Result<(), DriveFault> {
         let needs = |open: &&Arc<OpenCall>| may_run(open) && !kept.contains(&open.raw.id);
         let open = self.session.open.iter().filter(needs);
-        let names: Vec<String> = open.map(|open| open.raw.name.clone()).collect();
-        if names.is_empty() { Ok(()) } else { self.resupply_for(names).await }
+        let (calls, names): (Vec<CallId>, Vec<String>) =
+            open.map(|open| (open.raw.id, open.raw.name.clone())).unzip();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let (until, cancel) = (self.resend_until(), self.cancel.clone());
+        loop {
+            self.resupply_for(names.clone()).await?;
+            let waits = calls.iter().any(|call| self.is_begun(*call) && self.is_down(*call));
+            if !waits || cancel.is_cancelled() || tokio::time::Instant::now() >= until {
+                return Ok(());
+            }
+            drop(tokio::time::timeout(RESEND_LOOK, cancel.cancelled()).await);
+        }
+    }
+
+    /// Until when the server of a call that has to be sent again is tried.
+    pub(super) fn resend_until(&self) -> Instant {
+        let ms = RESEND_MS_MAX.min(self.crew.agent.limits.call_ms_max);
+        let now = tokio::time::Instant::now();
+        now.checked_add(Duration::from_millis(ms)).unwrap_or(now)
+    }
+
+    fn is_begun(&self, call: CallId) -> bool {
+        let open = self.session.open.get(&call);
+        open.is_some_and(|open| matches!(open.progress, Progress::Started(_)))
+    }
+
+    /// Whether an admitted call cannot be made only because its server is down.
+    pub(super) fn is_down(&self, call: CallId) -> bool {
+        let (project, _) = self.runtime.project();
+        let world = World { counted: Counted::Already, ..self.world(&project) };
+        let refused = readmit(&self.crew.agent, &world, call).err();
+        refused.is_some_and(|it| it.errors.iter().any(|it| it.code == Code::TOOL_UNAVAILABLE))
     }
 
     /// Calls of callers without a model loop that were begun and have to be sent again.
@@ -84,7 +126,7 @@ impl Driver {
                     self.refuse(&open.raw, &Refusal::forsaken())?;
                 }
                 Progress::Admitted(_) => {
-                    self.settle_failed(open.raw.id, vec![Refusal::forsaken_words()])?;
+                    self.settle_failed(open.raw.id, vec![Refusal::interrupted()])?;
                 }
                 // It may have reached the world.
                 Progress::Started(_) => {}
@@ -104,14 +146,12 @@ fn may_run(open: &OpenCall) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use futures_util::future::BoxFuture;
     use serde_json::json;
     use toolgate_kernel::actor::Actor;
     use toolgate_kernel::agent::Agent;
     use toolgate_kernel::config::AgentText;
-    use toolgate_kernel::envelope::Code;
     use toolgate_kernel::event::{Decision, Event, Said};
     use toolgate_kernel::names::{PhaseName, SectionName, SessionId};
     use toolgate_kernel::seal::SigningKey;

@@ -96,6 +96,20 @@ pub enum OpenFault {
         /// The newest schema version of this program.
         known: u32,
     },
+    /// A version of this program wrote it that signed in another way.
+    #[error(
+        "{path}: was written by an older version of toolgate (schema {found}, this one reads {oldest} \
+         and later), whose signatures this one cannot check; move the file away to begin anew, or \
+         read it with the version that wrote it"
+    )]
+    TooOld {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        found: u32,
+        /// The oldest schema version that is read.
+        oldest: u32,
+    },
     /// An old file could not be brought up to date.
     #[error("{path}: could not be brought from schema {from} to {to}; it stays at {from}")]
     Migration {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, Error, ErrorCode, OpenFlags, OptionalExtension, Resul
 
 use super::fault::OpenFault;
 use super::mounts::network_kind;
-use super::schema::{self, APPLICATION_ID, STEPS, version_of};
+use super::schema::{self, APPLICATION_ID, OLDEST, STEPS, version_of};
 
 /// The last SQLite with the WAL-reset bug.
 const BROKEN_SQLITE: i32 = 3_051_002;
@@ -54,7 +54,7 @@ fn take_up(path: &Path) -> std::result::Result<Connection, OpenFault> {
     schema::migrate(&connection, STEPS).map_err(|failed| OpenFault::Migration {
         path: path.to_owned(),
         from: failed.from,
-        to: failed.from + 1,
+        to: schema::after(failed.from),
         source: failed.source,
     })?;
     Ok(connection)
@@ -195,6 +195,7 @@ fn accept(path: &Path, identity: Identity) -> std::result::Result<(), OpenFault>
             Err(OpenFault::Foreign { path, found: other })
         }
         _ if found > known => Err(OpenFault::Newer { path, found, known }),
+        _ if found < OLDEST => Err(OpenFault::TooOld { path, found, oldest: OLDEST }),
         _ => match identity.strange {
             Some(name) => Err(OpenFault::Altered { path, name }),
             None => Ok(()),

@@ -5,9 +5,14 @@ use rusqlite::{Connection, Result};
 /// What makes the file ours: `tgat`, in the header where `file` and SQLite look for it.
 pub(super) const APPLICATION_ID: u32 = 0x7467_6174;
 
+/// The layout that a new file has at first. Those before it are not read: what is signed in them is
+/// signed in another way.
+pub(super) const OLDEST: u32 = 2;
+
 /// How to get from each layout to the next; the first step makes a new file.
 ///
-/// A step never changes once it was released. `PRAGMA user_version` counts the steps done.
+/// A step never changes once it was released. `PRAGMA user_version` goes on from the oldest layout by
+/// one for each further step.
 pub(super) const STEPS: &[&str] = &["
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
     -- Which log this is: what was signed for one log is worth nothing in another.
@@ -47,7 +52,12 @@ pub(super) const STEPS: &[&str] = &["
 
 /// The layout version that a list of steps leads to.
 pub(super) fn version_of(steps: &[&str]) -> u32 {
-    u32::try_from(steps.len()).unwrap_or(u32::MAX)
+    u32::try_from(steps.len()).unwrap_or(u32::MAX).saturating_add(OLDEST - 1)
+}
+
+/// The layout version after the next step.
+pub(super) fn after(version: u32) -> u32 {
+    version.saturating_add(1).max(OLDEST)
 }
 
 /// A step that failed; the file stays at the version before it.
@@ -78,12 +88,12 @@ pub(super) fn migrate(
 fn step(connection: &Connection, steps: &[&str]) -> Result<u32> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let from = schema_version(connection)?;
-    let next = usize::try_from(from).ok().and_then(|from| steps.get(from));
+    let to = after(from);
+    let next = usize::try_from(to - OLDEST).ok().and_then(|at| steps.get(at));
     let Some(sql) = next else {
         connection.execute_batch("ROLLBACK")?;
         return Ok(from);
     };
-    let to = from + 1;
     connection.execute_batch(sql)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", to)?;
@@ -121,8 +131,8 @@ mod tests {
         connection.execute("INSERT INTO a VALUES (41)", ()).unwrap();
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
         assert_eq!(counted(&connection, "SELECT max(x) FROM b"), 42);
-        assert_eq!(counted(&connection, "SELECT value FROM meta"), 3);
-        assert_eq!(schema_version(&connection).unwrap(), 3);
+        assert_eq!(counted(&connection, "SELECT value FROM meta"), 4);
+        assert_eq!(schema_version(&connection).unwrap(), 4);
         assert_eq!(counted(&connection, "PRAGMA application_id"), i64::from(APPLICATION_ID));
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
         assert_eq!(counted(&connection, "SELECT count(*) FROM b"), 2);
@@ -133,11 +143,11 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         let broken = "CREATE TABLE c (x); INSERT INTO nowhere VALUES (1)";
         let failed = migrate(&connection, &[FIRST, SECOND, broken]).unwrap_err();
-        assert_eq!(failed.from, 2);
-        assert_eq!(schema_version(&connection).unwrap(), 2);
+        assert_eq!(failed.from, 3);
+        assert_eq!(schema_version(&connection).unwrap(), 3);
         assert!(connection.is_autocommit());
         assert_eq!(counted(&connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'c'"), 0);
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
-        assert_eq!(schema_version(&connection).unwrap(), 3);
+        assert_eq!(schema_version(&connection).unwrap(), 4);
     }
 }

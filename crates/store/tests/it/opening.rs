@@ -107,10 +107,25 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let before = fs::read(&path).unwrap();
     let refused = SqliteStore::open(&path).err().unwrap();
-    assert!(matches!(refused, OpenFault::Newer { found: 7, known: 1, .. }));
+    assert!(matches!(refused, OpenFault::Newer { found: 7, known: 2, .. }));
     let text = refused.to_string();
-    assert!(text.contains("schema 7") && text.contains("schema 1"), "{text}");
+    assert!(text.contains("schema 7") && text.contains("schema 2"), "{text}");
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+/// What is signed in another way is told as what it is, and not as a forgery.
+#[test]
+fn a_log_of_an_older_program_is_refused_and_left_alone() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("log.db");
+    drop(open(folder.path()));
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    let before = fs::read(&path).unwrap();
+    for refused in [SqliteStore::open(&path).err(), SqliteStore::look(path.clone()).err()] {
+        let text = refused.unwrap().to_string();
+        assert!(text.contains("older version of toolgate (schema 1"), "{text}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
 }
 
 #[test]

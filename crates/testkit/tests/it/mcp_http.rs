@@ -92,10 +92,15 @@ async fn a_server_that_asks_back_is_refused() {
 
 #[tokio::test]
 async fn a_result_beyond_all_measure_is_cut_off() {
-    let stage = Stage::web(&["--mode", "result-bomb"], "/mcp", HttpKind::Auto);
-    let answered = stage.call("echo", "x").await.unwrap();
-    assert_eq!(answered.cut_at, Some(4 << 20));
-    assert!(answered.text.len() <= 4 << 20 && answered.text.contains("AAAA"));
+    for (path, kind) in [("/mcp", HttpKind::Auto), ("/sse", HttpKind::Sse)] {
+        let stage = Stage::web(&["--mode", "result-bomb"], path, kind);
+        // The server can be called again.
+        for _ in 0..2 {
+            let answered = stage.call("echo", "x").await.unwrap();
+            assert_eq!(answered.cut_at, Some(4 << 20));
+            assert!(answered.text.len() <= 4 << 20 && answered.text.contains("AAAA"));
+        }
+    }
 }
 
 /// A change is heard over the stream of notifications, in both eras.

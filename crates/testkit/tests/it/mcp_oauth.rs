@@ -1,15 +1,16 @@
 //! The whole authorization of an MCP server, and the cases of `mcp.oauth` that concern a client.
 
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use toolgate_http::{Roots, Transport};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::client::oauth::{
-    Chance, Keeper, Login, OauthFault, OauthPlan, Permit, Permits, Request,
+    Chance, Keeper, Login, OauthFault, OauthPlan, Permit, Permits, Request, Turn,
 };
 use toolgate_mcp::client::{
     Bounds, CallFault, HttpKind, Reach, Registry, RemoteCall, ServerFault, ServerPlan,
@@ -21,9 +22,9 @@ use crate::mcp_stage::{after, name, registry, until};
 
 const REDIRECT: &str = "http://127.0.0.1:4000/callback";
 
-/// A permit that is kept in memory.
+/// A permit that is kept in memory, and whose turn it is to change it.
 #[derive(Default, Clone)]
-struct Drawer(Arc<Mutex<Option<String>>>);
+struct Drawer(Arc<Mutex<Option<String>>>, Arc<AtomicBool>);
 
 impl Permits for Drawer {
     fn load(&self) -> Option<Permit> {
@@ -32,6 +33,19 @@ impl Permits for Drawer {
 
     fn save(&self, permit: &Permit) {
         *self.0.lock().unwrap() = Some(permit.written());
+    }
+
+    fn turn(&self) -> Option<Turn> {
+        let taken = self.1.swap(true, Ordering::SeqCst);
+        (!taken).then(|| Box::new(DrawerTurn(Arc::clone(&self.1))) as Turn)
+    }
+}
+
+struct DrawerTurn(Arc<AtomicBool>);
+
+impl Drop for DrawerTurn {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
@@ -249,6 +263,24 @@ async fn a_renewal_that_nobody_waits_for_is_kept() {
     assert!(until(5_000, kept).await, "the new token is lost");
     call(&registry).await.unwrap();
     assert_eq!(stage.guarded.seen("POST /token").len(), 2);
+}
+
+/// What renews a token can be used once: of several processes one renews, and the others wait for it.
+#[tokio::test]
+async fn processes_that_share_a_permit_renew_it_one_after_the_other() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    let processes = [(); 4].map(|()| stage.registry());
+    for registry in &processes {
+        call(registry).await.unwrap();
+    }
+    for (at, tokens) in [(601_000, 2), (1_300_000, 3)] {
+        stage.hands.0.store(at, Ordering::SeqCst);
+        for made in join_all(processes.iter().map(call)).await {
+            made.unwrap();
+        }
+        assert_eq!(stage.guarded.seen("POST /token").len(), tokens);
+    }
 }
 
 /// Whoever logs out is not logged in again by a program that still runs.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::header::HeaderValue;
-use toolgate_http::Transport;
+use toolgate_http::{Transport, after};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::port::Clock;
@@ -18,6 +18,12 @@ use super::permit::{Given, Permit};
 /// Milliseconds before a renewal that failed is tried again.
 const AGAIN_MS: u64 = 10_000;
 
+/// Milliseconds in which another process gives its turn back: it asks no longer than that.
+const TURN_MS_MAX: u64 = 20_000;
+
+/// Milliseconds between two looks whether it did.
+const LOOK_MS: u64 = 20;
+
 /// Secrets that are remembered of one server.
 const KNOWN_MAX: usize = 32;
 
@@ -27,7 +33,15 @@ pub trait Permits: Send + Sync {
     fn load(&self) -> Option<Permit>;
     /// Keeps a permit in place of the one before.
     fn save(&self, permit: &Permit);
+    /// The turn to change it, without waiting; nothing while another process has it. Only permits
+    /// that several processes share need one.
+    fn turn(&self) -> Option<Turn> {
+        Some(Box::new(()))
+    }
 }
+
+/// Whoever has it changes the permit, until it is dropped.
+pub type Turn = Box<dyn Send>;
 
 /// Keeps the token of one server fresh.
 pub struct Keeper {
@@ -153,37 +167,63 @@ impl Keeper {
             // Somebody else may have done it meanwhile.
             match this.current(now)?.filter(good) {
                 Some(header) => Some(header),
-                None => this.renew(now).await.filter(good),
+                None => this.renew().await.filter(good),
             }
         });
         renewal.await.ok().flatten()
     }
 
-    async fn renew(&self, now: Timestamp) -> Option<HeaderValue> {
-        let held = |this: &Self| {
-            let held = this.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.as_ref().map(|held| held.permit.clone())
+    /// Renews the token that is kept. One process at a time does, and the others use what it got.
+    async fn renew(&self) -> Option<HeaderValue> {
+        let turn = self.turn().await;
+        // Waiting for the turn took its time.
+        let now = self.clock.now();
+        let held = {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.as_ref().map(|held| held.permit.access.clone())?
         };
-        let mut permit = held(self)?;
-        // Another process may have renewed it, and then ours renews no more.
-        let Some(kept) = self.kept() else {
+        let Some(permit) = self.kept() else {
             // Somebody logged out.
             self.put(None);
             return None;
         };
-        if kept.access != permit.access {
-            let fresh = kept.times.is_none_or(|(renew, _)| now < renew);
-            permit = kept;
-            if fresh {
-                return self.hold(permit);
-            }
+        let fresh = permit.times.is_none_or(|(renew, _)| now < renew);
+        if permit.access != held && fresh {
+            return self.hold(permit);
         }
-        match self.renewed(&permit, now).await {
-            Ok(permit) => {
-                self.permits.save(&permit);
-                self.hold(permit)
+        if turn.is_none() {
+            return self.bear(permit, now);
+        }
+        let renewed = self.renewed(&permit, now).await;
+        // A person may have logged in or out meanwhile, and does not wait for a turn.
+        match self.kept() {
+            None => {
+                self.put(None);
+                None
             }
-            Err(_) => self.bear(permit, now),
+            Some(kept) if kept.access != permit.access => self.hold(kept),
+            Some(kept) => match renewed {
+                Ok(renewed) => {
+                    self.permits.save(&renewed);
+                    self.hold(renewed)
+                }
+                Err(_) => self.bear(kept, now),
+            },
+        }
+    }
+
+    /// The turn to change the permit; nothing where another process keeps it for too long.
+    async fn turn(&self) -> Option<Turn> {
+        let deadline = after(tokio::time::Instant::now(), TURN_MS_MAX);
+        loop {
+            if let Some(turn) = self.permits.turn() {
+                return Some(turn);
+            }
+            let look = after(tokio::time::Instant::now(), LOOK_MS);
+            if look > deadline {
+                return None;
+            }
+            tokio::time::sleep_until(look).await;
         }
     }
 
@@ -222,11 +262,13 @@ impl Keeper {
     }
 
     /// The server wants more than the token allows: the next login asks for it.
-    pub(in crate::client) fn missed(&self, scopes: &[String]) {
+    pub(in crate::client) async fn missed(&self, scopes: &[String]) {
+        // Whoever renews it meanwhile keeps what was missed before.
+        let turn = self.turn().await;
         let Some(mut permit) = self.kept() else { return };
         let known = |scope: &String| permit.scopes.contains(scope) || permit.missed.contains(scope);
         let new: Vec<String> = scopes.iter().filter(|scope| !known(scope)).cloned().collect();
-        if !new.is_empty() {
+        if !new.is_empty() && turn.is_some() {
             permit.missed.extend(new);
             self.permits.save(&permit);
         }

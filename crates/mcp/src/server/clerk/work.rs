@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::fold::{Progress, Session};
 use toolgate_kernel::names::CallId;
+use toolgate_kernel::tool::Effect;
 use toolgate_runtime::port::StoreFault;
 use toolgate_runtime::{Answered, Crew, DriveFault, Driver, OpenFault};
 
@@ -63,11 +64,33 @@ pub(super) struct Work {
 const LOST_TO_ANOTHER: &str =
     "Another process took this session over, and this server is stopping.";
 
-/// Whether a call was open and not begun, so that nothing of it reached the world. What a call at work
-/// changes here is not kept before it is settled.
-fn waits(session: &Session, call: CallId) -> bool {
-    let open = session.open.get(&call);
-    open.is_some_and(|open| !matches!(open.progress, Progress::Started(_)))
+/// The same of one that changed nothing: what a call at work changes here is not kept before it is
+/// settled.
+const CUT_BY_ANOTHER: &str = "Another process took this session over, and this server is stopping. \
+                              The call was cut off and changed nothing: make it again.";
+
+/// How far a call came before its driver was stopped.
+enum Reached {
+    /// It was not admitted, so nothing of it ran.
+    Nothing,
+    /// It may have been at work, and has not reached the world.
+    NoChange,
+    /// It may have reached the world.
+    World,
+}
+
+impl Reached {
+    fn of(session: &Session, call: CallId, effect: Option<Effect>) -> Self {
+        match session.open.get(&call).map(|open| &open.progress) {
+            // It came to an end that is not in the log, as what is cut off does.
+            None if effect == Some(Effect::Read) => Self::NoChange,
+            Some(Progress::Started(_)) | None => Self::World,
+            Some(Progress::Admitted(_)) => Self::NoChange,
+            Some(Progress::Received | Progress::Asked { .. } | Progress::Answered { .. }) => {
+                Self::Nothing
+            }
+        }
+    }
 }
 
 fn unwritten(fault: &DriveFault) -> String {
@@ -177,11 +200,16 @@ impl Work {
             let stopped_at = self.driver.session();
             let mut settled = match self.resume().await {
                 Resumed::TakenOver(fault) => {
-                    let is_not_begun = |call: &CallId| untouched || waits(&stopped_at, *call);
                     for (call, one) in received {
-                        let told = match is_not_begun(&call) {
-                            true => busy(&one.order.name, TAKEN_OVER),
-                            false => lost(&one.order.name, LOST_TO_ANOTHER),
+                        let tool = &one.order.name;
+                        let tools = &self.driver.agent().toolset;
+                        let entry = tools.find(tool).and_then(|at| tools.entries().get(at));
+                        let effect = entry.map(|entry| entry.spec.effect);
+                        let told = match Reached::of(&stopped_at, call, effect) {
+                            _ if untouched => busy(tool, TAKEN_OVER),
+                            Reached::Nothing => busy(tool, TAKEN_OVER),
+                            Reached::NoChange => busy(tool, CUT_BY_ANOTHER),
+                            Reached::World => lost(tool, LOST_TO_ANOTHER),
                         };
                         one.answer(delivery(self.driver.agent(), told));
                     }
