@@ -646,3 +646,24 @@ fn a_model_that_stands_in_is_held_to_one_call_where_that_is_wanted() {
         assert_eq!(told.contains("At most 1 calls of a turn"), done == 1, "{told}");
     }
 }
+
+/// A failure is told of until the model has answered, and then no more.
+#[test]
+fn why_tells_of_no_failure_that_is_over() {
+    let beside = Beside::failing("replies: [{text: Hello.}]", &["server_error"]);
+    let desk = Desk::new();
+    let config = format!("packs: []\nlimits: {{attempts_max: 1}}\n{}", beside.config("openai"));
+    desk.write("toolgate.yaml", &config);
+    let why = || {
+        let mut chat = desk.command();
+        chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "--last"]);
+        let mut chat = chat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        chat.stdin.take().unwrap().write_all(b"/why\n").unwrap();
+        String::from_utf8(chat.wait_with_output().unwrap().stdout).unwrap()
+    };
+    asked(&desk, &["chat", "Hi."]);
+    assert!(why().contains("The model failed (overloaded)"), "{}", why());
+    let (_, told) = asked(&desk, &["chat", "--last", "Hi again."]);
+    assert!(told.contains("Hello."), "{told}");
+    assert!(why().contains("no reply failed"), "{}", why());
+}
