@@ -376,7 +376,17 @@ fn a_cache_that_is_preserved_outlives_a_change_of_phase() {
         let records = log["records"].as_array().unwrap().clone();
         let replied = |record: &&Value| record["event"]["kind"] == "model_replied";
         let second = records.iter().filter(replied).nth(1).unwrap().clone();
-        second["event"]["usage"]["cached_tokens"].as_u64().unwrap_or(0)
+        let seen = beside.seen();
+        let same = seen[0].body["tools"] == seen[1].body["tools"];
+        assert_eq!(same, cache == "preserve", "{provider}: {}", seen[1].body);
+        let shown: Value =
+            serde_json::from_str(&desk.ok(&["sessions", "show", &id, "--json"])).unwrap();
+        let usage = &second["event"]["usage"];
+        for row in [&shown["requests"][1], &shown["transitions"][0]] {
+            assert_eq!(row["cached_tokens"], usage["cached_tokens"], "{shown}");
+        }
+        assert!(said.contains("1 phase change cost"), "{said}");
+        usage["cached_tokens"].as_u64().unwrap_or(0)
     };
     for provider in ["openai_responses", "gemini"] {
         let (with, without) = (cached(provider, "preserve"), cached(provider, "exact"));
