@@ -88,6 +88,12 @@ impl Live {
     pub(crate) fn thinking(&self) {
         let mut state = self.state();
         (state.quiet.thinking, state.quiet.writing) = (true, None);
+        state.quiet.answering = false;
+    }
+
+    /// Words come that are not shown yet.
+    pub(crate) fn answering(&self) {
+        self.state().quiet.answering = true;
     }
 
     /// The model writes a call, which may be long and is not shown before it is made.

@@ -1,14 +1,14 @@
 //! Decides when something of a run is shown: what was committed first comes first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use toolgate_kernel::event::{Event, Record, StreamId};
 use toolgate_kernel::names::SessionId;
+use toolgate_runtime::Committed;
 use toolgate_runtime::port::{Store, Streamed};
-use toolgate_runtime::{Committed, Driver};
 
 use crate::console;
 use crate::live::Live;
@@ -37,15 +37,21 @@ pub(crate) struct Screen {
 struct Course {
     /// What was committed and is not shown yet.
     events: Receiver<Committed>,
-    session: SessionId,
-    /// The last record that was written as JSON, or was there before.
-    written: u64,
+    written: Written,
+}
+
+/// Up to where a session's records are written as JSON.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) session: SessionId,
+    /// The last record that was written, or was there before.
+    pub(crate) seq: u64,
 }
 
 impl Screen {
-    pub(crate) fn new(opened: &Opened, driver: &Driver, live: Live, shows: Shows) -> Self {
-        let (session, written) = (driver.session().id.clone(), driver.durable_tip().seq);
-        let course = Course { events: opened.runtime.observe(), session, written };
+    /// Records that the log has after `written` are part of what is shown as JSON.
+    pub(crate) fn new(opened: &Opened, written: Written, live: Live, shows: Shows) -> Self {
+        let course = Course { events: opened.runtime.observe(), written };
         Self { course: Mutex::new(course), live, shows, store: Arc::clone(&opened.store) }
     }
 
@@ -57,7 +63,8 @@ impl Screen {
         self.show();
         match streamed {
             Streamed::Text(text) | Streamed::Freed(text) => self.live.words(text),
-            Streamed::Held(_) | Streamed::Counted(_) => {}
+            Streamed::Held(_) => self.live.answering(),
+            Streamed::Counted(_) => {}
             Streamed::Thought(_) => self.live.thinking(),
             Streamed::Call { name, bytes } => self.live.writing(name, bytes),
             Streamed::Waits { reason, ms } => self.live.waits(reason, ms),
@@ -79,15 +86,26 @@ impl Screen {
         self.live.done();
     }
 
+    /// Shows everything there is, also what nobody told of, and says how far that is.
+    pub(crate) async fn end(&self) -> Written {
+        self.clear();
+        let mut written = self.course().written.clone();
+        written.rest(self.store.as_ref(), self.shows).await;
+        self.course().written.clone_from(&written);
+        written
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Shows what was committed since the last time.
     pub(crate) fn show(&self) {
-        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut course = self.course();
         loop {
             match (course.events.try_recv(), self.shows) {
                 (Ok(Committed::Session(_, record)), Shows::Json) => {
-                    if let Err(error) = course.write(self.store.as_ref(), &record) {
-                        console::hint(&format!("{error:#}. The log has all events."));
-                    }
+                    course.written.told(self.store.as_ref(), &record);
                 }
                 // Whatever went by too fast is read from the log when the next one comes.
                 (Err(TryRecvError::Lagged(_)), Shows::Json) => {}
@@ -103,36 +121,50 @@ impl Screen {
     }
 }
 
-impl Course {
+impl Written {
+    /// Everything counts as written that the log has of a session now.
+    pub(crate) async fn so_far(store: &dyn Store, session: &SessionId) -> Result<Self> {
+        let head = store.head(&StreamId::Session(session.clone())).await?;
+        Ok(Self { session: session.clone(), seq: head.map_or(0, |head| head.seq) })
+    }
+
     /// Writes a record as JSON, and before it those of its session that nobody told of.
-    fn write(&mut self, store: &dyn Store, record: &Record<Event>) -> Result<()> {
-        if record.seq == self.written + 1 {
+    fn told(&mut self, store: &dyn Store, record: &Record<Event>) {
+        if record.seq == self.seq + 1 {
             console::json(record);
-            self.written = record.seq;
-        } else if record.seq > self.written {
-            let stream = StreamId::Session(self.session.clone());
-            let written = &mut self.written;
+            self.seq = record.seq;
+        } else if record.seq > self.seq {
             // Whoever shows cannot wait for the log in the midst of driving; another thread can.
-            let read = move || block_on(missed(store, &stream, written, record.seq));
-            let read = std::thread::scope(|scope| scope.spawn(read).join());
-            read.ok().context("events that went by too fast could not be read")??;
+            let read = || block_on(self.read_on(store));
+            if !matches!(std::thread::scope(|scope| scope.spawn(read).join()), Ok(Ok(()))) {
+                console::hint("Some events could not be read. The log has all events.");
+            }
         }
-        Ok(())
+    }
+
+    /// Writes everything as JSON that the log has beyond this, where that is what is shown.
+    pub(crate) async fn rest(&mut self, store: &dyn Store, shows: Shows) {
+        if shows == Shows::Json
+            && let Err(error) = self.read_on(store).await
+        {
+            console::hint(&format!("{error:#}. The log has all events."));
+        }
+    }
+
+    async fn read_on(&mut self, store: &dyn Store) -> Result<()> {
+        let stream = StreamId::Session(self.session.clone());
+        loop {
+            let rows = store.read(&stream, self.seq + 1, PAGE).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in rows {
+                console::json(&Record::<Event>::decode(&row.bytes)?);
+                self.seq = row.seq;
+            }
+        }
     }
 }
 
 /// Records that are read at once.
 const PAGE: usize = 200;
-
-/// Writes what a stream has after a place as JSON, up to another place or beyond.
-async fn missed(store: &dyn Store, stream: &StreamId, at: &mut u64, to: u64) -> Result<()> {
-    while *at < to {
-        let rows = store.read(stream, *at + 1, PAGE).await?;
-        ensure!(!rows.is_empty(), "{stream} ends before an event that was told");
-        for row in rows {
-            console::json(&Record::<Event>::decode(&row.bytes)?);
-            *at = row.seq;
-        }
-    }
-    Ok(())
-}

@@ -34,7 +34,7 @@ pub enum HttpFault {
         reason: String,
     },
     /// The server speaks no TLS.
-    #[error("{host} {how}; is it meant to be reached with http://?")]
+    #[error("{host} {how}; it may be one that is reached with http:// only")]
     NoTls {
         /// The server and its port.
         host: String,

@@ -2,14 +2,14 @@
 //! by the ladder of forms where it does not.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::directive::{
     Directed, Directive, Directives, Envelope, Failed, Ladder, Means, Mode, Next, Outcome,
-    PATCH_TOOL, Warning, parse, patch_ops,
+    PATCH_TOOL, Warning, parse, patch_ops, words_so_far,
 };
 use toolgate_kernel::event::{Attempt, FaultKind, Finish, Note, NoteKind, Usage};
 use toolgate_kernel::plan::{Plan, Repair};
@@ -53,7 +53,7 @@ impl Directing {
             // The options tell of these words: they are the same in every request.
             let instructions = self.directives.instructions(Mode::PromptOnly);
             asked.system = format!("{}\n\n{instructions}", asked.system).into();
-            let reply = self.inner.reply(&asked, desk, &quiet(tap)).await?;
+            let reply = self.inner.reply(&asked, desk, &quiet(tap)).await.map_err(worded)?;
             if !reply.calls.is_empty() || !matches!(reply.finish, Finish::Stop) {
                 return Ok(reply);
             }
@@ -112,6 +112,7 @@ impl Directing {
             let began = self.clock.now();
             tap(Streamed::Again);
             let reply = self.formed.reply(&asked, &mut Desk::default(), &quiet(tap)).await;
+            let reply = reply.map_err(worded);
             let elapsed_ms = self.clock.now().ms_since(began);
             tell_cost(&reply, tap);
             next = match &reply {
@@ -258,13 +259,52 @@ fn nothing() -> ProviderFault {
     ProviderFault::new(FaultKind::Unusable, "no form of directives can be asked of this model")
 }
 
+/// What is kept of a reply that broke off are its words for a person.
+fn worded(fault: ProviderFault) -> ProviderFault {
+    ProviderFault { partial: words_so_far(&fault.partial), ..fault }
+}
+
+/// What has come of a reply whose words are not shown yet.
+#[derive(Default)]
+struct Coming {
+    reply: String,
+    /// Bytes of its words for a person that were told.
+    told: usize,
+}
+
+impl Coming {
+    /// The words for a person that a piece adds.
+    fn takes(&mut self, piece: &str) -> String {
+        // More than this is never kept of a reply that breaks off.
+        let room = ANSWER_BYTES_MAX.saturating_sub(self.reply.len());
+        if room == 0 {
+            return String::new();
+        }
+        self.reply.push_str(piece.get(..piece.floor_char_boundary(room)).unwrap_or_default());
+        let words = words_so_far(&self.reply);
+        let new = words.get(self.told..).unwrap_or_default().to_owned();
+        self.told = words.len();
+        new
+    }
+}
+
+fn lock(coming: &Mutex<Coming>) -> MutexGuard<'_, Coming> {
+    coming.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Words that are not for a person yet are kept and not shown, thoughts and waits are shown.
 fn quiet<'a>(tap: Tap<'a>) -> impl Fn(Streamed<'_>) + Send + Sync + 'a {
+    let coming = Mutex::new(Coming::default());
     move |streamed| match streamed {
-        Streamed::Text(text) | Streamed::Held(text) => tap(Streamed::Held(text)),
-        Streamed::Thought(_) | Streamed::Counted(_) | Streamed::Waits { .. } | Streamed::Again => {
-            tap(streamed)
+        Streamed::Text(text) | Streamed::Held(text) => {
+            let words = lock(&coming).takes(text);
+            tap(Streamed::Held(&words));
         }
+        Streamed::Again => {
+            *lock(&coming) = Coming::default();
+            tap(streamed);
+        }
+        Streamed::Thought(_) | Streamed::Counted(_) | Streamed::Waits { .. } => tap(streamed),
         Streamed::Freed(_) | Streamed::Call { .. } => {}
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use toolgate_kernel::json::parse_strict;
 use toolgate_kernel::limits::Limits;
 
+use crate::halves;
 use crate::lent::Lent;
 
 /// Keys under which the dialects send arguments as JSON.
@@ -34,7 +35,10 @@ pub fn read(bytes: &[u8]) -> Result<Value, Unread> {
     // Some servers mark their bytes as UTF-8; streams are read in the same way.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let quoted = shallow(bytes)?;
-    serde_json::from_slice(quoted.as_deref().unwrap_or(bytes)).map_err(|_| Unread::NoJson)
+    let bytes = quoted.as_deref().unwrap_or(bytes);
+    let read = serde_json::from_slice(bytes).ok();
+    let again = || serde_json::from_slice(&halves::lost(bytes)?).ok();
+    read.or_else(again).ok_or(Unread::NoJson)
 }
 
 /// One event of an answer, where it is as almost every one is: shallow, and without arguments that
@@ -141,7 +145,7 @@ fn arguments(bytes: &[u8]) -> Vec<(Range<usize>, usize)> {
             b':' => is_key = true,
             b'{' | b'[' => {
                 depth += 1;
-                let named = is_key && bytes.get(text.clone()).is_some_and(is_arguments);
+                let named = is_key && bytes.get(text.clone()).is_some_and(means_arguments);
                 if open.is_none() && named {
                     open = Some(Arguments { start: at, outside: depth - 1, deepest: depth });
                 }
@@ -177,6 +181,16 @@ struct Arguments {
 
 fn is_arguments(key: &[u8]) -> bool {
     ARGUMENTS.contains(&key)
+}
+
+/// The same of a key as it is written: what it means counts, and any letter can be written as an
+/// escape.
+fn means_arguments(written: &[u8]) -> bool {
+    if !written.contains(&b'\\') {
+        return is_arguments(written);
+    }
+    let quoted = [b"\"".as_slice(), written, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted).is_ok_and(|key| is_arguments(key.as_bytes()))
 }
 
 /// Where a text ends that begins at a quote: after its closing quote, or with the bytes.
@@ -259,8 +273,14 @@ mod tests {
             r#"[{"a":1,"a":2}]"#,
         ];
         for args in unclear {
-            for key in ["args", "arguments", "input"] {
-                let answer = format!("{{\"x\":[{{\"{key}\"\n: {args}, \"b\":[1]}}]}}");
+            for (key, written) in [
+                ("args", "args"),
+                ("arguments", "arguments"),
+                ("input", "input"),
+                ("arguments", "\\u0061rguments"),
+                ("input", "inp\\u0075\\u0074"),
+            ] {
+                let answer = format!("{{\"x\":[{{\"{written}\"\n: {args}, \"b\":[1]}}]}}");
                 let wanted = json!({ "x": [{ key: args, "b": [1] }] });
                 assert_eq!(read(answer.as_bytes()).as_ref(), Ok(&wanted), "{args}");
                 let told = event(&answer).unwrap();

@@ -5,6 +5,7 @@ pub mod assemble;
 mod breaker;
 mod curtain;
 pub mod dialect;
+mod halves;
 mod lent;
 pub mod model;
 mod retry;

@@ -107,7 +107,7 @@ fn target(given: &str) -> Option<&str> {
 pub(crate) fn unanswered(fault: &HttpFault) -> String {
     let advice = match fault {
         HttpFault::NoAddress { .. } => "look at base_url",
-        HttpFault::NoTls { .. } => "if so, write http:// in base_url",
+        HttpFault::NoTls { .. } => "then write http:// in base_url",
         HttpFault::OnlyTls { .. } => "write it so in base_url",
         HttpFault::ClearText { .. } => "or allow it for this model with allow_plain_http",
         HttpFault::Redirected { to, .. } => match to.as_deref().and_then(target) {

@@ -21,7 +21,7 @@ use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
-use crate::screen::{Screen, Shows};
+use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
 use crate::speaker::{Begun, Speaker, Speaks};
 use crate::stop::Stop;
@@ -96,12 +96,17 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             Some(id) => Some(taken(&opened, id, options.have.rival()).await?),
             None => None,
         };
+        let written = match &session {
+            Some(id) => Some(Written::so_far(opened.store.as_ref(), id).await?),
+            None => None,
+        };
         let mut talk = Talk {
             opened: &opened,
             crew,
             text,
             hold,
             session,
+            written,
             driver: None,
             speaker,
             pictures,
@@ -111,7 +116,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             attended: typing.attended(),
             leaves: false,
         };
-        talk.on(&typing, options.message.as_deref()).await
+        let done = talk.on(&typing, options.message.as_deref()).await;
+        talk.rest().await;
+        done
     }))
 }
 
@@ -164,6 +171,8 @@ struct Talk<'a> {
     /// The configuration that holds.
     text: AgentText,
     session: Option<SessionId>,
+    /// Up to where its records are printed, where they are.
+    written: Option<Written>,
     /// The session is this process's for as long as the conversation goes on.
     hold: Option<Hold>,
     driver: Option<Driver>,
@@ -302,6 +311,7 @@ impl Talk<'_> {
                     let (agent, conversation) = (session.agent.clone(), session.conversation);
                     self.speaker = Speaker { agent, conversation };
                 }
+                self.rest().await;
                 (self.session, self.driver, self.hold) = (None, None, None);
                 say("  The next words begin another conversation.");
                 Ok(())
@@ -352,6 +362,13 @@ impl Talk<'_> {
         Ok(self.driver.as_mut())
     }
 
+    /// Prints what the log has of the conversation and nobody printed, where its events are printed.
+    async fn rest(&mut self) {
+        if let Some(mut written) = self.written.take() {
+            written.rest(self.opened.store.as_ref(), self.shows).await;
+        }
+    }
+
     async fn ask(&mut self, words: Option<String>) -> Result<Exit> {
         let begun = self.driver().await?.is_some();
         let pictures = match &words {
@@ -366,6 +383,7 @@ impl Talk<'_> {
                 let runtime = Arc::clone(&self.opened.runtime);
                 let crew = self.crew.clone();
                 self.hold = Some(self.opened.hold(&id, Rival::Respected)?);
+                self.written = Some(Written { session: id.clone(), seq: 0 });
                 let driver = Driver::open_with(runtime, crew, id.clone(), &actor, start).await?;
                 (self.session, self.driver) = (Some(id), Some(driver));
             }
@@ -390,12 +408,15 @@ impl Talk<'_> {
         let turn = driver.session().turn;
         let settings = driver.agent().settings.clone();
         let live = Live::talk(self.detail, settings, &driver.session());
-        let screen = Arc::new(Screen::new(self.opened, &driver, live, self.shows));
+        let mut stop = Stop::listen()?;
+        let so_far = Written { session: driver.session().id.clone(), seq: 0 };
+        let so_far = self.written.take().unwrap_or(so_far);
+        let screen = Arc::new(Screen::new(self.opened, so_far, live, self.shows));
         let before = Arc::clone(&screen);
         self.ready.becomes(move || before.clear());
-        let mut stop = Stop::listen()?;
-        let watched = run::watch(&mut driver, &screen, &mut stop).await?;
-        match watched {
+        let watched = run::watch(&mut driver, &screen, &mut stop).await;
+        self.written = Some(screen.end().await);
+        match watched? {
             Watched::Halted(Halt::Listening(why)) => {
                 if !why.is_empty() {
                     tell(&format!("It stopped here: {why}. Say something and it goes on."));
@@ -408,9 +429,16 @@ impl Talk<'_> {
             Watched::Halted(Halt::ModelFailed(reason)) => {
                 tell(&format!("The model failed: {}", visible(&reason)));
                 let failure = driver.session().failure.as_ref().map(|(fault, _)| *fault);
+                let rest_ms = self.crew.provider.as_ref().and_then(|model| model.rest_ms());
+                let rests = rest_ms.map(|ms| {
+                    let seconds = console::grouped(ms.div_ceil(1_000));
+                    format!("Your words are kept: in {seconds} s /retry asks again, not before.")
+                });
                 hint(if !self.attended {
                     "Your words are kept: toolgate chat --last goes on; `toolgate doctor` says what \
                      to do."
+                } else if let Some(rests) = &rests {
+                    rests
                 } else if failure.is_some_and(FaultKind::may_be_last_words) {
                     "/retry asks again; other words take the place of those."
                 } else {
@@ -499,11 +527,13 @@ impl Talk<'_> {
             return Ok(());
         };
         let records = reading::history(self.opened.store.as_ref(), &id).await?;
-        let last = records
-            .iter()
-            .rev()
-            .map(|record| &record.event)
-            .find(|event| matches!(event, Event::CallRefused(_) | Event::ModelFailed { .. }));
+        let events = || records.iter().rev().map(|record| &record.event);
+        let failed = |event: &&Event| matches!(event, Event::ModelFailed { .. });
+        let refused = |event: &&Event| matches!(event, Event::CallRefused(_));
+        // A failure is over once the model has answered.
+        let since = events().take_while(|event| !matches!(event, Event::ModelReplied { .. }));
+        let last = since.clone().find(|event| failed(event) || refused(event));
+        let last = last.or_else(|| events().find(refused));
         match last {
             Some(Event::CallRefused(refused)) => refusal(refused),
             Some(Event::ModelFailed { reason, fault, attempts, .. }) => {

@@ -24,7 +24,7 @@ use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, SystemClock, block_on};
 use crate::reading;
-use crate::screen::{Screen, Shows};
+use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
 use crate::speaker::{self, Speaker, Speaks};
 use crate::stop::Stop;
@@ -143,20 +143,26 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let mut written = None;
     block_on(servers.around(async {
-        let mut stop = Stop::listen()?;
-        let begun = tokio::select! {
-            biased;
-            begun = begin(&opened, crew, played, options, speaker) => begun?,
-            exit = stop.heard() => return Ok(exit),
-        };
-        match begun {
-            Begun::Driver(driver, _hold) => {
-                tell(played, &options.how);
-                drive(&opened, *driver, &options.how, &ready, stop).await
+        let done = async {
+            let mut stop = Stop::listen()?;
+            let begun = tokio::select! {
+                biased;
+                begun = begin(&opened, crew, played, options, speaker, &mut written) => begun?,
+                exit = stop.heard() => return Ok(exit),
+            };
+            match begun {
+                Begun::Driver(driver, _hold) => {
+                    tell(played, &options.how);
+                    drive(&opened, *driver, &mut written, &options.how, &ready, stop).await
+                }
+                Begun::Completed(session) => completed(&opened, &session, &options.how).await,
             }
-            Begun::Completed(session) => completed(&opened, &session, &options.how).await,
-        }
+        };
+        let done = done.await;
+        rest(&opened, written, &options.how).await;
+        done
     }))
 }
 
@@ -170,18 +176,32 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
-        let mut stop = Stop::listen()?;
-        let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());
-        let (driver, _hold) = tokio::select! {
-            biased;
-            taken = opened.take(session, how.have.rival(), claim) => taken?,
-            exit = stop.heard() => return Ok(exit),
+        let mut written = Some(Written::so_far(opened.store.as_ref(), session).await?);
+        let done = async {
+            let mut stop = Stop::listen()?;
+            let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());
+            let (driver, _hold) = tokio::select! {
+                biased;
+                taken = opened.take(session, how.have.rival(), claim) => taken?,
+                exit = stop.heard() => return Ok(exit),
+            };
+            same_player(played, &driver.session())?;
+            tell(played, how);
+            how.heard(&driver.session())?;
+            drive(&opened, driver, &mut written, how, &ready, stop).await
         };
-        same_player(played, &driver.session())?;
-        tell(played, how);
-        how.heard(&driver.session())?;
-        drive(&opened, driver, how, &ready, stop).await
+        let done = done.await;
+        rest(&opened, written, how).await;
+        done
     }))
+}
+
+/// Prints what the log has of a run and nobody printed, where its events are printed: whatever ended
+/// it may have been written down too.
+async fn rest(opened: &Opened, written: Option<Written>, how: &How) {
+    if let Some(mut written) = written {
+        written.rest(opened.store.as_ref(), how.shows()).await;
+    }
 }
 
 /// Refuses to let the shipped script go on with what a model began.
@@ -248,6 +268,7 @@ async fn begin(
     played: Played,
     options: &Options,
     speaker: Speaker,
+    written: &mut Option<Written>,
 ) -> Result<Begun> {
     let newest = if options.new { None } else { newest(opened).await? };
     let premise = options.premise.as_deref();
@@ -269,6 +290,7 @@ async fn begin(
                 return Ok(Begun::Completed(Box::new(session)));
             }
             same_player(played, &session)?;
+            *written = Some(Written { session: session.id.clone(), seq: session.seq });
             let runtime = Arc::clone(&opened.runtime);
             let claim = Driver::resume(runtime, crew, session.id.clone());
             let rival = options.how.have.rival();
@@ -295,6 +317,7 @@ async fn begin(
             let start = Start { title, pictures, chat: false, agent, conversation };
             let id = new_id("run")?;
             let hold = opened.hold(&id, Rival::Respected)?;
+            *written = Some(Written { session: id.clone(), seq: 0 });
             let driver = Driver::open_with(runtime, crew, id, &actor, start).await?;
             if played == Played::ByTheDemo && opened.runtime.project().0.state.shelves().count() > 0
             {
@@ -349,6 +372,7 @@ pub(crate) fn new_id(kind: &str) -> Result<SessionId> {
 async fn drive(
     opened: &Opened,
     mut driver: Driver,
+    written: &mut Option<Written>,
     how: &How,
     ready: &Ready,
     mut stop: Stop,
@@ -369,10 +393,13 @@ async fn drive(
     let words = words(opened, &driver);
     let settings = driver.agent().settings.clone();
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
-    let screen = Arc::new(Screen::new(opened, &driver, live, how.shows()));
+    let so_far = written.take().unwrap_or(Written { session: id.clone(), seq: 0 });
+    let screen = Arc::new(Screen::new(opened, so_far, live, how.shows()));
     let before = Arc::clone(&screen);
     ready.becomes(move || before.clear());
-    let watched = watch(&mut driver, &screen, &mut stop).await?;
+    let watched = watch(&mut driver, &screen, &mut stop).await;
+    *written = Some(screen.end().await);
+    let watched = watched?;
     // Of all sessions `run` goes on with the newest run.
     let forked = driver.session().origin.is_some();
     let command = if forked { format!("sessions resume {id}") } else { "run".to_owned() };
@@ -489,16 +516,16 @@ pub(crate) async fn watch(
         loop {
             tokio::select! {
                 biased;
-                halted = &mut driving => break Watched::Halted(halted?),
+                halted = &mut driving => break halted.map(Watched::Halted),
                 // What is under way is dropped, as in a crash, and a resume settles it.
-                exit = &mut stop => break Watched::Parked(exit),
+                exit = &mut stop => break Ok(Watched::Parked(exit)),
                 () = tokio::time::sleep(std::time::Duration::from_millis(50)) => screen.tick(),
             }
         }
     };
     screen.clear();
-    if matches!(watched, Watched::Parked(_)) {
+    if matches!(watched, Ok(Watched::Parked(_))) {
         driver.park().await?;
     }
-    Ok(watched)
+    Ok(watched?)
 }

@@ -59,6 +59,8 @@ pub(super) struct Quiet {
     pub(super) seconds: u64,
     /// Whether the model thinks.
     pub(super) thinking: bool,
+    /// Whether it says something that is not shown yet.
+    pub(super) answering: bool,
     /// The call that the model writes, and how many bytes of its arguments have come.
     pub(super) writing: Option<(String, usize)>,
     /// Why the model is asked again, and in how many seconds.
@@ -102,8 +104,8 @@ impl State {
 
     /// What is waited for, and for how long, once that is a second.
     pub(super) fn waiting(&self) -> Option<String> {
-        let Quiet { seconds, thinking, again, writing, .. } = &self.quiet;
-        let (seconds, thinking) = (*seconds, *thinking);
+        let Quiet { seconds, thinking, answering, again, writing, .. } = &self.quiet;
+        let (seconds, thinking, answering) = (*seconds, *thinking, *answering);
         if let Some((reason, all)) = again.as_ref().filter(|(_, all)| seconds > 0 && seconds < *all)
         {
             return Some(format!("{}; trying again in {} s", visible(reason), all - seconds));
@@ -115,6 +117,7 @@ impl State {
                 let bytes = u64::try_from(*bytes).unwrap_or(u64::MAX);
                 format!("writing {name}… {} bytes,", grouped(bytes))
             }
+            (None, None) if answering => "the model is answering…".to_owned(),
             (None, None) if thinking => "thinking…".to_owned(),
             (None, None) => "waiting for the model…".to_owned(),
         };
@@ -294,6 +297,8 @@ mod tests {
         state.quiet.again = None;
         state.quiet.thinking = true;
         assert_eq!(state.waiting().as_deref(), Some("thinking… 2 s"));
+        state.quiet.answering = true;
+        assert_eq!(state.waiting().as_deref(), Some("the model is answering… 2 s"));
         state.quiet.writing = Some(("append\u{1b}".to_owned(), 12_345));
         let told = "writing append<U+001B>… 12,345 bytes, 2 s";
         assert_eq!(state.waiting().as_deref(), Some(told));

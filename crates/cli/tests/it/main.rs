@@ -23,6 +23,7 @@ mod mcp;
 mod migrate;
 mod models;
 mod persons;
+mod printed;
 mod promises;
 mod readme;
 mod runs;

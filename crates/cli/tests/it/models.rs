@@ -376,7 +376,17 @@ fn a_cache_that_is_preserved_outlives_a_change_of_phase() {
         let records = log["records"].as_array().unwrap().clone();
         let replied = |record: &&Value| record["event"]["kind"] == "model_replied";
         let second = records.iter().filter(replied).nth(1).unwrap().clone();
-        second["event"]["usage"]["cached_tokens"].as_u64().unwrap_or(0)
+        let seen = beside.seen();
+        let same = seen[0].body["tools"] == seen[1].body["tools"];
+        assert_eq!(same, cache == "preserve", "{provider}: {}", seen[1].body);
+        let shown: Value =
+            serde_json::from_str(&desk.ok(&["sessions", "show", &id, "--json"])).unwrap();
+        let usage = &second["event"]["usage"];
+        for row in [&shown["requests"][1], &shown["transitions"][0]] {
+            assert_eq!(row["cached_tokens"], usage["cached_tokens"], "{shown}");
+        }
+        assert!(said.contains("1 phase change cost"), "{said}");
+        usage["cached_tokens"].as_u64().unwrap_or(0)
     };
     for provider in ["openai_responses", "gemini"] {
         let (with, without) = (cached(provider, "preserve"), cached(provider, "exact"));
@@ -645,4 +655,25 @@ fn a_model_that_stands_in_is_held_to_one_call_where_that_is_wanted() {
         assert_eq!(told.matches("✓ write_notes").count(), done, "{told}");
         assert_eq!(told.contains("At most 1 calls of a turn"), done == 1, "{told}");
     }
+}
+
+/// A failure is told of until the model has answered, and then no more.
+#[test]
+fn why_tells_of_no_failure_that_is_over() {
+    let beside = Beside::failing("replies: [{text: Hello.}]", &["server_error"]);
+    let desk = Desk::new();
+    let config = format!("packs: []\nlimits: {{attempts_max: 1}}\n{}", beside.config("openai"));
+    desk.write("toolgate.yaml", &config);
+    let why = || {
+        let mut chat = desk.command();
+        chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "--last"]);
+        let mut chat = chat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        chat.stdin.take().unwrap().write_all(b"/why\n").unwrap();
+        String::from_utf8(chat.wait_with_output().unwrap().stdout).unwrap()
+    };
+    asked(&desk, &["chat", "Hi."]);
+    assert!(why().contains("The model failed (overloaded)"), "{}", why());
+    let (_, told) = asked(&desk, &["chat", "--last", "Hi again."]);
+    assert!(told.contains("Hello."), "{told}");
+    assert!(why().contains("no reply failed"), "{}", why());
 }

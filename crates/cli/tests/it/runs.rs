@@ -163,7 +163,7 @@ fn events_come_as_json_lines_and_nothing_else() {
     let desk = Desk::new();
     let ran = desk.run(&["run", "x", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let mut seq = 2;
+    let mut seq = 0;
     for line in ran.out.lines() {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
         seq += 1;

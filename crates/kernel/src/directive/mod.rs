@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::tool::{SchemaRefusal, Shape};
 
 pub use ladder::{Ask, Done, Failed, Ladder, Means, Mode, Next, Outcome, Tried};
-pub use parse::{Unreadable, parse};
+pub use parse::{Unreadable, parse, words_so_far};
 pub use patch::{PatchOp, PatchProblem, PatchVerb, patch_ops};
 pub use read::{Envelope, Warning};
 

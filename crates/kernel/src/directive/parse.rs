@@ -48,6 +48,40 @@ pub fn parse(text: &str) -> Result<Map<String, Value>, Unreadable> {
     }
 }
 
+/// The words for a person in a reply that is not whole: what it says where it is no object, else
+/// what has come of the text in it.
+pub fn words_so_far(reply: &str) -> String {
+    let wraps = |begin: &str| TAGS.iter().any(|tag| begin.starts_with(&format!("<{tag}>")));
+    let begin = reply.trim_start();
+    if !begin.starts_with(['{', '`']) && !wraps(begin) {
+        return reply.to_owned();
+    }
+    let text = || {
+        let (_, rest) = begin.split_once("\"assistant_text\"")?;
+        rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')
+    };
+    text().map(unquoted).unwrap_or_default()
+}
+
+/// What a text says whose opening quote is gone, up to the closing one or to where it breaks off.
+fn unquoted(rest: &str) -> String {
+    let mut escaped = false;
+    let end = rest.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    let mut text = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+    // What broke off inside an escape, or between two that are one character, is left out.
+    for _ in 0..3 {
+        if let Ok(said) = serde_json::from_str(&format!("\"{}\"", text.replace('\n', "\\n"))) {
+            return said;
+        }
+        text = text.rfind('\\').and_then(|at| text.get(..at)).unwrap_or_default();
+    }
+    String::new()
+}
+
 fn strict(text: &str) -> Result<Value, String> {
     let limits = Limits { args_items_max: 100_000, ..Limits::default() };
     parse_strict(text, &limits).map_err(|refusal| refusal.to_string())

@@ -388,3 +388,22 @@ proptest! {
         drop(patch_ops(&Value::String(words.concat())));
     }
 }
+
+#[test]
+fn the_words_of_a_reply_that_broke_off_are_those_for_a_person() {
+    let whole = "Here:\n\"😀\" \\ it is.";
+    let written = r#"{ "assistant_text" : "Here:\n\"\ud83d\ude00\" \\ it is.", "directives": [] }"#;
+    for wrap in ["", "```json\n", "<directives>"] {
+        let mut before = String::new();
+        for end in 0..=written.len() {
+            let said = words_so_far(&format!("{wrap}{}", &written[..end]));
+            assert!(said.starts_with(&before) && whole.starts_with(&said), "{end}: {said}");
+            before = said;
+        }
+        assert_eq!(before, whole);
+    }
+    for words in ["Just words.", "Use {this}.", "", "<b> \"assistant_text\": \"x\""] {
+        assert_eq!(words_so_far(words), words);
+    }
+    assert_eq!(words_so_far(r#"{"directives": [], "assistant_text": nu"#), "");
+}

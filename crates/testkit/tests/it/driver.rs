@@ -395,17 +395,31 @@ const HELD: &[Streamed<'_>] = &[
 
 #[test]
 fn a_reply_that_is_parked_keeps_the_words_that_were_held_back() {
+    // Of an object that carries directives, the words for a person are kept.
+    const FORMED: &[Streamed<'_>] = &[
+        Streamed::Text("{\"assistant_text\": \"So: \\"),
+        Streamed::Text("u00e4"),
+        Streamed::Text("h\", \"directives\": [{"),
+    ];
+    const SAID: &str = "So: <tools> <tool_call>{";
     let own = || Arc::new(Telling(HELD, None)) as Arc<dyn Provider>;
+    let formed = || Arc::new(Telling(FORMED, None)) as Arc<dyn Provider>;
     let text: DirectivesText = serde_json::from_value(json!({ "types": { "toast": {} } })).unwrap();
-    let directed = || {
+    let directed = |model: &dyn Fn() -> Arc<dyn Provider>| {
         let clock = Arc::new(FakeClock::default());
-        Arc::new(Directing::new(own(), own(), text.build().unwrap(), clock)) as Arc<dyn Provider>
+        Arc::new(Directing::new(model(), model(), text.build().unwrap(), clock))
+            as Arc<dyn Provider>
     };
     // Words that carry directives are shown once they are read; they are kept before.
     let tool = || doing(SpecDraft::new("look", "Looks."), |_| Ok(Output::message("Seen.")));
-    for (provider, tools) in
-        [(own(), Vec::new()), (directed(), vec![tool()]), (directed(), Vec::new())]
-    {
+
+    for (provider, tools, said) in [
+        (own(), Vec::new(), SAID),
+        (directed(&own), vec![tool()], SAID),
+        (directed(&own), Vec::new(), SAID),
+        (directed(&formed), vec![tool()], "So: äh"),
+        (directed(&formed), Vec::new(), "So: äh"),
+    ] {
         let bench = Bench::new();
         block_on(async {
             let mut crew = crew(json!({}), tools, Vec::new()).unwrap();
@@ -419,7 +433,7 @@ fn a_reply_that_is_parked_keeps_the_words_that_were_held_back() {
         let parked = events.iter().find_map(|event| {
             if let Event::ModelFailed { partial, .. } = event { Some(partial) } else { None }
         });
-        assert_eq!(parked.map(String::as_str), Some("So: <tools> <tool_call>{"));
+        assert_eq!(parked.map(String::as_str), Some(said));
     }
 }
 

@@ -440,7 +440,11 @@ fn a_model_that_hangs_leaves_time_for_the_one_that_stands_in() {
         first.fallback = vec![spec(Dialect::Gemini, &working, true)];
         let model = exchange().model(&first).unwrap();
         let came = ask(&model, &hanging).await;
-        assert_eq!(came.reply.unwrap().attempts.len(), 1);
+        let attempts = came.reply.unwrap().attempts;
+        assert_eq!(attempts.len(), 1);
+        // The bound that was reached is named, and not that of a request.
+        let told = "the turn took more than 200 ms (limits.turn_ms_max)";
+        assert_eq!(attempts[0].reason, told);
         assert!(model.turn_ms_max() > Some(200 + first.fallback[0].turn_ms_max));
         first.fallback[0].turn_ms_max = 0;
         assert!(exchange().model(&first).is_err(), "zero is no limit");

@@ -109,7 +109,7 @@ impl WireFault {
 
     /// Something in an answer is nested deeper than can be read.
     pub(crate) fn too_deep() -> Self {
-        Self::new(FaultKind::MalformedCall, "the reply is nested deeper than can be read")
+        Self::new(FaultKind::Unreadable, "the answer is nested deeper than can be read")
     }
 
     /// The fault an answer tells of: under `error`, or all over. Nothing when it tells of none.

@@ -1,11 +1,14 @@
 //! Decides when a stream is a whole answer: its terminal marker must have come.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use toolgate_kernel::event::{FaultKind, Usage};
 use toolgate_runtime::port::Tap;
 
 use super::{Dialect, WireFault};
 use crate::answer::{self, Unread};
+use crate::halves::{self, Waiting};
 use crate::lent::Lent;
 use toolgate_http::sse::Event;
 
@@ -43,11 +46,13 @@ pub struct Gather {
     told: Option<Value>,
     /// `[DONE]` came: nothing of what follows counts.
     done: bool,
+    /// Half a character came alone: what of it waits for the other half.
+    halves: Option<Waiting>,
 }
 
 impl Gather {
     pub(super) fn new(dialect: Dialect, inner: Box<dyn Gathering>) -> Self {
-        Self { dialect, inner, told: None, done: false }
+        Self { dialect, inner, told: None, done: false, halves: None }
     }
 
     /// Takes the next event and shows its words to the tap.
@@ -68,19 +73,34 @@ impl Gather {
             self.inner.closed();
             return Ok(());
         }
-        let odd;
+        let (odd, marked);
         let data = match answer::at_a_glance(data) {
             Some(data) => data,
             None => {
                 odd = answer::event(data).map_err(unread)?;
-                serde_json::from_str(&odd).map_err(|_| unread(Unread::NoJson))?
+                match serde_json::from_str(&odd) {
+                    Ok(data) => data,
+                    Err(_) => {
+                        marked = halves::marked(&odd).ok_or_else(|| unread(Unread::NoJson))?;
+                        self.halves.get_or_insert_default();
+                        serde_json::from_str(&marked).map_err(|_| unread(Unread::NoJson))?
+                    }
+                }
             }
         };
         if let Some(fault) = WireFault::told_by(&data) {
             self.told = Some(data.value());
             return Err(fault);
         }
-        self.inner.take(event.name, &data, tap)
+        match &self.halves {
+            None => self.inner.take(event.name, &data, tap),
+            Some(waiting) => self.inner.take(event.name, &data, &|said| waiting.pass(said, tap)),
+        }
+    }
+
+    /// Shows what waits: no event follows.
+    pub fn end(&self, tap: Tap<'_>) {
+        self.halves.iter().for_each(|waiting| waiting.end(tap));
     }
 
     /// Whether the sender said `[DONE]`, so that nothing more is to be read.
@@ -94,8 +114,11 @@ impl Gather {
     }
 
     /// The words that came so far.
-    pub fn words(&self) -> &str {
-        self.inner.words()
+    pub fn words(&self) -> Cow<'_, str> {
+        match &self.halves {
+            None => Cow::Borrowed(self.inner.words()),
+            Some(_) => halves::joined(self.inner.words()),
+        }
     }
 
     /// What the answer has cost so far, whether it can be used or not.
@@ -114,7 +137,10 @@ impl Gather {
 
     /// The whole answer, to be decoded, where there is no fault.
     pub fn body(self) -> Value {
-        self.inner.body()
+        match &self.halves {
+            None => self.inner.body(),
+            Some(_) => halves::join_all(self.inner.body()),
+        }
     }
 }
 

@@ -224,7 +224,15 @@ pub(super) fn reasons(model: &str) -> bool {
 /// A count under a path of keys; zero when there is none.
 pub(super) fn count(value: &Value, path: &[&str]) -> u64 {
     let found = path.iter().try_fold(value, |value, key| value.get(key));
-    found.and_then(Value::as_u64).unwrap_or(0)
+    found.and_then(|count| count.as_u64().or_else(|| whole(count.as_f64()?))).unwrap_or(0)
+}
+
+/// A count that was written with a point, as some servers do; nothing where it is none.
+fn whole(count: f64) -> Option<u64> {
+    /// Beyond this, not every whole number can be written so.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    let is_count = count.fract() == 0.0 && (0.0..=MOST).contains(&count);
+    if is_count { format!("{count:.0}").parse().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -273,6 +273,7 @@ impl Seat {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
+            self.out_of_time(&mut failure, turning);
             failed += 1;
             let alike = seen.entry(failure.kind).or_default();
             *alike += 1;
@@ -298,6 +299,15 @@ impl Seat {
                     return Err(failure);
                 }
             }
+        }
+    }
+
+    /// Names the bound of the whole turn where that is what was reached.
+    fn out_of_time(&self, failure: &mut Failure, turning: &Turning<'_>) {
+        let is_over = tokio::time::Instant::now() >= turning.deadline;
+        if failure.kind == FaultKind::TimedOut && is_over {
+            let ms = self.turn_ms_max;
+            failure.reason = format!("the turn took more than {ms} ms (limits.turn_ms_max)");
         }
     }
 

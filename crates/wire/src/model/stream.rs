@@ -67,11 +67,11 @@ impl Seat {
                 // What ends a stream after its reply is whole takes nothing away from it.
                 Err(_) if gather.whole() => break,
                 Err(fault) => {
-                    return Err(paid(self.broken(&fault, gather.words()), &gather));
+                    return Err(paid(self.broken(&fault, &gather.words()), &gather));
                 }
             };
             if let Err(fault) = reader.read(&chunk, |event| gather.take(event, tap)) {
-                return Err(paid(self.wire(fault, gather.words()), &gather));
+                return Err(paid(self.wire(fault, &gather.words()), &gather));
             }
             let usage = gather.usage();
             if usage != counted {
@@ -79,6 +79,7 @@ impl Seat {
                 tap(Streamed::Counted(usage));
             }
         }
+        gather.end(tap);
         if gather.done() {
             answer.drain(GRACE_MS).await;
         }
@@ -90,14 +91,14 @@ impl Seat {
         let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes.len());
         let mut gather = self.dialect.gather();
         if let Err(fault) = reader.read(bytes, |event| gather.take(event, &|_| {})) {
-            return Err(paid(self.wire(fault, gather.words()), &gather));
+            return Err(paid(self.wire(fault, &gather.words()), &gather));
         }
         self.finished(gather)
     }
 
     fn finished(&self, gather: Gather) -> Result<Value, Failure> {
         match gather.fault() {
-            Some(fault) => Err(paid(self.wire(fault, gather.words()), &gather)),
+            Some(fault) => Err(paid(self.wire(fault, &gather.words()), &gather)),
             None => Ok(gather.body()),
         }
     }

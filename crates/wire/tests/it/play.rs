@@ -28,6 +28,7 @@ pub(crate) fn paid(
 ) -> (Result<Reply, WireFault>, Usage) {
     let (mut reader, mut gather) = (Reader::default(), dialect.gather());
     let read = reader.read(bytes, |event| gather.take(event, tap));
+    gather.end(tap);
     let usage = gather.usage();
     match read.err().or(gather.fault()) {
         Some(fault) => (Err(fault), usage),

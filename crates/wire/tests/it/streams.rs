@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use toolgate_kernel::event::Finish;
+use toolgate_runtime::port::Streamed;
 use toolgate_wire::dialect::Dialect;
 
 use crate::case::{cases, file};
-use crate::play::streamed;
+use crate::play::{plain, streamed, tapped};
 
 /// What ends a reply, as it stands in the bytes of a stream.
 fn markers(dialect: Dialect) -> &'static [&'static str] {
@@ -136,5 +137,112 @@ fn a_response_that_ends_as_incomplete_is_so_whatever_is_in_it() {
     for response in [json!({}), Value::Null, details, whole] {
         let ended = [done.clone(), end("response.incomplete", &response)];
         assert!(!runs_calls(Dialect::Responses, &ended), "{response}");
+    }
+}
+
+/// A plain answer and a stream, in which the words are these pieces as JSON has them.
+fn worded(dialect: Dialect, pieces: &[&str]) -> (String, String) {
+    let all = pieces.concat();
+    let stream = |events: Vec<String>| -> String {
+        events.iter().map(|event| format!("data: {event}\n\n")).collect()
+    };
+    let each = |event: &dyn Fn(&str) -> String| -> Vec<String> {
+        pieces.iter().map(|piece| event(piece)).collect()
+    };
+    match dialect {
+        Dialect::Chat => {
+            let usage = r#""usage":{"prompt_tokens":7,"completion_tokens":2.0}"#;
+            let body = format!(
+                r#"{{"choices":[{{"message":{{"content":"{all}"}},"finish_reason":"stop"}}],{usage}}}"#
+            );
+            let delta = |text: &str| {
+                format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#)
+            };
+            let end = format!(
+                r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"stop"}}],{usage}}}"#
+            );
+            (body, stream(each(&delta).into_iter().chain([end, "[DONE]".to_owned()]).collect()))
+        }
+        Dialect::Responses => {
+            let message = format!(
+                r#"{{"type":"message","id":"m","role":"assistant","status":"completed","content":[{{"type":"output_text","text":"{all}","annotations":[]}}]}}"#
+            );
+            let body = format!(
+                r#"{{"id":"r","status":"completed","output":[{message}],"usage":{{"input_tokens":7,"output_tokens":2.0}}}}"#
+            );
+            let delta = |text: &str| {
+                format!(
+                    r#"{{"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"{text}"}}"#
+                )
+            };
+            let end = format!(r#"{{"type":"response.completed","response":{body}}}"#);
+            (body.clone(), stream(each(&delta).into_iter().chain([end]).collect()))
+        }
+        Dialect::Anthropic => {
+            let body = format!(
+                r#"{{"type":"message","role":"assistant","content":[{{"type":"text","text":"{all}"}}],"stop_reason":"end_turn","usage":{{"input_tokens":7,"output_tokens":2.0}}}}"#
+            );
+            let begin = [
+                r#"{"type":"message_start","message":{"type":"message","role":"assistant","content":[],"usage":{"input_tokens":7,"output_tokens":1}}}"#,
+                r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+            ];
+            let delta = |text: &str| {
+                format!(
+                    r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}"#
+                )
+            };
+            let end = [
+                r#"{"type":"content_block_stop","index":0}"#,
+                r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2.0}}"#,
+                r#"{"type":"message_stop"}"#,
+            ];
+            let (begin, end) = (begin.map(str::to_owned), end.map(str::to_owned));
+            (body, stream(begin.into_iter().chain(each(&delta)).chain(end).collect()))
+        }
+        Dialect::Gemini => {
+            let part = |text: &str, end: &str| {
+                format!(
+                    r#"{{"candidates":[{{"content":{{"role":"model","parts":[{{"text":"{text}"}}]}}{end}}}],"usageMetadata":{{"promptTokenCount":7,"candidatesTokenCount":2.0}}}}"#
+                )
+            };
+            let end = r#","finishReason":"STOP""#;
+            let last = pieces.len() - 1;
+            let events = pieces.iter().enumerate();
+            let events = events.map(|(at, text)| part(text, if at == last { end } else { "" }));
+            (part(&all, end), stream(events.collect()))
+        }
+    }
+}
+
+/// Half a character fails nothing: with the other half it is the character, alone it is lost.
+#[test]
+fn halves_of_a_character_meet_or_are_lost() {
+    let table: [(&[&str], &str); 6] = [
+        (&["Hi \\ud83d", "\\ude00."], "Hi 😀."),
+        (&["Hi \\ud83d", "."], "Hi \u{fffd}."),
+        (&["Hi \\ud83d", "\\ud83d", "\\ude00"], "Hi \u{fffd}😀"),
+        (&["\\ude00", " \\\\ud83d \\ud83d\\ude00"], "\u{fffd} \\ud83d 😀"),
+        (&["Bye \\uD83D"], "Bye \u{fffd}"),
+        (&["Hi 😀", "."], "Hi 😀."),
+    ];
+    for dialect in Dialect::ALL {
+        for (pieces, wanted) in table {
+            let (body, events) = worded(dialect, pieces);
+            let at = format!("{} {pieces:?}", dialect.as_str());
+            let shown = std::sync::Mutex::new(String::new());
+            let tap = |streamed: Streamed<'_>| {
+                if let Streamed::Text(text) = streamed {
+                    shown.lock().unwrap().push_str(text);
+                }
+            };
+            let said = plain(dialect, &body).unwrap_or_else(|fault| panic!("{at}: {fault:?}"));
+            let told = tapped(dialect, events.as_bytes(), &tap);
+            let told = told.unwrap_or_else(|fault| panic!("{at}: {fault:?}"));
+            assert_eq!((said.text.as_str(), told.text.as_str()), (wanted, wanted), "{at}");
+            assert_eq!(*shown.lock().unwrap(), wanted, "{at}");
+            for usage in [said.usage, told.usage] {
+                assert_eq!((usage.input_tokens, usage.output_tokens), (7, 2), "{at}");
+            }
+        }
     }
 }

@@ -4,8 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use toolgate_runtime::port::{Streamed, Tap};
 
-use super::Form;
 use super::domain::{STAMP_BYTES_MAX, in_stamp};
+use super::payload::in_name;
+use super::{Form, hermes};
 use crate::transform::thought::{self, THOUGHTS};
 
 /// A tap that is shown no call which a model prints as text. From the first sign of one, the words
@@ -78,16 +79,22 @@ impl<'a> Holding<'a> {
     /// Where the words end that can be shown: at a sign, or at what may become one.
     fn sign(&self, heard: &mut Heard) -> usize {
         let held = &heard.held;
-        let json = if self.bare { json(held, heard.worded) } else { Json::None };
-        let mark = self.marks.iter().filter_map(|mark| held.find(mark)).min();
-        let mark = match json {
-            Json::Perhaps(at) => return at,
-            Json::Sign(at) => mark.into_iter().chain([at]).min(),
-            Json::None => mark,
+        let json = if self.bare { json(held, heard.worded) } else { Sign::None };
+        let sign = match (json, self.mark(held)) {
+            (json @ Sign::Perhaps(_), _) => json,
+            (Sign::Sure(json), Sign::Sure(mark) | Sign::Perhaps(mark)) if mark > json => {
+                Sign::Sure(json)
+            }
+            (json @ Sign::Sure(_), Sign::None) => json,
+            (Sign::Sure(_) | Sign::None, mark) => mark,
         };
-        if let Some(at) = mark {
-            heard.signed = true;
-            return at;
+        match sign {
+            Sign::Perhaps(at) => return at,
+            Sign::Sure(at) => {
+                heard.signed = true;
+                return at;
+            }
+            Sign::None => {}
         }
         let ends = THOUGHTS.iter().map(|(_, close)| close);
         let signs = || self.marks.iter().chain(ends.clone());
@@ -98,6 +105,22 @@ impl<'a> Holding<'a> {
         let longest = signs().map(|sign| sign.len()).max().unwrap_or(0);
         let first = held.floor_char_boundary(held.len().saturating_sub(longest));
         (first..held.len()).find(begins).unwrap_or(held.len())
+    }
+
+    /// The first mark that is not just spoken of.
+    fn mark(&self, held: &str) -> Sign {
+        let mut from = 0;
+        while let Some(rest) = held.get(from..) {
+            let found = self.marks.iter().filter_map(|mark| Some((rest.find(mark)?, *mark)));
+            let Some((at, mark)) = found.min_by_key(|(at, _)| *at) else { break };
+            let (at, behind) = (from + at, from + at + mark.len());
+            match follows(mark, held.get(behind..).unwrap_or_default()) {
+                Follows::Call => return Sign::Sure(at),
+                Follows::Nothing => return Sign::Perhaps(at),
+                Follows::Words => from = behind,
+            }
+        }
+        Sign::None
     }
 
     /// Shows the rest, once it is known which words are left of the reply.
@@ -116,32 +139,70 @@ impl<'a> Holding<'a> {
     }
 }
 
-/// Where JSON begins that may be a call.
-enum Json {
+/// Where something begins that may be a call.
+enum Sign {
     None,
-    /// An object, or a list of them.
-    Sign(usize),
-    /// A bracket, and nothing yet that says whether it is a list of objects, a date or words.
+    /// A mark with the beginning of a call behind it, an object, or a list of objects.
+    Sure(usize),
+    /// A mark or a bracket, and nothing yet that says whether it is a call, a date or words.
     Perhaps(usize),
 }
 
+/// What stands behind a mark.
+enum Follows {
+    /// What a call may begin with.
+    Call,
+    /// Nothing yet that tells.
+    Nothing,
+    /// Words: the mark is only spoken of.
+    Words,
+}
+
+/// Bytes behind a mark in which it must be clear that it is only spoken of.
+const TELLING_BYTES_MAX: usize = 200;
+
+/// What stands behind a mark: after a tag JSON, a function, or a name that JSON or the closing tag
+/// follows.
+fn follows(mark: &str, rest: &str) -> Follows {
+    if ![hermes::TAG, hermes::TOOLS].contains(&mark) || rest.len() > TELLING_BYTES_MAX {
+        return Follows::Call;
+    }
+    let begins = |rest: &str, signs: &[&str]| {
+        if rest.is_empty()
+            || signs.iter().any(|sign| sign.len() > rest.len() && sign.starts_with(rest))
+        {
+            Follows::Nothing
+        } else if signs.iter().any(|sign| rest.starts_with(sign)) {
+            Follows::Call
+        } else {
+            Follows::Words
+        }
+    };
+    let rest = rest.trim_start();
+    let named = rest.trim_start_matches(in_name);
+    if named.len() == rest.len() {
+        return begins(rest, &["{", "[", hermes::FUNCTION]);
+    }
+    begins(named.trim_start(), &["{", hermes::TAG_END, hermes::TOOLS_END])
+}
+
 /// What the words begin with, before all others or behind a thought. A date may stand before it.
-fn json(held: &str, worded: bool) -> Json {
+fn json(held: &str, worded: bool) -> Sign {
     let (from, worded) = match behind_thought(held) {
         Some(from) => (from, false),
         None => (0, worded),
     };
-    let Some(words) = held.get(from..).filter(|_| !worded) else { return Json::None };
+    let Some(words) = held.get(from..).filter(|_| !worded) else { return Sign::None };
     let (plain, dated) = (words.trim_start(), words.trim_start_matches(in_stamp));
     let list = plain.starts_with('[');
     let begin = if list { plain } else { dated };
     let at = held.len() - begin.len();
     if dated.starts_with('{') {
-        Json::Sign(at)
+        Sign::Sure(at)
     } else if list && dated.is_empty() && plain.len() <= STAMP_BYTES_MAX {
-        Json::Perhaps(at)
+        Sign::Perhaps(at)
     } else {
-        Json::None
+        Sign::None
     }
 }
 
@@ -255,7 +316,21 @@ mod tests {
             (" \n[1, 2]", " \n[1, 2]", " \n"),
             ("It is {a} [b].", "It is {a} [b].", "It is {a} [b]."),
             ("a < b <tool and ä<", "a < b <tool and ä<", "a < b <tool and ä"),
-            ("The tag `<tool_call>` is one.", "The tag `<tool_call>` is one.", "The tag `"),
+            // A tag that is only spoken of holds nothing up.
+            (
+                "The tag `<tool_call>` is one.",
+                "The tag `<tool_call>` is one.",
+                "The tag `<tool_call>` is one.",
+            ),
+            (
+                "Use <tool_call> to call, <tools> is one too.",
+                "Use <tool_call> to call, <tools> is one too.",
+                "Use <tool_call> to call, <tools> is one too.",
+            ),
+            (&format!("A <tool_call> is:\n{call}"), "A <tool_call> is:", "A <tool_call> is:\n"),
+            ("<tool_call>read {\"a\":1}</tool_call>", "", ""),
+            ("<tool_call>\n<function=t></function>", "", ""),
+            ("So <tool_call>read_all</tool_call>", "So", "So "),
             ("[TOOL_CALLS]t{}", "", ""),
             ("So: <|python_tag|>{}", "So:", "So: "),
             ("So: <｜tool▁calls▁begin｜>", "So:", "So: "),
@@ -285,7 +360,7 @@ mod tests {
             // A thought whose beginning nobody saw is shown as words, and what follows it once.
             ("Hm.\n</think>\n\nYes.", "Yes.", "Hm.\n</think>\n\nYes."),
             ("Hm.\n</think>\nYes.<tool_call>x", "Yes. x", "Hm.\n</think>\nYes. x"),
-            ("Hm.\n<tool_call>\n</think>\nYes.", "Yes.", "Hm.\nYes."),
+            ("Hm.\n<tool_call>\n</think>\nYes.", "Yes.", "Hm.\n<tool_call>\n</think>\nYes."),
             // Before an object there may be a date.
             ("[2026-01-02 10:00] {\"a\":1}", "", ""),
             ("2026-01-02 10:00: {\"a\":1} So.", "So.", "2026-01-02 10:00: So."),

@@ -8,8 +8,8 @@ use super::{Found, Granted, skip_blank};
 
 pub(super) const TAG: &str = "<tool_call>";
 pub(super) const TAG_END: &str = "</tool_call>";
-const TOOLS: &str = "<tools>";
-const TOOLS_END: &str = "</tools>";
+pub(super) const TOOLS: &str = "<tools>";
+pub(super) const TOOLS_END: &str = "</tools>";
 pub(super) const MARKS: &[&str] = &[TAG, TOOLS, FUNCTION];
 pub(super) const FUNCTION: &str = "<function=";
 const FUNCTION_END: &str = "</function>";

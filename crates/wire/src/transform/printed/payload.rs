@@ -18,8 +18,12 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// Whether a text looks like the name of a tool, in any spelling.
 pub(super) fn is_name(text: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b':'))
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(in_name)
+}
+
+/// Whether a letter may stand in such a name.
+pub(super) fn in_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-' | ':')
 }
 
 /// The JSON value that begins right here, with its length; absent when it is cut off or broken.

@@ -1,0 +1,117 @@
+//! `--json` prints what the log has of a run: everything, once, in order.
+
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Beside, Desk, wait_for};
+
+const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: careful\n    rule: {tools: [write_notes], \
+     ask: 'true', message: A note is serious.}\nphases: {A: {transitions: [B], tools: {groups: \
+     [notes]}}, B: {tools: {groups: [notes]}}}\n";
+
+const SCRIPT: &str =
+    "replies: [{calls: [{tool: write_notes, args: {key: a, data: 1}}]}, {text: Done.}]\n";
+
+fn desk(beside: &Beside) -> Desk {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", &format!("{CONFIG}{}", beside.config("openai")));
+    desk.write("s.yaml", SCRIPT);
+    desk
+}
+
+fn seqs(lines: &str) -> Vec<u64> {
+    let seq = |line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap();
+    lines.lines().map(seq).collect()
+}
+
+/// The only session.
+fn session(desk: &Desk) -> String {
+    let only: Value = serde_json::from_str(&desk.ok(&["sessions", "list", "--json"])).unwrap();
+    only["session"].as_str().unwrap().to_owned()
+}
+
+/// The numbers of its records.
+fn log(desk: &Desk) -> Vec<u64> {
+    seqs(&desk.ok(&["sessions", "replay", &session(desk), "--json"]))
+}
+
+fn begun(desk: &Desk, args: &[&str]) -> Child {
+    let mut command = desk.command();
+    command.env("FAKE_KEY", "sk-CANARY-01").args(args).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a program prints that is told to go while the model answers.
+fn stopped(desk: &Desk, beside: &Beside, mut child: Child, words: &str, signal: &str) -> Vec<u64> {
+    child.stdin.as_mut().unwrap().write_all(words.as_bytes()).unwrap();
+    let before = beside.seen().len();
+    wait_for("the request", || beside.seen().len() > before);
+    let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(told.unwrap().success());
+    let out = child.wait_with_output().unwrap();
+    let out = String::from_utf8(out.stdout).unwrap();
+    assert!(out.lines().last().unwrap().contains("stopped while the model"), "{out}");
+    assert_eq!(seqs(&out), log(desk), "{signal}");
+    seqs(&out)
+}
+
+#[test]
+fn a_run_is_printed_as_the_log_has_it_to_its_end() {
+    let beside = Beside::playing("replies: []");
+    for how in ["park", "deny", "prompt"] {
+        let desk = desk(&beside);
+        let ran = desk.run(&["run", "x", "--model", "script:s.yaml", "--json", "--on-ask", how]);
+        let printed = seqs(&ran.out);
+        assert_eq!(printed.first(), Some(&1), "{how}: {}", ran.err);
+        assert_eq!(printed, log(&desk), "{how}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_and_goes_on_is_printed_whole() {
+    for signal in ["-TERM", "-INT"] {
+        let beside = Beside::slowly("replies: [{text: Late.}]", 60_000);
+        let desk = desk(&beside);
+        let run = begun(&desk, &["run", "x", "--model", "m", "--json"]);
+        let before = stopped(&desk, &beside, run, "", signal);
+        let id = session(&desk);
+        desk.write("none.yaml", "replies: []\n");
+        for again in [&["run", "--feedback", "Go on."] as &[&str], &["sessions", "resume", &id]] {
+            let known = log(&desk).len();
+            let model = ["--model", "script:none.yaml", "--json"];
+            let ran = desk.run(&[again, &model].concat());
+            assert!(known >= before.len() && !ran.out.is_empty(), "{again:?} {}", ran.err);
+            assert_eq!(seqs(&ran.out), log(&desk)[known..], "{again:?} {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn a_conversation_is_printed_as_the_log_has_it() {
+    let beside = Beside::playing("replies: []");
+    let desk = desk(&beside);
+    let talk = |args: &[&str], words: &str| {
+        let mut chat = begun(&desk, &[&["chat", "--json"], args].concat());
+        chat.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
+        String::from_utf8(chat.wait_with_output().unwrap().stdout).unwrap()
+    };
+    // What is told of the phases is no event.
+    let events = |out: &str| seqs(&out.replace("  ● B\n", "").replace("  ○ A\n", ""));
+    let model = ["--model", "script:s.yaml"];
+    let said = talk(&model, "Hi.\nAnd?\n/phase B\n");
+    assert_eq!(events(&said), log(&desk), "{said}");
+    let known = log(&desk).len();
+    let said = talk(&[&model as &[&str], &["--last"]].concat(), "Again.\n");
+    assert!(!said.is_empty());
+    assert_eq!(events(&said), log(&desk)[known..], "{said}");
+}
+
+#[test]
+fn a_conversation_that_is_stopped_is_printed_whole() {
+    let beside = Beside::slowly("replies: [{text: Late.}]", 60_000);
+    let desk = desk(&beside);
+    let chat = begun(&desk, &["chat", "--json", "--model", "m"]);
+    stopped(&desk, &beside, chat, "Hi.\n", "-TERM");
+}
