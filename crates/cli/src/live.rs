@@ -127,7 +127,7 @@ impl Live {
     /// Says that the words so far do not count.
     pub(crate) fn again(&self) {
         let mut state = self.state();
-        state.quiet.writing = None;
+        (state.quiet.writing, state.quiet.answering) = (None, false);
         if std::mem::take(&mut state.streamed) {
             state.wipe();
             state.line("  (the reply broke off and is asked for again)");

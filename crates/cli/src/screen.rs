@@ -43,9 +43,12 @@ struct Course {
 /// Up to where a session's records are written as JSON.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
-    pub(crate) session: SessionId,
+    session: SessionId,
     /// The last record that was written, or was there before.
-    pub(crate) seq: u64,
+    seq: u64,
+    /// The newest epoch of this process that was heard of. What comes under a newer one is written by
+    /// whoever took the session over.
+    epoch: Option<u64>,
 }
 
 impl Screen {
@@ -122,22 +125,30 @@ impl Screen {
 }
 
 impl Written {
+    /// Nothing is written yet of a session.
+    pub(crate) fn nothing(session: SessionId) -> Self {
+        Self { session, seq: 0, epoch: None }
+    }
+
     /// Everything counts as written that the log has of a session now.
     pub(crate) async fn so_far(store: &dyn Store, session: &SessionId) -> Result<Self> {
         let head = store.head(&StreamId::Session(session.clone())).await?;
-        Ok(Self { session: session.clone(), seq: head.map_or(0, |head| head.seq) })
+        let seq = head.map_or(0, |head| head.seq);
+        Ok(Self { seq, ..Self::nothing(session.clone()) })
     }
 
     /// Writes a record as JSON, and before it those of its session that nobody told of.
     fn told(&mut self, store: &dyn Store, record: &Record<Event>) {
+        self.epoch = Some(record.epoch);
         if record.seq == self.seq + 1 {
             console::json(record);
             self.seq = record.seq;
         } else if record.seq > self.seq {
             // Whoever shows cannot wait for the log in the midst of driving; another thread can.
             let read = || block_on(self.read_on(store));
-            if !matches!(std::thread::scope(|scope| scope.spawn(read).join()), Ok(Ok(()))) {
-                console::hint("Some events could not be read. The log has all events.");
+            let read = std::thread::scope(|scope| scope.spawn(read).join());
+            if let Ok(Err(error)) = read {
+                console::hint(&format!("{error:#}. The log has all events."));
             }
         }
     }
@@ -159,7 +170,11 @@ impl Written {
                 return Ok(());
             }
             for row in rows {
-                console::json(&Record::<Event>::decode(&row.bytes)?);
+                let record = Record::<Event>::decode(&row.bytes)?;
+                if self.epoch.is_some_and(|own| record.epoch > own) {
+                    return Ok(());
+                }
+                console::json(&record);
                 self.seq = row.seq;
             }
         }

@@ -52,6 +52,10 @@ const PAGE_BYTES: usize = 16 << 10;
 
 impl Pages {
     fn push(&mut self, rows: &Rows) {
+        // Every page has rows: a place is found by them.
+        if rows.is_empty() {
+            return;
+        }
         match self.0.last_mut() {
             Some(page) if page.bytes_len() + rows.bytes_len() <= PAGE_BYTES => page.extend(rows),
             Some(_) => {

@@ -383,7 +383,7 @@ impl Talk<'_> {
                 let runtime = Arc::clone(&self.opened.runtime);
                 let crew = self.crew.clone();
                 self.hold = Some(self.opened.hold(&id, Rival::Respected)?);
-                self.written = Some(Written { session: id.clone(), seq: 0 });
+                self.written = Some(Written::nothing(id.clone()));
                 let driver = Driver::open_with(runtime, crew, id.clone(), &actor, start).await?;
                 (self.session, self.driver) = (Some(id), Some(driver));
             }
@@ -409,8 +409,8 @@ impl Talk<'_> {
         let settings = driver.agent().settings.clone();
         let live = Live::talk(self.detail, settings, &driver.session());
         let mut stop = Stop::listen()?;
-        let so_far = Written { session: driver.session().id.clone(), seq: 0 };
-        let so_far = self.written.take().unwrap_or(so_far);
+        let so_far = self.written.take();
+        let so_far = so_far.unwrap_or_else(|| Written::nothing(driver.session().id.clone()));
         let screen = Arc::new(Screen::new(self.opened, so_far, live, self.shows));
         let before = Arc::clone(&screen);
         self.ready.becomes(move || before.clear());

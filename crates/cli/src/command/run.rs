@@ -176,10 +176,10 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let opened = place.open()?;
     let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
     block_on(servers.around(async {
-        let mut written = Some(Written::so_far(opened.store.as_ref(), session).await?);
+        let mut written = None;
         let done = async {
             let mut stop = Stop::listen()?;
-            let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());
+            let claim = claim(&opened, crew, session, &mut written);
             let (driver, _hold) = tokio::select! {
                 biased;
                 taken = opened.take(session, how.have.rival(), claim) => taken?,
@@ -194,6 +194,17 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
         rest(&opened, written, how).await;
         done
     }))
+}
+
+/// Goes on with a session that this process has by now: what others wrote until then is not its own.
+async fn claim(
+    opened: &Opened,
+    crew: Crew,
+    session: &SessionId,
+    written: &mut Option<Written>,
+) -> Result<Driver> {
+    *written = Some(Written::so_far(opened.store.as_ref(), session).await?);
+    Ok(Driver::resume(Arc::clone(&opened.runtime), crew, session.clone()).await?)
 }
 
 /// Prints what the log has of a run and nobody printed, where its events are printed: whatever ended
@@ -290,9 +301,7 @@ async fn begin(
                 return Ok(Begun::Completed(Box::new(session)));
             }
             same_player(played, &session)?;
-            *written = Some(Written { session: session.id.clone(), seq: session.seq });
-            let runtime = Arc::clone(&opened.runtime);
-            let claim = Driver::resume(runtime, crew, session.id.clone());
+            let claim = claim(opened, crew, &session.id, written);
             let rival = options.how.have.rival();
             let (driver, hold) = opened.take(&session.id, rival, claim).await?;
             Ok(Begun::Driver(Box::new(driver), hold))
@@ -317,7 +326,7 @@ async fn begin(
             let start = Start { title, pictures, chat: false, agent, conversation };
             let id = new_id("run")?;
             let hold = opened.hold(&id, Rival::Respected)?;
-            *written = Some(Written { session: id.clone(), seq: 0 });
+            *written = Some(Written::nothing(id.clone()));
             let driver = Driver::open_with(runtime, crew, id, &actor, start).await?;
             if played == Played::ByTheDemo && opened.runtime.project().0.state.shelves().count() > 0
             {
@@ -393,7 +402,7 @@ async fn drive(
     let words = words(opened, &driver);
     let settings = driver.agent().settings.clone();
     let live = Live::new(detail, settings, Box::new(words.clone()), &driver.session());
-    let so_far = written.take().unwrap_or(Written { session: id.clone(), seq: 0 });
+    let so_far = written.take().unwrap_or_else(|| Written::nothing(id.clone()));
     let screen = Arc::new(Screen::new(opened, so_far, live, how.shows()));
     let before = Arc::clone(&screen);
     ready.becomes(move || before.clear());

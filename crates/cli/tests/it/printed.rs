@@ -46,8 +46,7 @@ fn begun(desk: &Desk, args: &[&str]) -> Child {
 /// What a program prints that is told to go while the model answers.
 fn stopped(desk: &Desk, beside: &Beside, mut child: Child, words: &str, signal: &str) -> Vec<u64> {
     child.stdin.as_mut().unwrap().write_all(words.as_bytes()).unwrap();
-    let before = beside.seen().len();
-    wait_for("the request", || beside.seen().len() > before);
+    wait_for("the request", || !beside.seen().is_empty());
     let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(told.unwrap().success());
     let out = child.wait_with_output().unwrap();
@@ -86,6 +85,25 @@ fn a_run_that_is_stopped_and_goes_on_is_printed_whole() {
             assert_eq!(seqs(&ran.out), log(&desk)[known..], "{again:?} {}", ran.err);
         }
     }
+}
+
+#[test]
+fn a_run_that_was_taken_over_prints_nothing_of_the_other_one() {
+    let beside = Beside::slowly("replies: [{text: Late.}]", 60_000);
+    let desk = desk(&beside);
+    let first = begun(&desk, &["run", "x", "--model", "m", "--json"]);
+    wait_for("the request", || !beside.seen().is_empty());
+    desk.write("none.yaml", "replies: []\n");
+    let known = log(&desk);
+    let other = ["run", "--take-over", "--feedback", "Go on.", "--model", "script:none.yaml"];
+    let ran = desk.run(&[&other as &[&str], &["--json"]].concat());
+    assert_eq!(seqs(&ran.out), log(&desk)[known.len()..], "{}", ran.err);
+    let told = Command::new("kill").args(["-TERM", &first.id().to_string()]).status();
+    assert!(told.unwrap().success());
+    let out = String::from_utf8(first.wait_with_output().unwrap().stdout).unwrap();
+    let (own, error) = out.trim_end().rsplit_once('\n').unwrap();
+    assert!(error.contains("driven by somebody else"), "{out}");
+    assert_eq!(seqs(own), known, "{out}");
 }
 
 #[test]

@@ -51,7 +51,11 @@ pub fn parse(text: &str) -> Result<Map<String, Value>, Unreadable> {
 /// The words for a person in a reply that is not whole: what it says where it is no object, else
 /// what has come of the text in it.
 pub fn words_so_far(reply: &str) -> String {
-    let wraps = |begin: &str| TAGS.iter().any(|tag| begin.starts_with(&format!("<{tag}>")));
+    // A tag may have come in part.
+    let wraps = |begin: &str| {
+        let mut tags = TAGS.iter().map(|tag| format!("<{tag}>"));
+        tags.any(|tag| begin.starts_with(&tag) || tag.starts_with(begin))
+    };
     let begin = reply.trim_start();
     if !begin.starts_with(['{', '`']) && !wraps(begin) {
         return reply.to_owned();

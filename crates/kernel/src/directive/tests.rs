@@ -394,9 +394,9 @@ fn the_words_of_a_reply_that_broke_off_are_those_for_a_person() {
     let whole = "Here:\n\"😀\" \\ it is.";
     let written = r#"{ "assistant_text" : "Here:\n\"\ud83d\ude00\" \\ it is.", "directives": [] }"#;
     for wrap in ["", "```json\n", "<directives>"] {
-        let mut before = String::new();
-        for end in 0..=written.len() {
-            let said = words_so_far(&format!("{wrap}{}", &written[..end]));
+        let (mut before, reply) = (String::new(), format!("{wrap}{written}"));
+        for end in 0..=reply.len() {
+            let said = words_so_far(&reply[..end]);
             assert!(said.starts_with(&before) && whole.starts_with(&said), "{end}: {said}");
             before = said;
         }

@@ -75,6 +75,7 @@ impl Rows {
 
     /// Puts others behind these. They must follow them.
     pub fn extend(&mut self, others: &Self) {
+        debug_assert!(others.first().is_none_or(|first| self.is_followed_by(first)));
         let (before, shift) = (self.bytes.len(), if self.is_empty() { 0 } else { HASH });
         if self.is_empty() {
             self.first = others.first;
@@ -110,6 +111,10 @@ impl Rows {
         (!self.is_empty()).then_some(self.first)
     }
 
+    fn is_followed_by(&self, seq: u64) -> bool {
+        self.last().is_none_or(|(last, _)| last + 1 == seq)
+    }
+
     fn hash_at(&self, at: usize) -> Option<Digest> {
         self.bytes.get(at..)?.first_chunk().copied().map(Digest)
     }
@@ -126,6 +131,7 @@ impl FromIterator<Row> for Rows {
     fn from_iter<I: IntoIterator<Item = Row>>(list: I) -> Self {
         let mut rows = Self::default();
         for row in list {
+            debug_assert!(rows.is_followed_by(row.seq));
             if rows.is_empty() {
                 rows.first = row.seq;
                 rows.bytes.extend_from_slice(&Digest::ZERO.0);

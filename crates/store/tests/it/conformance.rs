@@ -204,6 +204,12 @@ async fn an_append_without_records_only_signs(store: &dyn Store) {
     author.write(store, &[]).await.unwrap();
     assert_eq!(store.heads().await, Ok(vec![author.head()]));
     assert_eq!(texts(store, &StreamId::Project).await, ["a"]);
+    let (mut said, long) = (Author::new(inbox("s1"), None), "b".repeat(20_000));
+    said.write(store, &[&long]).await.unwrap();
+    said.write(store, &[]).await.unwrap();
+    assert_eq!(texts(store, &said.stream).await, [long.as_str()]);
+    said.write(store, &["c"]).await.unwrap();
+    assert_eq!(texts(store, &said.stream).await, [long.as_str(), "c"]);
 }
 
 async fn blobs_come_back_by_their_hash(store: &dyn Store) {

@@ -307,7 +307,10 @@ impl Seat {
         let is_over = tokio::time::Instant::now() >= turning.deadline;
         if failure.kind == FaultKind::TimedOut && is_over {
             let ms = self.turn_ms_max;
-            failure.reason = format!("the turn took more than {ms} ms (limits.turn_ms_max)");
+            // A turn has as long as its one request, where somebody gave that longer.
+            let one = self.patience.request_ms_max == Some(ms);
+            let bound = if one { "reply_ms_max" } else { "limits.turn_ms_max" };
+            failure.reason = format!("the turn took more than {ms} ms ({bound})");
         }
     }
 
