@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::model::RESERVED_KEYS;
+use super::model::reserved;
 use crate::directive::{DirectiveRefusal, DirectiveType, Directives, Mode};
 
 /// Directives as they are written down.
@@ -74,10 +74,8 @@ pub enum DirectivesRefusal {
 impl DirectivesText {
     /// Makes directives of what was written.
     pub fn build(&self) -> Result<Directives, DirectivesRefusal> {
-        if let Some(key) =
-            self.request_overrides.keys().find(|key| RESERVED_KEYS.contains(&key.as_str()))
-        {
-            return Err(DirectivesRefusal::Reserved(key.clone()));
+        if let Some(path) = reserved(&self.request_overrides).first() {
+            return Err(DirectivesRefusal::Reserved(path.join(".")));
         }
         let repairs = self.repair_retry_count.unwrap_or(1);
         if repairs > REPAIRS_MAX {

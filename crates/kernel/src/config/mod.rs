@@ -40,7 +40,7 @@ pub use header::{OWN_HEADERS, is_server_header};
 pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{
     CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, OUTPUT_KEYS,
-    RESERVED_KEYS, ToolCallingText, ToolFailurePolicy, ToolUseMode,
+    ToolCallingText, ToolFailurePolicy, ToolUseMode, reserved, unreserved,
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};

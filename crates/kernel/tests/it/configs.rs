@@ -483,6 +483,27 @@ const IDLE: &[(&str, &str, Severity)] = &[
     ("tool_calling: {request_overrides: {tools: [], top_k: 1}}", "tools", Severity::Warning),
     ("tool_calling: {request_overrides: {system: Hi.}}", "system", Severity::Warning),
     (
+        "tool_calling: {request_overrides: {function_call: none}}",
+        "function_call",
+        Severity::Warning,
+    ),
+    (
+        "tool_calling: {request_overrides: {text: {format: {}, verbosity: low}}}",
+        "format",
+        Severity::Warning,
+    ),
+    (
+        "models: {m: {provider: gemini, model: x, tool_calling: {request_overrides: \
+         {generationConfig: {responseMimeType: x}}}}}",
+        "responseMimeType",
+        Severity::Warning,
+    ),
+    (
+        "models: {m: {provider: gemini, model: x}}\ntool_calling: {request_overrides: {top_p: 1}}",
+        "top_p",
+        Severity::Warning,
+    ),
+    (
         "settings: {model: 'ollama:x'}\nmodels: {m: {provider: ollama, model: x}}",
         "'ollama:x'",
         Severity::Note,

@@ -1,7 +1,7 @@
 //! Decides what a model adds to every request: its name, its options, what it can do.
 
 use serde_json::{Map, Value, json};
-use toolgate_kernel::config::{OUTPUT_KEYS, RESERVED_KEYS};
+use toolgate_kernel::config::{OUTPUT_KEYS, unreserved};
 use toolgate_kernel::json::lay_over;
 
 use crate::transform::Transforms;
@@ -87,9 +87,7 @@ impl Options {
 
     /// Puts the sampling options in, where they are keys of the body.
     pub(super) fn sample(&self, body: &mut Map<String, Value>) {
-        for (key, value) in self.sampling.iter().filter(|(key, _)| !reserved(key)) {
-            body.insert(key.clone(), value.clone());
-        }
+        body.extend(unreserved(&self.sampling));
     }
 
     /// Doubles the bound of a reply among the overrides, which are laid over every other.
@@ -103,16 +101,7 @@ impl Options {
 
     /// Lays the overrides over the body.
     pub(super) fn overrule(&self, body: &mut Map<String, Value>) {
-        // The Responses API has the form of the words beside other settings.
-        let form = body.get("text").and_then(|text| text.get("format")).cloned();
-        let own = self.request_overrides.iter().filter(|(key, _)| !reserved(key));
-        lay_over(body, &own.map(|(key, value)| (key.clone(), value.clone())).collect());
-        if let Some(text) = body.get_mut("text").and_then(Value::as_object_mut) {
-            match form {
-                Some(form) => drop(text.insert("format".to_owned(), form)),
-                None => drop(text.shift_remove("format")),
-            }
-        }
+        lay_over(body, &unreserved(&self.request_overrides));
     }
 }
 
@@ -123,10 +112,6 @@ fn double(keys: &mut Map<String, Value>) {
             keys.insert((*key).to_owned(), tokens.saturating_mul(2).into());
         }
     }
-}
-
-fn reserved(key: &str) -> bool {
-    RESERVED_KEYS.contains(&key)
 }
 
 #[cfg(test)]
@@ -141,17 +126,22 @@ mod tests {
     fn overrides_are_merged_in_depth_and_reserved_keys_are_left_out() {
         let overrides = map(json!({
             "model": "x", "messages": [], "tools": [], "tool_choice": "none",
-            "response_format": {}, "stream": true,
+            "response_format": {}, "stream": true, "functions": [], "output_format": {},
+            "text": {"format": {"type": "text"}, "verbosity": "low"},
+            "output_config": {"format": {}},
+            "generationConfig": {"responseMimeType": "x", "responseJsonSchema": {}, "topK": 3},
             "top_k": 40, "provider": {"order": ["b"], "nested": {"deep": 2}}, "stop": null,
         }));
         let options = Options { request_overrides: overrides, ..Options::default() };
         let mut body = map(json!({
-            "model": "m", "stop": ["a"],
+            "model": "m", "stop": ["a"], "text": {"format": {"type": "json_object"}},
             "provider": {"order": ["a", "c"], "nested": {"kept": 1, "deep": 1}},
         }));
         options.overrule(&mut body);
         let expected = json!({
             "model": "m", "stop": null,
+            "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+            "generationConfig": {"topK": 3},
             "provider": {"order": ["b"], "nested": {"kept": 1, "deep": 2}}, "top_k": 40,
         });
         assert_eq!(Value::Object(body), expected);

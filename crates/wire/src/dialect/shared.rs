@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Image, RawCall};
@@ -169,7 +168,8 @@ pub(super) fn object_text(args: &str) -> Cow<'_, str> {
     if matches!(trimmed, "" | "null") {
         return Cow::Borrowed("{}");
     }
-    let object = trimmed.starts_with('{') && serde_json::from_str::<IgnoredAny>(trimmed).is_ok();
+    // Half a character and a number without end are JSON in form, and read by nobody.
+    let object = trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok();
     match object && !is_deep(trimmed) {
         true => Cow::Borrowed(args),
         false => Cow::Owned(json!({ "unreadable": args }).to_string()),
@@ -251,6 +251,9 @@ mod tests {
         assert_eq!(object_text(&deep(120)), deep(120));
         for levels in [121, 200_000] {
             assert!(object_text(&deep(levels)).starts_with("{\"unreadable\":"), "{levels}");
+        }
+        for args in ["{\"a\":\"\\ud800\"}", "{\"a\":1e999}", "{\"a\":1"] {
+            assert!(object_text(args).starts_with("{\"unreadable\":"), "{args}");
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Desk, Finding, Mistake, Severity, Step};
 use crate::config::finding::quoted;
-use crate::config::{CacheText, Chosen, RESERVED_KEYS, Speech, ToolCallingText};
+use crate::config::{CacheText, Chosen, Speech, ToolCallingText, reserved};
 use crate::directive::PATCH_TOOL;
 
 impl Desk<'_> {
@@ -17,8 +17,12 @@ impl Desk<'_> {
         for (name, model) in &text.models {
             let path = [Step::Key("models"), Step::Key(name.as_str())];
             let under = |keys: &[Step<'static>]| [&path[..], keys].concat();
+            if let Some(calling) = &text.tool_calling {
+                self.untranslated(name, &calling.request_overrides, &overrides, found);
+            }
             if let Some(calling) = &model.tool_calling {
                 self.reserved(&calling.request_overrides, &under(&overrides), found);
+                self.untranslated(name, &calling.request_overrides, &under(&overrides), found);
             }
             self.reserved(&model.options, &under(&[Step::Key("options")]), found);
             if model.cache == Some(CacheText::Preserve) {
@@ -47,11 +51,47 @@ impl Desk<'_> {
 
     /// Keys of a request that come from the plan, whatever is written.
     fn reserved(&self, given: &Map<String, Value>, path: &[Step<'_>], found: &mut Vec<Finding>) {
-        for key in given.keys().filter(|key| RESERVED_KEYS.contains(&key.as_str())) {
-            let message = format!("{} is not sent: toolgate writes it itself", quoted(key));
+        for keys in reserved(given) {
+            let key = keys.join(".");
+            let message = format!("{} is not sent: toolgate writes it itself", quoted(&key));
+            let finding = Finding::new(Severity::Warning, Mistake::Model, message);
+            let keys: Vec<Step<'_>> = keys.into_iter().map(Step::Key).collect();
+            let inside = [path, &keys].concat();
+            found.push(finding.at(self.key(&inside)).help("leave it out"));
+        }
+    }
+
+    /// Options under a name that this provider does not have. Only under `options` they get its own.
+    fn untranslated(
+        &self,
+        name: &str,
+        given: &Map<String, Value>,
+        path: &[Step<'_>],
+        found: &mut Vec<Finding>,
+    ) {
+        let Ok(Chosen::Model(model)) = self.text().chosen_by_name(name) else { return };
+        let others: &[&str] = match model.provider.known().speech {
+            Speech::Chat => &[],
+            Speech::Responses => &["max_tokens", "max_completion_tokens", "reasoning_effort"],
+            Speech::Anthropic => &["max_completion_tokens", "max_output_tokens", "stop"],
+            Speech::Gemini => &[
+                "max_completion_tokens",
+                "max_output_tokens",
+                "max_tokens",
+                "seed",
+                "stop",
+                "temperature",
+                "top_k",
+                "top_p",
+            ],
+        };
+        for key in given.keys().filter(|key| others.contains(&key.as_str())) {
+            let message =
+                format!("{} is sent as it is, and models.{name} does not know it", quoted(key));
             let finding = Finding::new(Severity::Warning, Mistake::Model, message);
             let inside = [path, &[Step::Key(key.as_str())]].concat();
-            found.push(finding.at(self.key(&inside)).help("leave it out"));
+            let help = "write it under `options` of the model, where it gets its provider's name";
+            found.push(finding.at(self.key(&inside)).help(help));
         }
     }
 

@@ -87,15 +87,10 @@ impl<'a> Tools<'a> {
         }
         let callable: &[Arc<ToolSpec>] = if options.capabilities.tools { &plan.tools } else { &[] };
         let called = || plan.turns.iter().any(|turn| !turn.calls.is_empty());
-        let declared: &[Arc<ToolSpec>] = if !callable.is_empty() {
-            // The declarations stay the same, so that the cache holds; names say what may be called.
-            if options.preserve_cache { &plan.every } else { callable }
-        } else if called() {
-            &plan.every
-        } else {
-            &[]
-        };
-        Self { declared, callable }
+        // The declarations stay the same, so that the cache holds; names say what may be called.
+        let preserved = options.preserve_cache && options.capabilities.tools;
+        let every = preserved || (callable.is_empty() && called());
+        Self { declared: if every { &plan.every } else { callable }, callable }
     }
 
     fn config(&self, plan: &Plan) -> Value {

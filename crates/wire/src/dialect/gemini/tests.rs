@@ -196,6 +196,7 @@ fn which_tools_may_be_called() {
         (Choice::Auto, &plain, 1, 1, mode("AUTO")),
         (Choice::Auto, &preserve, 2, 2, mode("AUTO")),
         (Choice::Auto, &preserve, 1, 2, names("VALIDATED", &["read_file"])),
+        (Choice::Auto, &preserve, 0, 2, mode("NONE")),
         (Choice::Required, &plain, 1, 1, mode("ANY")),
         (Choice::Required, &preserve, 1, 2, names("ANY", &["read_file"])),
         (Choice::Tool(view()), &plain, 2, 2, names("ANY", &["T3d_view"])),
