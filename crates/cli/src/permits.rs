@@ -5,7 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use toolgate_kernel::digest::Digest;
 use toolgate_mcp::client::oauth::{Permit, Permits, Turn};
 
@@ -44,13 +44,17 @@ impl PermitFile {
 
     /// The permit, if there is one; a file that others can read is refused.
     pub(crate) fn kept(&self) -> Result<Option<Permit>> {
-        let file = match File::open(&self.path) {
+        let what = || format!("{} cannot be read", self.path.display());
+        match std::fs::metadata(&self.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            other => other.with_context(|| format!("{} cannot be read", self.path.display()))?,
-        };
+            // Opening a pipe would wait for whoever writes into it.
+            Ok(found) if !found.is_file() => bail!("{} is no file", self.path.display()),
+            other => drop(other.with_context(what)?),
+        }
         check_mode(&self.path)?;
         let mut text = String::new();
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+        let file = File::open(&self.path).with_context(what)?;
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).with_context(what)?;
         Ok(Permit::read(&text))
     }
 

@@ -463,10 +463,11 @@ fn a_list_does_not_wait_long_for_a_mute_server() {
     let listed = pipes.ask("tools/list", json!({})).to_string();
     assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
     assert!(listed.contains("list_notes") && !listed.contains("mcp__x__"), "{listed}");
+    assert!(listed.contains("\"ttlMs\":0"), "{listed}");
     web.let_go();
     while pipes.read()["method"] != "notifications/tools/list_changed" {}
     let listed = pipes.ask("tools/list", json!({})).to_string();
-    assert!(listed.contains("mcp__x__echo"), "{listed}");
+    assert!(listed.contains("mcp__x__echo") && listed.contains("\"ttlMs\":30000"), "{listed}");
 }
 
 /// A short name means one tool and never another: once two servers had a tool of it, it is nobody's,

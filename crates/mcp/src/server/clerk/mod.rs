@@ -285,6 +285,11 @@ impl Clerk {
         view
     }
 
+    /// Whether tools are waited for that did not come soon.
+    pub fn awaits_tools(&self) -> bool {
+        self.late.load(Ordering::Acquire)
+    }
+
     /// Waits for tools that did not come soon, for the driver to take. One such wait at a time is
     /// enough: who lists again asks again.
     fn take_later(&self, supplier: &Arc<dyn Supplier>, agent: &Arc<Agent>, phases: &[PhaseName]) {

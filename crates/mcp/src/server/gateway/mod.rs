@@ -114,7 +114,7 @@ fn open_section(view: &View, phase: &PhaseName, section: &SectionName) -> bool {
 }
 
 /// One page of a list. A cursor is the number of entries that came before.
-fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
+fn page(params: &str, name: &str, all: Vec<Value>, cache: Cache) -> Result<Answer, Refused> {
     #[derive(Deserialize)]
     struct Params {
         cursor: Option<String>,
@@ -135,7 +135,7 @@ fn page(params: &str, name: &str, all: Vec<Value>) -> Result<Answer, Refused> {
     if let Some(result) = result.as_object_mut().filter(|_| next < total) {
         result.insert("nextCursor".to_owned(), next.to_string().into());
     }
-    Ok(Answer::kept(&result, LIST))
+    Ok(Answer::kept(&result, cache))
 }
 
 impl Served for Gateway {
@@ -182,13 +182,19 @@ impl Served for Gateway {
                         // A list without what did not come would be taken for all there is.
                         () = self.stops() => return Err(Refused::stopping()),
                     };
-                    page(params, "tools", tools::list(&view, caller))
+                    // Tools that are still waited for may be there the next moment.
+                    let cache = if self.clerk.awaits_tools() { READ } else { LIST };
+                    page(params, "tools", tools::list(&view, caller), cache)
                 }
-                "prompts/list" => page(params, "prompts", prompts::list(&view().agent, caller)),
+                "prompts/list" => {
+                    page(params, "prompts", prompts::list(&view().agent, caller), LIST)
+                }
                 "prompts/get" => prompts::get(&view(), caller, params),
-                "resources/list" => page(params, "resources", resources::list(&self.clerk, caller)),
+                "resources/list" => {
+                    page(params, "resources", resources::list(&self.clerk, caller), LIST)
+                }
                 "resources/templates/list" => {
-                    page(params, "resourceTemplates", resources::templates())
+                    page(params, "resourceTemplates", resources::templates(), LIST)
                 }
                 "resources/read" => resources::read(&self.clerk, caller, params),
                 _ => Err(Refused::method(method)),
