@@ -675,5 +675,10 @@ fn why_tells_of_no_failure_that_is_over() {
     assert!(why().contains("The model failed (overloaded)"), "{}", why());
     let (_, told) = asked(&desk, &["chat", "--last", "Hi again."]);
     assert!(told.contains("Hello."), "{told}");
-    assert!(why().contains("no reply failed"), "{}", why());
+    assert!(why().contains("the last reply is whole"), "{}", why());
+    // Where nothing failed, that is said.
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let told = typed(&desk, &["chat"], "Hi.\n/why\n");
+    assert!(told.contains("no reply failed"), "{told}");
 }
