@@ -19,14 +19,31 @@ const ROWS: usize = 24;
 /// Whether something could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line. Whoever stops reading does not stop the work; what is lost for another reason
-/// is told at the end.
+/// Whether a program reads the output proper, and everything but JSON is printed beside it.
+static BESIDE: AtomicBool = AtomicBool::new(false);
+
+/// From here on nothing but JSON is printed on the output proper.
+pub(crate) fn json_only() {
+    BESIDE.store(true, Ordering::Relaxed);
+}
+
+/// Prints a line.
 pub(crate) fn say(line: &str) {
     put(&format!("{line}\n"));
 }
 
 /// Prints a part of a line.
 pub(crate) fn put(text: &str) {
+    if BESIDE.load(Ordering::Relaxed) {
+        // Nobody may be there to read it.
+        return drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    }
+    output(text);
+}
+
+/// Prints on the output proper. Whoever stops reading does not stop the work; what is lost for
+/// another reason is told at the end.
+fn output(text: &str) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         && error.kind() != std::io::ErrorKind::BrokenPipe
@@ -43,7 +60,7 @@ pub(crate) fn all_said() -> bool {
 /// Prints one JSON value on one line.
 pub(crate) fn json(value: &impl Serialize) {
     match serde_json::to_string(value) {
-        Ok(line) => say(&line),
+        Ok(line) => output(&format!("{line}\n")),
         Err(_) => LOST.store(true, Ordering::Relaxed),
     }
 }
@@ -116,7 +133,7 @@ pub(crate) fn complain(error: &anyhow::Error, as_json: bool) {
         }
     }
     if as_json {
-        return say(&serde_json::json!({ "error": causes }).to_string());
+        return json(&serde_json::json!({ "error": causes }));
     }
     for (at, text) in causes.iter().enumerate() {
         tell(&format!("{}{text}", if at == 0 { "error: " } else { "  because: " }));

@@ -87,6 +87,7 @@ impl Live {
     /// The model thinks, and says nothing yet.
     pub(crate) fn thinking(&self) {
         let mut state = self.state();
+        state.whole();
         (state.quiet.thinking, state.quiet.writing) = (true, None);
         state.quiet.answering = false;
     }
@@ -99,6 +100,7 @@ impl Live {
     /// The model writes a call, which may be long and is not shown before it is made.
     pub(crate) fn writing(&self, name: &str, bytes: usize) {
         let mut state = self.state();
+        state.whole();
         match &mut state.quiet.writing {
             Some((known, so_far)) if known == name => *so_far = bytes,
             writing => *writing = Some((name.to_owned(), bytes)),
@@ -130,6 +132,7 @@ impl Live {
         (state.quiet.writing, state.quiet.answering) = (None, false);
         if std::mem::take(&mut state.streamed) {
             state.wipe();
+            state.whole();
             state.line("  (the reply broke off and is asked for again)");
         }
     }
@@ -208,6 +211,7 @@ impl Live {
                 state.reply = calls.iter().map(|call| call.id).collect();
             }
             Event::ModelFailed { reason, attempts, .. } => {
+                state.whole();
                 attempts.iter().for_each(|attempt| state.tried(attempt));
                 state.line(&fit(&format!("  ✗ model — {}", visible(reason))));
             }
@@ -387,4 +391,24 @@ fn call_line(sign: char, raw: Option<&RawCall>, envelope: &Envelope) -> String {
     let message = if envelope.message.is_empty() { "done" } else { &envelope.message };
     let tool = visible(&envelope.tool);
     format!("  {} {tool}{about} — {code}{}", mark(sign), visible(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_waits_is_shown_before_what_comes_in_its_place() {
+        let begun = || {
+            let live = Live::of_log(Detail::Lines);
+            live.words("Hel");
+            assert_eq!(live.state().rest, "Hel");
+            live
+        };
+        for next in [Live::again, Live::thinking, Live::done, |live: &Live| live.writing("x", 1)] {
+            let live = begun();
+            next(&live);
+            assert_eq!(live.state().rest, "");
+        }
+    }
 }

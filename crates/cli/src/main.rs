@@ -14,6 +14,7 @@ mod live;
 mod model;
 mod permits;
 mod person;
+mod probe;
 mod project;
 mod reading;
 mod remedy;

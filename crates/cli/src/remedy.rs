@@ -10,6 +10,10 @@ use crate::{environment, model};
 pub(crate) const CALLS_NOTHING: &str = "If it prints calls as text, write `presets: [printed_tool_calls]` for it. If its server has a \
      switch for tool calls, turn it on (llama.cpp: --jinja).";
 
+/// What helps with a model that calls tools, and not as it is asked to.
+pub(crate) const CALLS_WRONGLY: &str =
+    "Try a lower `temperature` in its `options`, or a larger model.";
+
 /// What to do about a fault, in a sentence.
 pub(crate) fn remedy(
     fault: &ProviderFault,

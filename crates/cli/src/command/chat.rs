@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// Show arguments and results of every call.
     #[arg(long, short, conflicts_with = "json")]
     verbose: bool,
-    /// Print one committed event per line as JSON.
+    /// Print one committed event per line as JSON; what commands answer is told beside it.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -73,6 +73,9 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    if options.json {
+        console::json_only();
+    }
     let named = options.session.as_deref().map(SessionId::parse).transpose()?;
     let begun = match &named {
         Some(id) => Begun::Session(id),
@@ -542,6 +545,11 @@ impl Talk<'_> {
                 for Attempt { reason, .. } in attempts {
                     console::paragraph(&format!("before that: {reason}"));
                 }
+            }
+            Some(_) | None if events().any(|event| failed(&event)) => {
+                say(
+                    "  No call was refused, and the last reply is whole: what failed before is over.",
+                );
             }
             Some(_) | None => say("  No call was refused, and no reply failed."),
         }

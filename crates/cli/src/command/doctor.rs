@@ -1,29 +1,28 @@
 //! `toolgate doctor`: whether each model can be used, and what to do when it cannot.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use tokio::time::Instant;
 use toolgate_http::Patience;
 use toolgate_kernel::config::{AgentText, Chosen, ChosenModel, PROVIDERS};
 use toolgate_kernel::event::FaultKind;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
-use toolgate_kernel::tool::{SpecDraft, ToolSpec};
-use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply};
+use toolgate_runtime::port::{Desk, Provider, ProviderFault};
 use toolgate_wire::dialect::Dialect;
-use toolgate_wire::model::{Exchange, ModelSpec};
+use toolgate_wire::model::{Exchange, Model, ModelSpec};
 
 use crate::console::{self, hint, paragraph, say, visible};
 use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::model;
+use crate::probe::Probe;
 use crate::project::{Place, block_on};
-use crate::remedy::{CALLS_NOTHING, remedy};
+use crate::remedy::remedy;
 use crate::standing::Standing;
 
 #[derive(Args)]
@@ -50,6 +49,9 @@ const RELIABLE_PROBES_MIN: u32 = 5;
 
 /// Of a hundred calls so many must be right for a model to be relied on.
 const RELIABLE_PERCENT: u32 = 95;
+
+/// Times in a row that a server may be in trouble before it is not asked further.
+const TROUBLES_MAX: u32 = 3;
 
 /// Milliseconds a server on this machine gets to say that it is there.
 const LOCAL_MS: u64 = 2_000;
@@ -150,7 +152,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             if !options.json {
                 hint(&format!("Asking {} …", visible(&name)));
             }
-            models.push(examine(place, &text, &exchange, &name, options.probe).await);
+            models.push(examine(place, &text, &name, options.probe).await);
         }
         let address = address(place, &text, &exchange).await;
         let (servers, unused_proxies) = (servers(&exchange).await, environment::proxies());
@@ -182,13 +184,7 @@ fn names(text: &AgentText) -> Vec<String> {
     names
 }
 
-async fn examine(
-    place: &Place,
-    text: &AgentText,
-    exchange: &Exchange,
-    name: &str,
-    probes: u32,
-) -> Finding {
+async fn examine(place: &Place, text: &AgentText, name: &str, probes: u32) -> Finding {
     let mut finding = Finding {
         model: name.to_owned(),
         ok: false,
@@ -212,9 +208,7 @@ async fn examine(
         }
         Err(refusal) => return Finding { says: refusal.to_string(), ..finding },
     };
-    let built = model::spec(&place.folder, text, &chosen);
-    let built = built.and_then(|spec| Ok(exchange.model(&ModelSpec { fallback: vec![], ..spec })?));
-    let provider = match built {
+    let provider = match alone(place, text, &chosen) {
         Ok(provider) => provider,
         Err(error) => return Finding { says: format!("{error:#}"), ..finding },
     };
@@ -224,6 +218,13 @@ async fn examine(
         probe(&provider, text, &chosen, probes, &mut finding).await;
     }
     finding
+}
+
+/// A model by itself: nobody stands in for it, and it is not left alone for what others did.
+fn alone(place: &Place, text: &AgentText, chosen: &ChosenModel) -> Result<Model> {
+    let limits = Limits { breaker_failures_max: u64::MAX, ..text.limits.clone() };
+    let spec = model::spec(&place.folder, text, chosen)?;
+    Ok(model::exchange(&limits)?.model(&ModelSpec { fallback: Vec::new(), ..spec })?)
 }
 
 /// Has a model that calls no tools say something.
@@ -252,9 +253,28 @@ impl Finding {
         self.fix = remedy(&fault, text, chosen);
         self.says = fault.reason;
     }
+
+    /// Every call was asked for. Too few to be measured must all be right; of more, a part may be
+    /// wrong.
+    fn measured(&mut self) {
+        let all = self.right == self.probes;
+        self.says = match self.right {
+            _ if all => "answers, and calls tools".to_owned(),
+            0 => std::mem::take(&mut self.says),
+            _ => format!("answers, and calls tools, but not always: {}", self.says),
+        };
+        let reliable = self.right * 100 >= self.probes * RELIABLE_PERCENT;
+        let enough = self.probes >= RELIABLE_PROBES_MIN;
+        self.tool_calling_reliable = enough.then_some(reliable);
+        self.ok = if enough { reliable } else { all };
+        if self.ok {
+            // There is nothing to mend.
+            (self.fault, self.fix) = (None, None);
+        }
+    }
 }
 
-/// Has a model call the probe as often as wanted; a model that cannot be used is asked once.
+/// Has a model call the probe as often as wanted; one that cannot be used is not asked further.
 async fn probe(
     provider: &dyn Provider,
     text: &AgentText,
@@ -262,84 +282,34 @@ async fn probe(
     probes: u32,
     finding: &mut Finding,
 ) {
-    let Some(tool) = probe_tool() else { return };
+    let (mut troubles, mut ended) = (0, false);
     for at in 0..probes {
-        let (a, b) = (at + 2, at * 7 % 10 + 3);
-        let plan = plan(&tool, a, b);
-        let began = Instant::now();
+        let Some(probe) = Probe::number(at) else { return };
+        let (plan, began) = (probe.plan(), Instant::now());
         let reply = provider.reply(&plan, &mut Desk::default(), &|_| {}).await;
         finding.probes += 1;
         if at == 0 {
             let took = began.elapsed().as_millis();
             finding.took_ms = u64::try_from(took).unwrap_or(u64::MAX);
         }
-        match reply.map(|reply| wrong(&reply, a, b)) {
-            Ok(None) => finding.right += 1,
-            Ok(Some((says, fix))) => {
-                finding.says = says;
-                finding.fix = Some(fix);
+        match reply.map(|reply| probe.wrong(&reply, &text.limits)) {
+            Ok(None) => (troubles, finding.right) = (0, finding.right + 1),
+            Ok(Some(wrong)) => {
+                (troubles, finding.fault) = (0, None);
+                (finding.says, finding.fix) = (wrong.says, Some(wrong.fix.to_owned()));
             }
             Err(fault) => {
-                let passing = fault.kind.passing();
+                troubles = if fault.kind.is_trouble() { troubles + 1 } else { 0 };
+                let tired = fault.parks || troubles >= TROUBLES_MAX;
+                ended = at == 0 || tired || !fault.kind.passing();
                 finding.failed(fault, text, chosen);
-                if !passing || at == 0 {
-                    break;
-                }
             }
         }
+        if ended {
+            return;
+        }
     }
-    // Too few to be measured must all be right; of more, a part may be wrong.
-    let measured = probes >= RELIABLE_PROBES_MIN && finding.probes == probes;
-    let usable = finding.right > 0 && finding.fault.is_none_or(FaultKind::passing);
-    finding.ok = usable && (measured || finding.right == finding.probes);
-    if finding.right == finding.probes {
-        finding.says = "answers, and calls tools".to_owned();
-    }
-    if measured {
-        let reliable = finding.right * 100 >= probes * RELIABLE_PERCENT;
-        finding.tool_calling_reliable = Some(reliable);
-        finding.ok &= reliable;
-    }
-}
-
-/// The arguments of the probe.
-#[derive(Deserialize, JsonSchema)]
-#[allow(dead_code)]
-struct Add {
-    a: i64,
-    b: i64,
-}
-
-fn probe_tool() -> Option<Arc<ToolSpec>> {
-    let draft = SpecDraft::new("add", "Adds two whole numbers.").params::<Add>();
-    draft.build().ok().map(Arc::new)
-}
-
-fn plan(tool: &Arc<ToolSpec>, a: u32, b: u32) -> Plan {
-    let input = format!("What is {a} + {b}? Call the tool `add` with a={a} and b={b}.");
-    Plan::alone("You call tools when you are asked to.", &input, vec![Arc::clone(tool)])
-}
-
-/// What is wrong with a reply to the probe, and what to do about it.
-fn wrong(reply: &Reply, a: u32, b: u32) -> Option<(String, String)> {
-    let Some(call) = reply.calls.first() else {
-        let text: String = visible(&reply.text).chars().take(80).collect();
-        let says = format!("it answers, but calls no tool; it said: {text:?}");
-        return Some((says, CALLS_NOTHING.to_owned()));
-    };
-    let args: Option<Value> = serde_json::from_str(&call.args).ok();
-    let number = |key: &str| {
-        let value = args.as_ref()?.get(key)?;
-        value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
-    };
-    if call.name == "add" && number("a") == Some(u64::from(a)) && number("b") == Some(u64::from(b))
-    {
-        return None;
-    }
-    let shown: String = visible(&call.args).chars().take(80).collect();
-    let says =
-        format!("it called {} with {shown}, which is not what was asked", visible(&call.name));
-    Some((says, "Try a lower `temperature` in its `options`, or a larger model.".to_owned()))
+    finding.measured();
 }
 
 /// What is at `base_url`, when nobody said which of its models is meant.
@@ -421,12 +391,16 @@ impl Report {
                     "It cannot be relied on, which takes {RELIABLE_PERCENT} of 100; leave \
                      tool_calling_reliable out"
                 )),
-                None if (2..RELIABLE_PROBES_MIN).contains(&finding.probes) => {
-                    paragraph(&format!(
-                        "That is too few to say whether it can be relied on: --probe \
-                         {RELIABLE_PROBES_MIN} or more says it."
-                    ));
-                }
+                None if finding.probes == 0 || probes == 1 => {}
+                None if finding.probes < probes => paragraph(&format!(
+                    "It was asked for only {} of {probes} calls; whether it can be relied on is \
+                     not known.",
+                    finding.probes
+                )),
+                None if probes < RELIABLE_PROBES_MIN => paragraph(&format!(
+                    "That is too few to say whether it can be relied on: --probe \
+                     {RELIABLE_PROBES_MIN} or more says it."
+                )),
                 None => {}
             }
         }

@@ -17,6 +17,10 @@ use crate::visible::{is_joining, visible_after};
 /// sends nothing else must not be looked through again and again.
 const REST_BYTES_MAX: usize = 256;
 
+/// Bytes of a word that waits for its end, so that it is not torn where the line ends. What is longer
+/// is no word: there are scripts without blanks.
+const WORD_BYTES_MAX: usize = 48;
+
 /// What stands on the screen, and what must be known to go on there.
 #[derive(Default)]
 pub(super) struct State {
@@ -205,21 +209,25 @@ impl State {
         }
     }
 
-    /// Lets a piece of words flow. What can only be told with the next piece waits for it.
+    /// Lets a piece of words flow. What can only be told with the next piece waits for it, and so does
+    /// a word that may go on there.
     pub(super) fn stream(&mut self, piece: &str) {
         self.rest.push_str(piece);
         let waits = self.rest.len() <= REST_BYTES_MAX;
-        let end = self.rest.trim_end_matches(|c| waits && is_joining(c)).len();
+        let told = self.rest.trim_end_matches(|c| waits && is_joining(c));
+        let word = told.rfind([' ', '\n']).map_or(0, |blank| blank + 1);
+        let end = if told.len() - word <= WORD_BYTES_MAX { word } else { told.len() };
         let rest = self.rest.split_off(end);
         let ready = std::mem::replace(&mut self.rest, rest);
         let text = visible_after(&mut self.last, &ready);
         self.flow(&text);
     }
 
-    /// No piece comes any more.
+    /// No piece comes any more, or something else comes first.
     pub(super) fn whole(&mut self) {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
+            self.wipe();
             let text = visible_after(&mut self.last, &rest);
             self.flow(&text);
         }
@@ -278,6 +286,28 @@ mod tests {
             state.stream("\u{301}");
             assert!(state.rest.len() <= REST_BYTES_MAX);
         }
+    }
+
+    #[test]
+    fn a_word_waits_for_its_end_and_not_without_end() {
+        let mut state = State::default();
+        for (piece, waits) in [
+            ("of oil a", "a"),
+            ("nd", "and"),
+            (" rain", "rain"),
+            (".\n", ""),
+            ("\u{301}b", "\u{301}b"),
+            (" ", ""),
+        ] {
+            state.stream(piece);
+            assert_eq!(state.rest, waits, "{piece:?}");
+        }
+        for _ in 0..1_000 {
+            state.stream("字");
+            assert!(state.rest.len() <= WORD_BYTES_MAX);
+        }
+        state.whole();
+        assert_eq!(state.rest, "");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod approvals;
 mod beside;
 mod calls;
 mod configs;
+mod doctor;
 mod down;
 mod ending;
 mod enrolment;

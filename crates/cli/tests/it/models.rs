@@ -675,5 +675,21 @@ fn why_tells_of_no_failure_that_is_over() {
     assert!(why().contains("The model failed (overloaded)"), "{}", why());
     let (_, told) = asked(&desk, &["chat", "--last", "Hi again."]);
     assert!(told.contains("Hello."), "{told}");
-    assert!(why().contains("no reply failed"), "{}", why());
+    assert!(why().contains("the last reply is whole"), "{}", why());
+    // Where nothing failed, that is said.
+    let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let told = typed(&desk, &["chat"], "Hi.\n/why\n");
+    assert!(told.contains("no reply failed"), "{told}");
+}
+
+/// The last word of a reply that fails stands with the others, before why it failed.
+#[test]
+fn the_words_of_a_reply_that_fails_are_shown_before_why() {
+    let beside = Beside::failing("replies: [{text: First words.}]", &["unknown_finish"]);
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    let (_, told) = asked(&desk, &["chat", "Hi."]);
+    let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("{words}: {told}"));
+    assert!(at("First words.") < at("✗ model"), "{told}");
 }

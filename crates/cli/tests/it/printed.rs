@@ -113,17 +113,29 @@ fn a_conversation_is_printed_as_the_log_has_it() {
     let talk = |args: &[&str], words: &str| {
         let mut chat = begun(&desk, &[&["chat", "--json"], args].concat());
         chat.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
-        String::from_utf8(chat.wait_with_output().unwrap().stdout).unwrap()
+        let ran = chat.wait_with_output().unwrap();
+        (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap())
     };
-    // What is told of the phases is no event.
-    let events = |out: &str| seqs(&out.replace("  ● B\n", "").replace("  ○ A\n", ""));
     let model = ["--model", "script:s.yaml"];
-    let said = talk(&model, "Hi.\nAnd?\n/phase B\n");
-    assert_eq!(events(&said), log(&desk), "{said}");
+    // What commands answer is no event, and is told beside the events.
+    let commands = "/retry\nHi.\n/phase B\n/tools\n/why\n/history\n/help\n/nothing\nAnd?\n";
+    let (said, told) = talk(&model, commands);
+    assert_eq!(seqs(&said), log(&desk), "{said}");
+    for words in [
+        "Nothing was said yet",
+        "● B",
+        "write_notes  ",
+        "A note is serious",
+        "» Hi.",
+        "what can be typed",
+        "There is no /nothing",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
     let known = log(&desk).len();
-    let said = talk(&[&model as &[&str], &["--last"]].concat(), "Again.\n");
+    let (said, _) = talk(&[&model as &[&str], &["--last"]].concat(), "Again.\n");
     assert!(!said.is_empty());
-    assert_eq!(events(&said), log(&desk)[known..], "{said}");
+    assert_eq!(seqs(&said), log(&desk)[known..], "{said}");
 }
 
 #[test]
