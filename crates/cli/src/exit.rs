@@ -69,9 +69,10 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     }
     if let Some(fault) = cause.downcast_ref::<HoldFault>() {
         return Some(match fault {
-            HoldFault::Held { .. } | HoldFault::ChangesHands { .. } | HoldFault::Lost { .. } => {
-                Exit::Busy
-            }
+            HoldFault::Held { .. }
+            | HoldFault::ChangesHands { .. }
+            | HoldFault::Lost { .. }
+            | HoldFault::LetGo { .. } => Exit::Busy,
             HoldFault::Unreachable { .. } => Exit::Log,
         });
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use toolgate_kernel::digest::Digest;
-use toolgate_mcp::client::oauth::{Permit, Permits, Turn};
+use toolgate_mcp::client::oauth::{Pen, Permit, Permits};
 
 use crate::project::{check_mode, own_folder};
 
@@ -97,8 +97,8 @@ impl Permits for PermitFile {
         }
     }
 
-    fn turn(&self) -> Option<Turn> {
-        // The file stays: whoever removed it would have a turn beside whoever waits for it.
+    fn pen(&self) -> Option<Pen> {
+        // The file stays: whoever removed it would have a pen beside whoever waits for it.
         let Ok(file) = own().open(self.path.with_extension("lock")) else {
             // Where nothing can be written, nothing is kept, and nobody is in the way.
             return Some(Box::new(()));
@@ -119,10 +119,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [one, two] =
             ["a.json", "b.json"].map(|name| PermitFile { path: folder.path().join(name) });
-        let first = one.turn();
-        assert!(first.is_some() && one.turn().is_none());
-        assert!(two.turn().is_some(), "another server is free");
+        let first = one.pen();
+        assert!(first.is_some() && one.pen().is_none());
+        assert!(two.pen().is_some(), "another server is free");
         drop(first);
-        assert!(one.turn().is_some());
+        assert!(one.pen().is_some());
     }
 }

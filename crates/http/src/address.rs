@@ -10,7 +10,7 @@ use hyper::Uri;
 use toolgate_kernel::config::is_private;
 
 use super::egress::Egress;
-use super::fault::{FINDING, HttpFault};
+use super::fault::HttpFault;
 use super::network::Network;
 
 /// Addresses of one name that are looked at.
@@ -128,7 +128,7 @@ impl Origin {
             Err(_) => {
                 let looking = network.look_up(&self.host, self.port);
                 let looked = tokio::time::timeout(Duration::from_millis(ms), looking).await;
-                let late = |_| HttpFault::TimedOut { what: FINDING, ms };
+                let late = |_| HttpFault::Unready { what: "finding the address of the server", ms };
                 looked.map_err(late)?.map_err(|_| none())?
             }
         };

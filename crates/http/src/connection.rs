@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 use super::address::{Origin, all_private};
-use super::fault::{CONNECTING, HttpFault};
+use super::fault::HttpFault;
 use super::network::Network;
 use super::patience::{Patience, after};
 use super::tls::Tls;
@@ -80,8 +80,8 @@ impl Connection {
             }
             Err(HttpFault::Unreachable { host: origin.to_string(), reason: last })
         };
-        let late = |_| HttpFault::TimedOut { what: CONNECTING, ms };
-        tokio::time::timeout(Duration::from_millis(ms), opening).await.map_err(late)?
+        let opened = tokio::time::timeout(Duration::from_millis(ms), opening).await;
+        opened.map_err(|_| unconnected(ms))?
     }
 
     async fn begin(
@@ -201,6 +201,11 @@ async fn shaken(
     };
     let wait = Duration::from_millis(NEAR_HANDSHAKE_MS.min(ms / 2));
     tokio::time::timeout(wait, shaking).await.map_err(silent)?
+}
+
+/// There is no connection after so long.
+pub(super) fn unconnected(ms: u64) -> HttpFault {
+    HttpFault::Unready { what: "connecting to the server", ms }
 }
 
 /// Waits for some work until a moment. A timer is only set for what is not done at once.

@@ -2,12 +2,6 @@
 
 use toolgate_kernel::event::FaultKind;
 
-/// What is waited for before a request is written.
-pub(super) const FINDING: &str = "finding the address of the server";
-pub(super) const CONNECTING: &str = "connecting to the server";
-/// Before anything is sent.
-pub const RENEWING: &str = "renewing the token";
-
 /// Why there is no answer, or only a part of one. No text in it holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
@@ -68,7 +62,15 @@ pub enum HttpFault {
         /// The server.
         host: String,
     },
-    /// A wait took too long.
+    /// What must be there before a request was not there in time. Nothing was sent.
+    #[error("{what} took more than {ms} ms")]
+    Unready {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        ms: u64,
+    },
+    /// The wait for an answer took too long.
     #[error("{what} took more than {ms} ms")]
     TimedOut {
         /// What was waited for.
@@ -112,9 +114,10 @@ impl HttpFault {
             | Self::NoTls { .. }
             | Self::OnlyTls { .. }
             | Self::Forbidden { .. }
-            | Self::ClearText { .. } => false,
-            Self::TimedOut { what, .. } => ![FINDING, CONNECTING, RENEWING].contains(what),
-            Self::CutOff
+            | Self::ClearText { .. }
+            | Self::Unready { .. } => false,
+            Self::TimedOut { .. }
+            | Self::CutOff
             | Self::TooLarge { .. }
             | Self::Redirected { .. }
             | Self::Unreadable(_) => true,
@@ -131,7 +134,7 @@ impl HttpFault {
             | Self::Forbidden { .. }
             | Self::NoTls { .. }
             | Self::OnlyTls { .. } => FaultKind::Unusable,
-            Self::TimedOut { .. } => FaultKind::TimedOut,
+            Self::Unready { .. } | Self::TimedOut { .. } => FaultKind::TimedOut,
             Self::CutOff => FaultKind::CutOff,
             Self::TooLarge { .. } => FaultKind::TooLarge,
             Self::Redirected { .. } => FaultKind::Redirected,

@@ -30,9 +30,9 @@ use tokio::time::Instant;
 
 pub use address::parse;
 pub use address::{AddressRefusal, Origin, Plain};
-use connection::{Connection, Unanswered, nearer, until};
+use connection::{Connection, Unanswered, nearer, unconnected, until};
 pub use egress::{Egress, is_here, names_here};
-pub use fault::{HttpFault, RENEWING};
+pub use fault::HttpFault;
 use network::System;
 pub use network::{Network, Waiting};
 pub use page::{Page, PageRefusal};
@@ -163,7 +163,8 @@ impl Server {
         // Most requests find a connection, and have no room for making one.
         let opening =
             Box::pin(Connection::open(&self.origin, &self.tls, self.network.as_ref(), patience));
-        let mut connection = until(asking.deadline, fault::CONNECTING, ms, opening).await??;
+        let opened = tokio::time::timeout_at(asking.deadline, opening).await;
+        let mut connection = opened.map_err(|_| unconnected(ms))??;
         match self.ask(&mut connection, verb, asking, patience, began).await {
             Err(Unanswered::Silent) => Err(HttpFault::CutOff),
             Err(Unanswered::Broken(fault)) => Err(fault),

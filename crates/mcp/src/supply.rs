@@ -17,7 +17,7 @@ use toolgate_kernel::section::Section;
 use toolgate_runtime::port::{Supplier, Supply, SupplyFault, Tool, Wanted};
 use toolgate_runtime::{Pack, Runtime, Toolbox};
 
-use crate::client::{Asking, Listed, Registry, ServerFault};
+use crate::client::{Asking, Listed, Pace, Registry, ServerFault};
 use crate::offer::{Names, Terms, offer, shared_names};
 use crate::remote::Remote;
 
@@ -121,7 +121,7 @@ impl Supplies {
         let fault = |reason| SupplyFault::new(phase, reason);
         let mut state = self.state.lock().await;
         self.hear(&mut state).await.map_err(fault)?;
-        self.ask(&mut state, agent, phase);
+        self.ask(&mut state, agent, phase, wanted);
         loop {
             state.gather();
             let needed = self.needed(&state, agent, phase, wanted);
@@ -163,7 +163,7 @@ impl Supplies {
     }
 
     /// Asks the servers of a phase, and those that have news. Nobody is waited for here.
-    fn ask(&self, state: &mut State, agent: &Agent, phase: &PhaseName) {
+    fn ask(&self, state: &mut State, agent: &Agent, phase: &PhaseName, wanted: Wanted<'_>) {
         let version = self.registry.version();
         let is_asked = |server: &&ServerName| {
             state.lists.contains_key(*server) || state.asking.contains_key(*server)
@@ -175,10 +175,29 @@ impl Supplies {
             servers.extend(known.cloned());
             state.version = version;
         }
-        for server in servers {
-            let asking = self.registry.ask(&server);
-            state.asking.insert(server, asking);
+        let again = self.down_again(state, agent, phase, wanted);
+        for server in servers.union(&again) {
+            let pace = if again.contains(server) { Pace::AtOnce } else { Pace::InTime };
+            let asking = self.registry.ask(server, pace);
+            state.asking.insert(server.clone(), asking);
         }
+    }
+
+    /// The servers that calls need which have to be sent again, and that are not there.
+    fn down_again(
+        &self,
+        state: &State,
+        agent: &Agent,
+        phase: &PhaseName,
+        wanted: Wanted<'_>,
+    ) -> BTreeSet<ServerName> {
+        let Wanted::Again(names) = wanted else { return BTreeSet::new() };
+        let is_named =
+            |server: &&ServerName| names.iter().any(|name| self.may_be_of(agent, name, server));
+        let is_down = |server: &&ServerName| {
+            !matches!(state.lists.get(*server), Some(Ok(_))) && !state.asking.contains_key(*server)
+        };
+        agent.servers(phase).filter(is_named).filter(is_down).cloned().collect()
     }
 
     /// The servers that are being asked and must be waited for.
@@ -201,7 +220,9 @@ impl Supplies {
         let is_named = |server: &ServerName| match wanted {
             Wanted::All => true,
             Wanted::AtHand => false,
-            Wanted::Calls(names) => names.iter().any(|name| self.may_be_of(agent, name, server)),
+            Wanted::Calls(names) | Wanted::Again(names) => {
+                names.iter().any(|name| self.may_be_of(agent, name, server))
+            }
         };
         // Who only looks at what is there is not held up by what the phase requires either.
         let is_needed = |server: &ServerName| {

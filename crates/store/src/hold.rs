@@ -38,12 +38,21 @@ pub enum HoldFault {
         session: SessionId,
     },
     /// Another process took it over.
-    #[error("session {session} was taken over by {}", taker(.process))]
+    #[error("session {session} was taken over by {}", who(.process))]
     Lost {
         /// The session.
         session: SessionId,
-        /// The id of the process; nothing where it has let the session go again.
+        /// The id of the process, when it could be read.
         process: Option<u32>,
+    },
+    /// Another process took it over, and nobody has it any more.
+    #[error(
+        "session {session} was taken over by a process that has let it go since; start again to \
+         have it"
+    )]
+    LetGo {
+        /// The session.
+        session: SessionId,
     },
     /// The file cannot be made or locked.
     #[error("{path}: cannot be locked; check that the folder may be written")]
@@ -68,11 +77,6 @@ fn who(process: &Option<u32>) -> String {
     process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
 }
 
-fn taker(process: &Option<u32>) -> String {
-    let ended = || "a process that has let it go since; start again to have it".to_owned();
-    process.map_or_else(ended, |id| format!("process {id}"))
-}
-
 impl Hold {
     /// Takes a session, in a folder that is kept for such files.
     pub fn take(folder: &Path, session: &SessionId, rival: Rival) -> Result<Self, HoldFault> {
@@ -89,7 +93,8 @@ impl Hold {
                     return Ok(Self { file, path });
                 }
                 Err(TryLockError::WouldBlock) if rival == Rival::Displaced => {
-                    gone(std::fs::remove_file(&path)).map_err(unreachable)?;
+                    let file = displace(&path).map_err(unreachable)?;
+                    return Ok(Self { file, path });
                 }
                 Err(TryLockError::WouldBlock) => {
                     let (session, process) = (session.clone(), signed(&mut file));
@@ -121,8 +126,14 @@ impl Hold {
         if is_at(&self.file, &self.path) {
             return None;
         }
-        let process = File::open(&self.path).ok().and_then(|mut file| signed(&mut file));
-        Some(HoldFault::Lost { session: session.clone(), process })
+        let session = session.clone();
+        Some(match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => HoldFault::LetGo { session },
+            found => {
+                let process = found.ok().and_then(|mut file| signed(&mut file));
+                HoldFault::Lost { session, process }
+            }
+        })
     }
 }
 
@@ -190,24 +201,32 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes down who has it, and more, for those who come later.
+/// Puts a file of ours, locked and signed, in the place of another one: there is no moment without
+/// one that says who has the session.
+fn displace(path: &Path) -> io::Result<File> {
+    // No session has such a name, and no other process.
+    let ours = path.with_extension(format!("taking.{}", std::process::id()));
+    let file = open(&ours)?;
+    let placed = file.try_lock().map_err(io::Error::from).and_then(|()| sign(&mut &file, ""));
+    if let Err(error) = placed.and_then(|()| std::fs::rename(&ours, path)) {
+        drop(std::fs::remove_file(&ours));
+        return Err(error);
+    }
+    Ok(file)
+}
+
+/// Writes down who has it, and more, for those who come later. The process stands there throughout.
 fn sign(file: &mut &File, more: &str) -> io::Result<()> {
-    file.set_len(0)?;
+    let said = format!("{}{more}", std::process::id());
     file.seek(SeekFrom::Start(0))?;
-    write!(file, "{}{more}", std::process::id())
+    file.write_all(said.as_bytes())?;
+    file.set_len(u64::try_from(said.len()).unwrap_or(u64::MAX))
 }
 
 fn signed(file: &mut File) -> Option<u32> {
     let mut said = String::new();
     file.take(SIGNED_BYTES_MAX).read_to_string(&mut said).ok()?;
     said.split_whitespace().next()?.parse().ok()
-}
-
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 /// Whether a file is the one that stands at a path.
@@ -227,6 +246,8 @@ fn is_at(_: &File, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+
     use super::*;
 
     #[test]
@@ -271,6 +292,48 @@ mod tests {
         drop(second);
         let told = first.lost(&id).unwrap().to_string();
         assert!(told.contains("a process that has let it go since"), "{told}");
+    }
+
+    /// Whoever has just taken it has perhaps not signed yet.
+    #[test]
+    fn who_is_not_known_yet_has_not_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = SessionId::parse("run-1").unwrap();
+        let first = Hold::take(folder.path(), &id, Rival::Respected).unwrap();
+        let path = folder.path().join("run-1");
+        std::fs::remove_file(&path).unwrap();
+        let unsigned = File::create(&path).unwrap();
+        let told = first.lost(&id).unwrap().to_string();
+        assert_eq!(told, "session run-1 was taken over by another process");
+        drop(unsigned);
+    }
+
+    /// In a take-over there is no moment without a file that says who has the session.
+    #[test]
+    fn whoever_is_displaced_knows_by_whom_at_any_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = SessionId::parse("run-1").unwrap();
+        let take = |rival| Hold::take(folder.path(), &id, rival);
+        let first = take(Rival::Respected).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut told = std::collections::BTreeSet::new();
+                while !done.load(SeqCst) {
+                    told.extend(first.lost(&id).map(|lost| lost.to_string()));
+                }
+                told
+            });
+            let takers: Result<Vec<Hold>, HoldFault> =
+                (0..200).map(|_| take(Rival::Displaced)).collect();
+            done.store(true, SeqCst);
+            let told: Vec<String> = looking.join().unwrap().into_iter().collect();
+            let by_us = format!("session run-1 was taken over by process {}", std::process::id());
+            assert!(told.iter().all(|told| *told == by_us), "{told:?}");
+            assert_eq!(takers.unwrap().len(), 200);
+        });
+        drop(first);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing stays behind");
     }
 
     #[test]

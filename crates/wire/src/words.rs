@@ -124,6 +124,7 @@ pub(crate) fn unanswered(fault: &HttpFault) -> String {
         | HttpFault::Tls { .. }
         | HttpFault::NoRoots { .. }
         | HttpFault::Forbidden { .. }
+        | HttpFault::Unready { .. }
         | HttpFault::TimedOut { .. }
         | HttpFault::CutOff
         | HttpFault::TooLarge { .. }

@@ -285,6 +285,16 @@ fn a_call_that_was_cut_off_is_sent_again_only_where_that_is_safe() {
 /// A server that went down too is often just starting: a call that may be sent again waits for it.
 #[test]
 fn a_call_is_sent_again_when_its_server_is_back() {
+    is_sent_again_after(Duration::ZERO);
+}
+
+/// The tries are as many as the time allows, and the server is not left alone for them.
+#[test]
+fn a_call_is_sent_again_when_its_server_takes_ten_seconds_to_be_back() {
+    is_sent_again_after(Duration::from_secs(9));
+}
+
+fn is_sent_again_after(wait: Duration) {
     let desk = Desk::new();
     let web = Web::new(&desk, "x", Mode::HangOnce);
     let yaml = config(&web, ", effects: {write: idempotent}");
@@ -303,9 +313,12 @@ fn a_call_is_sent_again_when_its_server_is_back() {
     until("the first try", || log().contains("MCP server x cannot be used"));
     assert!(!is_settled(&desk, false), "{}", log());
     let there = web.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    std::thread::sleep(wait);
     pass_on(port, there);
     until("its end", || is_settled(&desk, true));
     assert_eq!(web.calls().len(), 2);
+    // Nobody else is refused for it.
+    assert_eq!(pipes.call("mcp__x__echo", json!({ "text": "b" }))["isError"], false);
     drop(pipes);
     desk.ok(&["verify"]);
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use serde_json::{Map, Value};
 use toolgate_kernel::hidden::Hidden;
 
 use super::fault::{CallFault, ServerFault};
@@ -14,6 +16,14 @@ use super::plan::Reach;
 /// Shorter ones are words that anybody may say.
 const SECRET_BYTES_MIN: usize = 8;
 const COVERED: &str = "***";
+
+/// Reads base64 that may end within a byte.
+const UNPADDED: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// The secrets of one server.
 #[derive(Clone, Default)]
@@ -117,22 +127,36 @@ fn covered(value: &mut Value, secrets: &[Hidden]) -> bool {
         Value::Array(items) => {
             items.iter_mut().fold(false, |found, item| covered(item, secrets) | found)
         }
-        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
-            let may_hide = name == "blob" || name == "data";
-            let here = if let (true, Value::String(text)) = (may_hide, &mut *value) {
-                covered_bytes(text, secrets)
-            } else {
-                false
-            };
-            covered(value, secrets) | here | found
-        }),
+        Value::Object(fields) => {
+            let names = covered_names(fields, secrets);
+            fields.iter_mut().fold(names, |found, (name, value)| {
+                let may_hide = name == "blob" || name == "data";
+                let here = if let (true, Value::String(text)) = (may_hide, &mut *value) {
+                    covered_bytes(text, secrets)
+                } else {
+                    false
+                };
+                covered(value, secrets) | here | found
+            })
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
+/// The same of the names in an object.
+fn covered_names(fields: &mut Map<String, Value>, secrets: &[Hidden]) -> bool {
+    let hides = |name: &String| secrets.iter().any(|secret| name.contains(secret.reveal()));
+    if !fields.keys().any(hides) {
+        return false;
+    }
+    let named = std::mem::take(fields).into_iter();
+    *fields = named.map(|(name, value)| (without(name, secrets), value)).collect();
+    true
+}
+
 /// The same of what is written as base64.
 fn covered_bytes(text: &mut String, secrets: &[Hidden]) -> bool {
-    let Ok(mut bytes) = STANDARD.decode(&*text) else { return false };
+    let mut bytes = decoded(text);
     let mut found = false;
     for secret in secrets.iter().map(|secret| secret.reveal().as_bytes()) {
         if let Some(new) = bytes_without(&bytes, secret) {
@@ -143,6 +167,28 @@ fn covered_bytes(text: &mut String, secrets: &[Hidden]) -> bool {
         *text = STANDARD.encode(bytes);
     }
     found
+}
+
+/// What somebody could read in a text as base64: with or without padding, of either alphabet, in
+/// lines, several one behind the other, or cut off anywhere.
+fn decoded(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| match byte {
+        b'-' => Some(b'+'),
+        b'_' => Some(b'/'),
+        b'+' | b'/' => Some(byte),
+        other => other.is_ascii_alphanumeric().then_some(other),
+    };
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for part in text.split('=') {
+        let mut digits: Vec<u8> = part.bytes().filter_map(digit).collect();
+        // One digit alone is no byte.
+        if digits.len() % 4 == 1 {
+            digits.pop();
+        }
+        // Nothing but digits is left, and their number fits: it cannot fail.
+        drop(UNPADDED.decode_vec(digits, &mut bytes));
+    }
+    bytes
 }
 
 /// Bytes without a secret; nothing where it is not in them.
@@ -206,5 +252,47 @@ mod tests {
         for same in [r#"{"data":"c2VjcmV0", "text":"a\nb"}"#, r#"{"blob":"no base64 \" "#] {
             assert_eq!(cover.draw_result(same.to_owned()), same);
         }
+    }
+
+    #[test]
+    fn base64_is_looked_into_however_it_is_written_and_wherever_it_is_cut() {
+        let secret = "s3cr3t?>VALUE~99";
+        let cover = Cover::over([Hidden::new(secret)].iter());
+        let whole = STANDARD.encode(format!("key={secret};{secret};and then some more"));
+        let is_open = |blob: &str| {
+            let said = format!(r#"{{"blob":{}}}"#, Value::from(blob));
+            let told: Value = serde_json::from_str(&cover.draw_result(said)).unwrap();
+            let told: String = told["blob"].as_str().unwrap().split_whitespace().collect();
+            let told = told.replace('-', "+").replace('_', "/");
+            let told = told.trim_end_matches('=');
+            // As whoever takes it however it ends.
+            let rest = if told.len() % 4 == 1 { told.len() - 1 } else { told.len() };
+            let bytes = UNPADDED.decode(&told[..rest]).unwrap();
+            String::from_utf8_lossy(&bytes).contains(secret)
+        };
+        let long_enough = whole.len() / 2;
+        for end in long_enough..=whole.len() {
+            assert!(!is_open(&whole[..end]), "cut at {end}");
+        }
+        let lines: Vec<&str> =
+            whole.as_bytes().chunks(7).map(|it| str::from_utf8(it).unwrap()).collect();
+        for written in [
+            whole.trim_end_matches('=').to_owned(),
+            whole.replace('+', "-").replace('/', "_"),
+            lines.join("\r\n"),
+        ] {
+            assert!(!is_open(&written), "{written}");
+        }
+        // Two texts, one behind the other.
+        let two = format!("{}{}", STANDARD.encode("a"), STANDARD.encode(secret));
+        let told = cover.draw_result(format!(r#"{{"data":"{two}"}}"#));
+        assert_eq!(told, format!(r#"{{"data":"{}"}}"#, STANDARD.encode("a***")));
+    }
+
+    #[test]
+    fn names_are_covered_too() {
+        let cover = Cover::over([Hidden::new("s3cr/3tVALUE99")].iter());
+        let said = r#"{"a":{"s3cr\/3tVALUE99":1,"b":[{"\u00733cr/3tVALUE99":"x"}]}}"#;
+        assert_eq!(cover.draw_result(said.to_owned()), r#"{"a":{"***":1,"b":[{"***":"x"}]}}"#);
     }
 }

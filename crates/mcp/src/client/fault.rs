@@ -168,7 +168,8 @@ fn without_its_address(fault: &HttpFault) -> String {
         HttpFault::NoRoots { .. } => "https cannot be used here".to_owned(),
         HttpFault::ClearText { .. } => "what is secret would travel in clear text".to_owned(),
         HttpFault::Forbidden { .. } => "its address must not be reached".to_owned(),
-        HttpFault::TimedOut { .. }
+        HttpFault::Unready { .. }
+        | HttpFault::TimedOut { .. }
         | HttpFault::CutOff
         | HttpFault::TooLarge { .. }
         | HttpFault::Redirected { .. }

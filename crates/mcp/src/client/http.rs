@@ -173,7 +173,8 @@ impl Web {
             tokio::time::sleep_until(after(tokio::time::Instant::now(), ms).min(deadline)).await;
             match self.resume(id, deadline).await {
                 Ok(next) => *answer = next,
-                Err(HttpFault::TimedOut { what, ms }) => {
+                // The request itself has arrived, whatever was late here.
+                Err(HttpFault::TimedOut { what, ms } | HttpFault::Unready { what, ms }) => {
                     return Err(HttpFault::TimedOut { what, ms });
                 }
                 Err(_) => return Err(cut),
@@ -250,6 +251,7 @@ impl Web {
             HttpFault::Redirected { .. }
             | HttpFault::NoAddress { .. }
             | HttpFault::Unreachable { .. }
+            | HttpFault::Unready { .. }
             | HttpFault::Tls { .. }
             | HttpFault::NoRoots { .. }
             | HttpFault::ClearText { .. }
@@ -265,7 +267,7 @@ impl Web {
     async fn refusal(&self, answer: &mut Answer) -> Result<Reply, CallFault> {
         let status = answer.status;
         match status {
-            401 | 403 => return Err(CallFault::NotSent(self.place.unauthorized(answer).await)),
+            401 | 403 => return Err(CallFault::NotSent(self.place.unauthorized(answer))),
             404 if self.has_session() => {
                 let fault = ServerFault::Protocol("it has forgotten the session".to_owned());
                 self.switch.end(fault.clone());
@@ -445,7 +447,7 @@ impl Web {
     ) -> Result<(), ServerFault> {
         let status = answer.status;
         if matches!(status, 401 | 403) {
-            let fault = self.place.unauthorized(answer).await;
+            let fault = self.place.unauthorized(answer);
             let _ = self.refused.set(fault.clone());
             return Err(fault);
         }

@@ -35,3 +35,4 @@ pub use plan::{APART, Bounds, HttpKind, Reach, ServerPlan, inherited};
 pub(crate) use registry::Asking;
 pub use registry::Registry;
 pub use seat::Health;
+pub(crate) use seat::Pace;

@@ -9,8 +9,7 @@ use hyper::header::{
 use hyper::{Uri, Version};
 use tokio::time::Instant;
 use toolgate_http::{
-    AddressRefusal, Answer, Asking, HttpFault, Origin, Patience, Plain, RENEWING, Server,
-    Transport, Verb,
+    AddressRefusal, Answer, Asking, HttpFault, Origin, Patience, Plain, Server, Transport, Verb,
 };
 use toolgate_kernel::config::is_server_header;
 use toolgate_kernel::names::ServerName;
@@ -107,7 +106,8 @@ impl Place {
         deadline: Instant,
         patience: &Patience,
     ) -> Result<Answer, HttpFault> {
-        let late = |_| HttpFault::TimedOut { what: RENEWING, ms: patience.request_ms(false) };
+        let late =
+            |_| HttpFault::Unready { what: "renewing the token", ms: patience.request_ms(false) };
         let token = tokio::time::timeout_at(deadline, keeper.header()).await.map_err(late)?;
         let Some(token) = token else {
             return self.put(verb, headers, body, deadline, patience).await;
@@ -171,7 +171,7 @@ impl Place {
     }
 
     /// What a server means that wants to know who asks, or wants more than the token allows.
-    pub(super) async fn unauthorized(&self, answer: &Answer) -> ServerFault {
+    pub(super) fn unauthorized(&self, answer: &Answer) -> ServerFault {
         let challenge = oauth::told(&answer.headers);
         let status = answer.status;
         let Some(keeper) = &self.keeper else {
@@ -180,7 +180,7 @@ impl Place {
         let server = self.name.clone();
         let told = Challenge::read(challenge.as_deref().unwrap_or_default());
         if status == 403 && told.wants_more() {
-            keeper.missed(&told.scopes).await;
+            keeper.missed(&told.scopes);
             let scopes = super::fault::shown(&told.scopes.join(" "), 200);
             return ServerFault::WantsMore { server, scopes };
         }

@@ -16,7 +16,7 @@ use super::fault::{CallFault, ServerFault};
 use super::form::Respondent;
 use super::listing::Listed;
 use super::plan::ServerPlan;
-use super::seat::{Health, Seat};
+use super::seat::{Health, Pace, Seat};
 use super::switch::Signal;
 
 /// All configured servers. Dropping it ends their programs at once; [`Registry::close`] lets them
@@ -73,12 +73,12 @@ impl Registry {
     /// What a server says it has. It is connected to if it is not; its list is read again only when
     /// the server says that it changed: at once, and then at most once in five seconds.
     pub async fn tools(&self, server: &ServerName) -> Result<Arc<Listed>, ServerFault> {
-        self.seat(server)?.tools(&self.http).await
+        self.seat(server)?.tools(&self.http, Pace::InTime).await
     }
 
     /// The same beside everything else: what is known is there at once, and what must be asked for is
     /// asked for whether somebody waits or not.
-    pub(crate) fn ask(&self, server: &ServerName) -> Asking {
+    pub(crate) fn ask(&self, server: &ServerName, pace: Pace) -> Asking {
         let seat = match self.seat(server) {
             Ok(seat) => Arc::clone(seat),
             Err(fault) => return ready(Err(fault)).boxed().shared(),
@@ -87,7 +87,7 @@ impl Registry {
             return ready(Ok(known)).boxed().shared();
         }
         let http = Arc::clone(&self.http);
-        let task = tokio::spawn(async move { seat.tools(&http).await });
+        let task = tokio::spawn(async move { seat.tools(&http, pace).await });
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         asking.insert(server.clone(), task.abort_handle());
         async { task.await.unwrap_or(Err(ServerFault::Closed)) }.boxed().shared()
@@ -132,7 +132,7 @@ impl Registry {
         asked: RemoteCall<'_>,
         deadline: Instant,
     ) -> Result<Answered, CallFault> {
-        let connecting = seat.connection(&self.http, deadline);
+        let connecting = seat.connection(&self.http, Pace::InTime, deadline);
         let connection = connecting.await.map_err(CallFault::NotSent)?;
         if let Some(known) = asked.known {
             let looking = Box::pin(seat.is_still(&connection, known, deadline));

@@ -62,6 +62,15 @@ struct State {
     closed: bool,
 }
 
+/// When a server that failed is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// After a while, which grows; a failure counts.
+    InTime,
+    /// Now, for a call that has to be sent again; however often that fails, it counts as one failure.
+    AtOnce,
+}
+
 /// How a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
@@ -105,6 +114,7 @@ impl Seat {
     pub(super) async fn connection(
         &self,
         http: &Transport,
+        pace: Pace,
         deadline: Instant,
     ) -> Result<Arc<Connection>, ServerFault> {
         let late = |_| self.late();
@@ -124,7 +134,9 @@ impl Seat {
                 }
             }
         }
-        self.unless_closed(self.rest(&state, deadline)).await?;
+        if pace == Pace::InTime {
+            self.unless_closed(self.rest(&state, deadline)).await?;
+        }
         // It is large and rare, so that no call should have room for it.
         let opening = Box::pin(async {
             let opened =
@@ -142,7 +154,7 @@ impl Seat {
             }
             Err(fault) => {
                 let fault = self.cover.draw_over_server(fault);
-                self.failed(&mut state, fault.clone());
+                self.failed(&mut state, pace, fault.clone());
                 Err(fault)
             }
         }
@@ -192,21 +204,27 @@ impl Seat {
         if since.elapsed() >= LASTING {
             self.failures.store(0, Ordering::Release);
         }
-        self.failed(state, fault);
+        self.failed(state, Pace::InTime, fault);
         // Ending a program takes seconds, and whoever asks next does not wait for it.
         tokio::spawn(async move { old.close().await });
     }
 
-    fn failed(&self, state: &mut State, fault: ServerFault) {
-        let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
+    fn failed(&self, state: &mut State, pace: Pace, fault: ServerFault) {
+        state.last = Some(fault);
+        let now = tokio::time::Instant::now();
+        let failures = match pace {
+            Pace::InTime => self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1),
+            // Those who wait for their time go on waiting as they did.
+            Pace::AtOnce if state.again.is_some_and(|again| again > now) => return,
+            Pace::AtOnce => self.failures.fetch_max(1, Ordering::AcqRel).max(1),
+        };
         let factor = 1_u64 << failures.saturating_sub(1).min(16);
         let bounds = &self.plan.bounds;
         let many = failures >= bounds.failures_max;
         let ms = if many { bounds.left_ms } else { bounds.backoff_ms.saturating_mul(factor) };
-        let again = after(tokio::time::Instant::now(), ms);
+        let again = after(now, ms);
         state.again = Some(again);
         *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
-        state.last = Some(fault);
     }
 
     /// A tool of the server answered: whatever failed before is forgotten.
@@ -257,10 +275,14 @@ impl Seat {
     }
 
     /// What the server says it has: what is known, unless something is new.
-    pub(super) async fn tools(&self, http: &Transport) -> Result<Arc<Listed>, ServerFault> {
+    pub(super) async fn tools(
+        &self,
+        http: &Transport,
+        pace: Pace,
+    ) -> Result<Arc<Listed>, ServerFault> {
         let ms = self.plan.connect_ms_max.saturating_add(self.plan.call_ms_max);
         let deadline = after(tokio::time::Instant::now(), ms);
-        let connection = self.connection(http, deadline).await?;
+        let connection = self.connection(http, pace, deadline).await?;
         let late = |_| self.late();
         let _one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
         self.is_changed(tokio::time::Instant::now());

@@ -58,7 +58,7 @@ impl Older {
         let mut answer = sending.await?;
         match answer.status {
             200 if answer.is("text/event-stream") => {}
-            401 | 403 => return Err(place.unauthorized(&answer).await),
+            401 | 403 => return Err(place.unauthorized(&answer)),
             status => return Err(ServerFault::Status(status)),
         }
         let mut reader = Reader::bounded(bounds.message_bytes_max, usize::MAX);
@@ -116,7 +116,7 @@ impl Mailbox {
                 answer.drain(100).await;
                 Ok(())
             }
-            401 | 403 => Err(CallFault::NotSent(place.unauthorized(&answer).await)),
+            401 | 403 => Err(CallFault::NotSent(place.unauthorized(&answer))),
             status @ 500.. => Err(CallFault::Lost(ServerFault::Status(status))),
             status => {
                 let text = answer.beginning(1_024).await;

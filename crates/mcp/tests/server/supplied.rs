@@ -1,4 +1,5 @@
-//! What is new of a server's tools is written down whether or not somebody looks at it.
+//! What is new of a server's tools is written down whether or not somebody looks at it, and who looks
+//! again and again wears no server out.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -10,14 +11,15 @@ use serde_json::json;
 use tokio::sync::Notify;
 use toolgate_http::{Roots, Transport};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::names::{PhaseName, ServerName, ToolName};
 use toolgate_kernel::pin::{Definition, Pinned, Ruling};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_mcp::Supplies;
-use toolgate_mcp::client::{Bounds, HttpKind, Reach, Registry, ServerPlan};
-use toolgate_runtime::port::{Append, Supplier, Wanted};
+use toolgate_mcp::client::{Bounds, Health, HttpKind, Reach, Registry, ServerPlan};
+use toolgate_runtime::port::{Append, Store, Supplier, Wanted};
 use toolgate_runtime::{MemoryStore, Runtime, Toolbox};
 use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::mcp::{Era, Mode, Server, serve_http};
@@ -42,6 +44,72 @@ impl Bend for Waits {
     }
 }
 
+/// An agent with one phase and one server, and what brings its tools.
+struct Stage {
+    agent: Agent,
+    registry: Arc<Registry>,
+    runtime: Arc<Runtime>,
+    supplies: Supplies,
+}
+
+fn stage(url: String, store: Arc<dyn Store>, bounds: Bounds) -> Stage {
+    let name = ServerName::parse("x").unwrap();
+    let text: AgentText = serde_json::from_value(json!({
+        "mcp_servers": { "x": { "url": url } }, "phases": { "A": { "tools": { "mcp": ["x"] } } },
+    }))
+    .unwrap();
+    let (headers, kind) = (Vec::new(), HttpKind::Streamable);
+    let reach = Reach::Http { url, headers, bearer: None, keeper: None, kind };
+    let (connect_ms_max, call_ms_max) = (5_000, 5_000);
+    let plan = ServerPlan { name, reach, connect_ms_max, call_ms_max, bounds };
+    let http = Arc::new(Transport::new(Roots::default()));
+    let registry = Arc::new(Registry::new(vec![plan], http));
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let runtime = Arc::new(Runtime::new(store, Arc::new(StandingClock::default()), key));
+    let agent = text.clone().build(Vec::new()).unwrap();
+    let build = move |sections| text.clone().build(sections).map_err(|fault| fault.to_string());
+    let (own, terms) = (Toolbox::default(), BTreeMap::new());
+    let (asked, log) = (Arc::clone(&registry), Arc::clone(&runtime));
+    let supplies = Supplies::new(asked, log, terms, own, Box::new(build));
+    Stage { agent, registry, runtime, supplies }
+}
+
+/// Looks for a call that has to be sent again count as one failure, and reach a server that others
+/// leave alone.
+#[tokio::test]
+async fn who_looks_for_a_server_again_and_again_does_not_use_its_tries_up() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let bounds = Bounds { backoff_ms: 1, failures_max: 3, ..Bounds::default() };
+    let store = Arc::new(MemoryStore::new());
+    let Stage { agent, registry, supplies, .. } =
+        stage(format!("http://{address}/mcp"), store, bounds);
+    let (phase, name) = (PhaseName::parse("A").unwrap(), ServerName::parse("x").unwrap());
+    let calls = ["mcp__x__write".to_owned()];
+    let has_tools = async |wanted| {
+        let supplied = supplies.supply(&agent, &phase, wanted).await.unwrap();
+        supplied.is_some_and(|supply| !supply.agent.toolset.entries().is_empty())
+    };
+    for _ in 0..8 {
+        assert!(!has_tools(Wanted::Again(&calls)).await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(matches!(registry.health(&name), Ok(Health::Resting(_))));
+    for _ in 0..200 {
+        assert!(!has_tools(Wanted::Calls(&calls)).await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if let Ok(Health::Failed(_)) = registry.health(&name) {
+            break;
+        }
+    }
+    assert!(matches!(registry.health(&name), Ok(Health::Failed(_))));
+    let listener = TcpListener::bind(address).unwrap();
+    let server = Arc::new(Server::new(Mode::Normal, Era::Legacy, false, None));
+    std::thread::spawn(move || serve_http(&server, &listener));
+    assert!(!has_tools(Wanted::Calls(&calls)).await, "it is left alone");
+    assert!(has_tools(Wanted::Again(&calls)).await);
+    assert!(matches!(registry.health(&name), Ok(Health::Connected)));
+}
+
 /// A driver that settles a change does not look at those who wait for tools meanwhile. They may hold
 /// nothing that it waits for.
 #[tokio::test]
@@ -50,25 +118,9 @@ async fn who_waits_for_tools_and_is_not_looked_at_holds_up_no_change() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let server = Arc::new(Server::new(Mode::Normal, Era::Legacy, false, None));
     std::thread::spawn(move || serve_http(&server, &listener));
-    let name = ServerName::parse("x").unwrap();
-    let text: AgentText = serde_json::from_value(json!({
-        "mcp_servers": { "x": { "url": url } }, "phases": { "A": { "tools": { "mcp": ["x"] } } },
-    }))
-    .unwrap();
-    let (headers, kind) = (Vec::new(), HttpKind::Streamable);
-    let reach = Reach::Http { url, headers, bearer: None, keeper: None, kind };
-    let (connect_ms_max, call_ms_max, bounds) = (5_000, 5_000, Bounds::default());
-    let plan = ServerPlan { name, reach, connect_ms_max, call_ms_max, bounds };
-    let http = Arc::new(Transport::new(Roots::default()));
-    let registry = Arc::new(Registry::new(vec![plan], http));
     let store = Arc::new(Bent::<Waits>::default());
     let waits = Arc::clone(&store);
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Arc::new(Runtime::new(store, Arc::new(StandingClock::default()), key));
-    let agent = text.clone().build(Vec::new()).unwrap();
-    let build = move |sections| text.clone().build(sections).map_err(|fault| fault.to_string());
-    let (own, terms) = (Toolbox::default(), BTreeMap::new());
-    let supplies = Supplies::new(registry, Arc::clone(&runtime), terms, own, Box::new(build));
+    let Stage { agent, supplies, runtime, .. } = stage(url, store, Bounds::default());
     let phase = PhaseName::parse("A").unwrap();
     let mut supplied = supplies.supply(&agent, &phase, Wanted::All);
     tokio::select! {

@@ -203,7 +203,9 @@ fn code(refusal: PageRefusal) -> &'static str {
 pub(super) fn failed(fault: &HttpFault) -> Fault {
     match fault {
         HttpFault::Forbidden { .. } => refused(PageRefusal::Blocked),
-        HttpFault::TimedOut { .. } => trouble("WEB_TIMED_OUT", sentence(fault)),
+        HttpFault::Unready { .. } | HttpFault::TimedOut { .. } => {
+            trouble("WEB_TIMED_OUT", sentence(fault))
+        }
         HttpFault::NoAddress { .. }
         | HttpFault::Unreachable { .. }
         | HttpFault::Tls { .. }

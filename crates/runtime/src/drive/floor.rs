@@ -20,7 +20,7 @@ use toolgate_kernel::next::is_lifted;
 
 use super::ask::LOOK_MS;
 use super::company::Place;
-use super::left::RESEND_LOOK;
+use super::left::{Found, Look, look_for};
 use super::run::perform;
 use super::supply::SupplyOutcome;
 use super::{DriveFault, Driver};
@@ -122,8 +122,7 @@ struct Resent {
     /// Until when its server is tried again.
     until: Instant,
     phase: PhaseName,
-    /// Nothing where it was cut off before.
-    supplied: Option<SupplyOutcome>,
+    found: Found,
 }
 
 /// What is waited for while calls are at work.
@@ -204,7 +203,7 @@ impl Driver {
         // What goes wrong when others are let in waits for those at work: they come to their end.
         let until = self.resend_until();
         for call in self.unsent() {
-            self.send_again(call, until, Duration::ZERO, &mut hall);
+            self.send_again(call, until, Look::First, &mut hall);
         }
         let mut trouble = self.welcome(incoming, &mut hall).await.err();
         loop {
@@ -301,43 +300,57 @@ impl Driver {
 
     /// Asks for the tools of a call that has to be sent again, after a while. Nobody else waits for
     /// them.
-    fn send_again(&self, call: CallId, until: Instant, wait: Duration, hall: &mut Hall) {
+    fn send_again(&self, call: CallId, until: Instant, look: Look, hall: &mut Hall) {
         let Some(open) = self.session.open.get(&call) else { return };
-        let Some((phase, supplied)) = self.supplied_for([open.raw.name.clone()].into_iter()) else {
+        let Some((phase, supplied)) = self.supplied_again(vec![open.raw.name.clone()]) else {
             return self.line_up(Arc::clone(&open.raw), hall);
         };
         let cancel = self.cancel.clone();
         hall.resending.push(Box::pin(async move {
-            let supplied = tokio::time::sleep(wait).then(|()| supplied).boxed();
-            let supplied = unless_cut_off(supplied, &cancel).await;
-            Resent { call, until, phase, supplied }
+            let found = look_for(supplied, look, until, &cancel).await;
+            Resent { call, until, phase, found }
         }));
     }
 
     /// Puts a call in line that is sent again. One that was cut off stays as it is in the log.
     fn resend(&mut self, resent: Resent, hall: &mut Hall) -> Result<(), DriveFault> {
         self.tick();
-        let Resent { call, until, phase, supplied } = resent;
-        let Some(supplied) = supplied else { return Ok(()) };
-        if self.session.phase.as_ref() != Some(&phase) {
-            // The phase moved meanwhile, and may need others.
-            self.send_again(call, until, Duration::ZERO, hall);
+        let Resent { call, until, phase, found } = resent;
+        if let Found::CutOff = found {
             return Ok(());
         }
-        let lacks = match self.take_supplied(phase, supplied) {
-            Ok(()) => self.is_down(call),
-            Err(DriveFault::Supply(fault)) => {
-                self.note_lack(&fault)?;
-                true
-            }
-            Err(fault) => return Err(fault),
+        if self.session.phase.as_ref() != Some(&phase) {
+            // The phase moved meanwhile, and may need others.
+            self.send_again(call, until, Look::First, hall);
+            return Ok(());
+        }
+        let lacks = match found {
+            Found::Told(supplied) => self.lacks_still(call, phase, supplied)?,
+            Found::Late | Found::CutOff => true,
         };
         if lacks && tokio::time::Instant::now() < until {
-            self.send_again(call, until, RESEND_LOOK, hall);
+            self.send_again(call, until, Look::Next, hall);
         } else if let Some(open) = self.session.open.get(&call) {
             self.line_up(Arc::clone(&open.raw), hall);
         }
         Ok(())
+    }
+
+    /// Goes on with what came from outside; whether the server of a call is still not there.
+    fn lacks_still(
+        &mut self,
+        call: CallId,
+        phase: PhaseName,
+        supplied: SupplyOutcome,
+    ) -> Result<bool, DriveFault> {
+        match self.take_supplied(phase, supplied) {
+            Ok(()) => Ok(self.is_down(call)),
+            Err(DriveFault::Supply(fault)) => {
+                self.note_lack(&fault)?;
+                Ok(true)
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Lets callers in, with the world as it is now.

@@ -4,6 +4,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::Answer;
@@ -13,14 +14,55 @@ use toolgate_kernel::names::CallId;
 use toolgate_kernel::next::is_lifted;
 use toolgate_kernel::tool::Effect;
 
+use super::supply::SupplyOutcome;
 use super::{Answered, DriveFault, Driver};
+use crate::execute::Cancel;
 
 /// Milliseconds for which the server of a call that has to be sent again is tried: one that went down
 /// with us is often just starting.
 const RESEND_MS_MAX: u64 = 15_000;
 
-/// Between two looks whether it is there.
-pub(super) const RESEND_LOOK: Duration = Duration::from_millis(500);
+/// Between two looks whether it is there. Each may start a program.
+const RESEND_LOOK: Duration = Duration::from_secs(1);
+
+/// A look whether the server of a call that has to be sent again is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It takes as long as for any other call: a program may be slow to start.
+    First,
+    /// It is made after a while, and ends with the time for which the server is tried.
+    Next,
+}
+
+/// What came of a look.
+pub(super) enum Found {
+    Told(SupplyOutcome),
+    /// Nothing in the time for which the server is tried.
+    Late,
+    /// Everybody is cut off.
+    CutOff,
+}
+
+/// Looks whether a server is there.
+pub(super) async fn look_for(
+    supplied: BoxFuture<'static, SupplyOutcome>,
+    look: Look,
+    until: Instant,
+    cancel: &Cancel,
+) -> Found {
+    let looking = async {
+        if look == Look::First {
+            return Found::Told(supplied.await);
+        }
+        tokio::time::sleep(RESEND_LOOK).await;
+        tokio::time::timeout_at(until, supplied).await.map_or(Found::Late, Found::Told)
+    };
+    tokio::select! {
+        biased;
+        found = looking => found,
+        () = cancel.cancelled() => Found::CutOff,
+    }
+}
 
 impl Driver {
     /// Brings every open call to its end: after a resume, those a crash interrupted. The tools from
@@ -63,14 +105,24 @@ impl Driver {
             return Ok(());
         }
         let (until, cancel) = (self.resend_until(), self.cancel.clone());
-        loop {
-            self.resupply_for(names.clone()).await?;
-            let waits = calls.iter().any(|call| self.is_begun(*call) && self.is_down(*call));
-            if !waits || cancel.is_cancelled() || tokio::time::Instant::now() >= until {
-                return Ok(());
+        let mut look = Look::First;
+        while let Some((phase, supplied)) = self.supplied_again(names.clone()) {
+            let Found::Told(told) = look_for(supplied, look, until, &cancel).await else { break };
+            self.tick();
+            let supplied = self.take_supplied(phase, told);
+            let mut begun = calls.iter().filter(|call| self.is_begun(**call));
+            let waits = match &supplied {
+                Ok(()) => begun.any(|call| self.is_down(*call)),
+                // The phase requires a server that is down.
+                Err(DriveFault::Supply(_)) => begun.next().is_some(),
+                Err(_) => false,
+            };
+            if !waits || tokio::time::Instant::now() >= until {
+                return supplied;
             }
-            drop(tokio::time::timeout(RESEND_LOOK, cancel.cancelled()).await);
+            look = Look::Next;
         }
+        Ok(())
     }
 
     /// Until when the server of a call that has to be sent again is tried.
@@ -147,7 +199,6 @@ fn may_run(open: &OpenCall) -> bool {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use futures_util::future::BoxFuture;
     use serde_json::json;
     use toolgate_kernel::actor::Actor;
     use toolgate_kernel::agent::Agent;
@@ -183,6 +234,22 @@ mod tests {
             _wanted: Wanted<'a>,
         ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>> {
             Box::pin(std::future::pending())
+        }
+    }
+
+    /// A required server that is there at the third look.
+    struct Third(AtomicUsize);
+
+    impl Supplier for Third {
+        fn supply<'a>(
+            &'a self,
+            _agent: &'a Agent,
+            phase: &'a PhaseName,
+            _wanted: Wanted<'a>,
+        ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>> {
+            let there = self.0.fetch_add(1, Ordering::SeqCst) >= 2;
+            let lacks = || Err(SupplyFault::new(phase, "its server is down".to_owned()));
+            Box::pin(std::future::ready(if there { Ok(None) } else { lacks() }))
         }
     }
 
@@ -260,8 +327,12 @@ mod tests {
         // What is not run needs no server.
         let runs =
             left == Left::OfAModel || (left == Left::Started && effect == Effect::Idempotent);
-        driver.crew.supplier = (!runs).then(|| Arc::new(Never) as Arc<dyn Supplier>);
-        let settling = tokio::time::timeout(Duration::from_secs(10), driver.settle_forsaken());
+        driver.crew.supplier = match (runs, left == Left::Started) {
+            (false, _) => Some(Arc::new(Never) as Arc<dyn Supplier>),
+            (true, true) => Some(Arc::new(Third(AtomicUsize::new(0)))),
+            (true, false) => None,
+        };
+        let settling = tokio::time::timeout(Duration::from_secs(20), driver.settle_forsaken());
         let told = settling.await.expect("nobody is waited for").unwrap();
         assert!(driver.session().open.iter().next().is_none(), "{left:?}");
         let [(known, answered)] = told.as_slice() else { panic!("{left:?}") };

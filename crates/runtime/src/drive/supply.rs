@@ -15,21 +15,20 @@ use crate::port::{Supply, SupplyFault, Wanted};
 /// What came of asking for tools from outside; nothing where there is no news.
 pub(super) type SupplyOutcome = Result<Option<Supply>, SupplyFault>;
 
+/// What is asked for.
+enum Need {
+    All,
+    Calls(Vec<String>),
+    Again(Vec<String>),
+}
+
 impl Driver {
     /// Asks for the tools from outside that the phase needs, and goes on with them. What came or
     /// went is in the log; what did not change is not said again.
     pub(super) async fn resupply(&mut self) -> Result<(), DriveFault> {
         let Some(phase) = &self.session.phase else { return Ok(()) };
-        let Some(supplied) = self.supplied_in(phase, None) else { return Ok(()) };
+        let Some(supplied) = self.supplied_in(phase, Need::All) else { return Ok(()) };
         let phase = phase.clone();
-        let supplied = supplied.await;
-        self.tick();
-        self.take_supplied(phase, supplied)
-    }
-
-    /// The same for what some calls need.
-    pub(super) async fn resupply_for(&mut self, calls: Vec<String>) -> Result<(), DriveFault> {
-        let Some((phase, supplied)) = self.supplied_for(calls.into_iter()) else { return Ok(()) };
         let supplied = supplied.await;
         self.tick();
         self.take_supplied(phase, supplied)
@@ -66,21 +65,35 @@ impl Driver {
     ) -> Option<(PhaseName, BoxFuture<'static, SupplyOutcome>)> {
         self.crew.supplier.as_ref()?;
         let phase = self.session.phase.clone()?;
-        let supplied = self.supplied_in(&phase, Some(calls.collect()))?;
+        let supplied = self.supplied_in(&phase, Need::Calls(calls.collect()))?;
         Some((phase, supplied))
     }
 
-    /// Asks for everything in a phase, or for what some calls need.
+    /// The same for calls that have to be sent again.
+    pub(super) fn supplied_again(
+        &self,
+        calls: Vec<String>,
+    ) -> Option<(PhaseName, BoxFuture<'static, SupplyOutcome>)> {
+        let phase = self.session.phase.clone()?;
+        let supplied = self.supplied_in(&phase, Need::Again(calls))?;
+        Some((phase, supplied))
+    }
+
+    /// Asks for what is needed in a phase.
     fn supplied_in(
         &self,
         phase: &PhaseName,
-        calls: Option<Vec<String>>,
+        need: Need,
     ) -> Option<BoxFuture<'static, SupplyOutcome>> {
         let supplier = self.crew.supplier.clone()?;
         let (agent, phase) = (Arc::clone(&self.crew.agent), phase.clone());
         let supply_ms_max = agent.limits.supply_ms_max;
         Some(Box::pin(async move {
-            let wanted = calls.as_deref().map_or(Wanted::All, Wanted::Calls);
+            let wanted = match &need {
+                Need::All => Wanted::All,
+                Need::Calls(names) => Wanted::Calls(names),
+                Need::Again(names) => Wanted::Again(names),
+            };
             let supplied = pin!(supplier.supply(&agent, &phase, wanted));
             within(supply_ms_max, supplied).await.unwrap_or_else(|| {
                 let reason =

@@ -28,6 +28,9 @@ pub enum Wanted<'a> {
     All,
     /// What calls of these names need.
     Calls(&'a [String]),
+    /// What calls of these names need that have to be sent again: whoever brings it and failed is
+    /// tried at every look, and that does not count against them.
+    Again(&'a [String]),
     /// Nothing: what is there is enough.
     AtHand,
 }

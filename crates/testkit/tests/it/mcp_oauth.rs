@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -10,7 +11,7 @@ use toolgate_http::{Roots, Transport};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::time::Timestamp;
 use toolgate_mcp::client::oauth::{
-    Chance, Keeper, Login, OauthFault, OauthPlan, Permit, Permits, Request, Turn,
+    Chance, Keeper, Login, OauthFault, OauthPlan, Pen, Permit, Permits, Request,
 };
 use toolgate_mcp::client::{
     Bounds, CallFault, HttpKind, Reach, Registry, RemoteCall, ServerFault, ServerPlan,
@@ -22,7 +23,7 @@ use crate::mcp_stage::{after, name, registry, until};
 
 const REDIRECT: &str = "http://127.0.0.1:4000/callback";
 
-/// A permit that is kept in memory, and whose turn it is to change it.
+/// A permit that is kept in memory, and whether somebody has its pen.
 #[derive(Default, Clone)]
 struct Drawer(Arc<Mutex<Option<String>>>, Arc<AtomicBool>);
 
@@ -35,15 +36,15 @@ impl Permits for Drawer {
         *self.0.lock().unwrap() = Some(permit.written());
     }
 
-    fn turn(&self) -> Option<Turn> {
+    fn pen(&self) -> Option<Pen> {
         let taken = self.1.swap(true, Ordering::SeqCst);
-        (!taken).then(|| Box::new(DrawerTurn(Arc::clone(&self.1))) as Turn)
+        (!taken).then(|| Box::new(DrawerPen(Arc::clone(&self.1))) as Pen)
     }
 }
 
-struct DrawerTurn(Arc<AtomicBool>);
+struct DrawerPen(Arc<AtomicBool>);
 
-impl Drop for DrawerTurn {
+impl Drop for DrawerPen {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }
@@ -323,6 +324,25 @@ async fn rights_that_are_missing_are_told_and_asked_for_at_the_next_login() {
     // The new rights are heard of without a new start, and nothing is missed any more.
     call(&registry).await.unwrap();
     assert!(stage.drawer.load().unwrap().written().contains("\"missed\":[]"));
+}
+
+/// Whoever is refused is told so at once, also while another process changes the permit. What was
+/// missed is written down when that one is done.
+#[tokio::test]
+async fn a_refusal_waits_for_nobody_who_changes_the_permit() {
+    let stage = Stage::new(Twist::WantsScope);
+    stage.log_in().await;
+    let registry = stage.registry();
+    let missed = || stage.drawer.load().unwrap().written().contains("\"missed\":[\"tools:write\"]");
+    for is_known in [false, true] {
+        let pen = stage.drawer.pen().unwrap();
+        let called = tokio::time::timeout(Duration::from_secs(10), call(&registry)).await;
+        let fault = called.expect("nobody is waited for").unwrap_err();
+        assert!(matches!(fault, CallFault::NotSent(ServerFault::WantsMore { .. })), "{fault}");
+        assert_eq!(missed(), is_known);
+        drop(pen);
+        assert!(until(5_000, missed).await);
+    }
 }
 
 /// MOA-001: what a server names leads nowhere but to the internet.

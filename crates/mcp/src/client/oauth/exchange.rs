@@ -83,6 +83,7 @@ pub(super) async fn ask(
         | HttpFault::OnlyTls { .. }
         | HttpFault::NoRoots { .. }
         | HttpFault::ClearText { .. }
+        | HttpFault::Unready { .. }
         | HttpFault::TimedOut { .. }
         | HttpFault::CutOff
         | HttpFault::TooLarge { .. }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::header::HeaderValue;
@@ -18,8 +19,8 @@ use super::permit::{Given, Permit};
 /// Milliseconds before a renewal that failed is tried again.
 const AGAIN_MS: u64 = 10_000;
 
-/// Milliseconds in which another process gives its turn back: it asks no longer than that.
-const TURN_MS_MAX: u64 = 20_000;
+/// Milliseconds in which another process gives the pen back: it asks no longer than that.
+const PEN_MS_MAX: u64 = 20_000;
 
 /// Milliseconds between two looks whether it did.
 const LOOK_MS: u64 = 20;
@@ -33,15 +34,15 @@ pub trait Permits: Send + Sync {
     fn load(&self) -> Option<Permit>;
     /// Keeps a permit in place of the one before.
     fn save(&self, permit: &Permit);
-    /// The turn to change it, without waiting; nothing while another process has it. Only permits
+    /// The pen to change it, without waiting; nothing while another process has it. Only permits
     /// that several processes share need one.
-    fn turn(&self) -> Option<Turn> {
+    fn pen(&self) -> Option<Pen> {
         Some(Box::new(()))
     }
 }
 
 /// Whoever has it changes the permit, until it is dropped.
-pub type Turn = Box<dyn Send>;
+pub type Pen = Box<dyn Send>;
 
 /// Keeps the token of one server fresh.
 pub struct Keeper {
@@ -55,6 +56,8 @@ pub struct Keeper {
     known: Mutex<VecDeque<Hidden>>,
     /// One renewal at a time: a token that renews can often be used once.
     renewing: tokio::sync::Mutex<()>,
+    /// Whether somebody waits to write down what was missed.
+    noting: AtomicBool,
 }
 
 struct Held {
@@ -83,8 +86,8 @@ impl Keeper {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (held, known) = (Mutex::default(), Mutex::default());
-        let renewing = tokio::sync::Mutex::default();
-        Self { server: server.to_owned(), http, permits, clock, held, known, renewing }
+        let (renewing, noting) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
+        Self { server: server.to_owned(), http, permits, clock, held, known, renewing, noting }
     }
 
     /// Looks whether there is a permit by now.
@@ -175,8 +178,8 @@ impl Keeper {
 
     /// Renews the token that is kept. One process at a time does, and the others use what it got.
     async fn renew(&self) -> Option<HeaderValue> {
-        let turn = self.turn().await;
-        // Waiting for the turn took its time.
+        let pen = self.pen().await;
+        // Waiting for the pen took its time.
         let now = self.clock.now();
         let held = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,11 +194,11 @@ impl Keeper {
         if permit.access != held && fresh {
             return self.hold(permit);
         }
-        if turn.is_none() {
+        if pen.is_none() {
             return self.bear(permit, now);
         }
         let renewed = self.renewed(&permit, now).await;
-        // A person may have logged in or out meanwhile, and does not wait for a turn.
+        // A person may have logged in or out meanwhile, and does not wait for the pen.
         match self.kept() {
             None => {
                 self.put(None);
@@ -212,12 +215,12 @@ impl Keeper {
         }
     }
 
-    /// The turn to change the permit; nothing where another process keeps it for too long.
-    async fn turn(&self) -> Option<Turn> {
-        let deadline = after(tokio::time::Instant::now(), TURN_MS_MAX);
+    /// The pen to change the permit; nothing where another process keeps it for too long.
+    async fn pen(&self) -> Option<Pen> {
+        let deadline = after(tokio::time::Instant::now(), PEN_MS_MAX);
         loop {
-            if let Some(turn) = self.permits.turn() {
-                return Some(turn);
+            if let Some(pen) = self.permits.pen() {
+                return Some(pen);
             }
             let look = after(tokio::time::Instant::now(), LOOK_MS);
             if look > deadline {
@@ -261,15 +264,40 @@ impl Keeper {
         Ok(permit.clone().with(Given::read(&told)?, now))
     }
 
-    /// The server wants more than the token allows: the next login asks for it.
-    pub(in crate::client) async fn missed(&self, scopes: &[String]) {
-        // Whoever renews it meanwhile keeps what was missed before.
-        let turn = self.turn().await;
-        let Some(mut permit) = self.kept() else { return };
+    /// The server wants more than the token allows: the next login asks for it. Whoever was refused
+    /// does not wait until that can be written down.
+    pub(in crate::client) fn missed(self: &Arc<Self>, scopes: &[String]) {
+        if self.with_missed(scopes).is_none() {
+            return;
+        }
+        if let Some(pen) = self.permits.pen() {
+            return self.write_missed(scopes, &pen);
+        }
+        // One who waits is enough: what others missed is heard of when they are refused again.
+        if self.noting.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (this, scopes) = (Arc::clone(self), scopes.to_vec());
+        tokio::spawn(async move {
+            if let Some(pen) = this.pen().await {
+                this.write_missed(&scopes, &pen);
+            }
+            this.noting.store(false, Ordering::Release);
+        });
+    }
+
+    /// The permit with what was missed; nothing where it says so already.
+    fn with_missed(&self, scopes: &[String]) -> Option<Permit> {
+        let mut permit = self.kept()?;
         let known = |scope: &String| permit.scopes.contains(scope) || permit.missed.contains(scope);
         let new: Vec<String> = scopes.iter().filter(|scope| !known(scope)).cloned().collect();
-        if !new.is_empty() && turn.is_some() {
-            permit.missed.extend(new);
+        permit.missed.extend_from_slice(&new);
+        (!new.is_empty()).then_some(permit)
+    }
+
+    /// It takes the pen, because whoever renews the permit meanwhile writes over it.
+    fn write_missed(&self, scopes: &[String], _pen: &Pen) {
+        if let Some(permit) = self.with_missed(scopes) {
             self.permits.save(&permit);
         }
     }

@@ -14,7 +14,7 @@ mod permit;
 
 pub use client::OauthPlan;
 pub use fault::OauthFault;
-pub use keeper::{Keeper, Permits, Turn};
+pub use keeper::{Keeper, Pen, Permits};
 pub use login::{Chance, Login, Request};
 pub use permit::Permit;
 
