@@ -1,5 +1,6 @@
 //! Decides that a secret which a server was given does not come out of it again.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -48,13 +49,13 @@ impl Cover {
     }
 
     pub(super) fn over<'a>(secrets: impl Iterator<Item = &'a Hidden>) -> Self {
-        let secrets = secrets.filter(|secret| !secret.is_open()).filter(is_long);
-        Self { fixed: secrets.cloned().collect(), keeper: None }
+        let secrets = secrets.filter(|secret| !secret.is_open());
+        Self { fixed: secrets.flat_map(spellings).collect(), keeper: None }
     }
 
     fn secrets(&self) -> Vec<Hidden> {
         let renewed = self.keeper.as_ref().map(|keeper| keeper.known()).unwrap_or_default();
-        self.fixed.iter().cloned().chain(renewed.into_iter().filter(|it| is_long(&it))).collect()
+        self.fixed.iter().cloned().chain(renewed.iter().flat_map(spellings)).collect()
     }
 
     /// The text without them.
@@ -106,13 +107,36 @@ impl Cover {
     }
 }
 
-fn without(mut text: String, secrets: &[Hidden]) -> String {
-    for secret in secrets {
-        if text.contains(secret.reveal()) {
-            text = text.replace(secret.reveal(), COVERED);
-        }
+fn without(text: String, secrets: &[Hidden]) -> String {
+    let find = |secret: &Hidden| {
+        let secret = secret.reveal();
+        text.match_indices(secret).map(|(at, _)| at..at + secret.len()).collect()
+    };
+    match drawn(text.as_bytes(), secrets.iter().flat_map(|secret| -> Vec<_> { find(secret) })) {
+        // Whole texts were taken out of a text.
+        Some(new) => String::from_utf8(new).unwrap_or_else(|_| COVERED.to_owned()),
+        None => text,
     }
-    text
+}
+
+/// Bytes with some places covered; nothing where there are none. A secret may be within another one:
+/// what one of them covers is covered.
+fn drawn(bytes: &[u8], places: impl Iterator<Item = Range<usize>>) -> Option<Vec<u8>> {
+    let mut places: Vec<Range<usize>> = places.collect();
+    if places.is_empty() {
+        return None;
+    }
+    places.sort_unstable_by_key(|place| place.start);
+    let (mut out, mut end) = (Vec::with_capacity(bytes.len()), 0);
+    for place in &places {
+        if place.start >= end {
+            out.extend_from_slice(bytes.get(end..place.start).unwrap_or_default());
+            out.extend_from_slice(COVERED.as_bytes());
+        }
+        end = end.max(place.end);
+    }
+    out.extend_from_slice(bytes.get(end..).unwrap_or_default());
+    Some(out)
 }
 
 /// Covers the secrets within a value; whether there were any. The reader of JSON bounds its depth.
@@ -156,17 +180,17 @@ fn covered_names(fields: &mut Map<String, Value>, secrets: &[Hidden]) -> bool {
 
 /// The same of what is written as base64.
 fn covered_bytes(text: &mut String, secrets: &[Hidden]) -> bool {
-    let mut bytes = decoded(text);
-    let mut found = false;
-    for secret in secrets.iter().map(|secret| secret.reveal().as_bytes()) {
-        if let Some(new) = bytes_without(&bytes, secret) {
-            (bytes, found) = (new, true);
-        }
+    let bytes = decoded(text);
+    let places = secrets.iter().flat_map(|secret| {
+        let secret = secret.reveal().as_bytes();
+        let parts = bytes.windows(secret.len()).enumerate();
+        parts.filter(move |(_, part)| *part == secret).map(|(at, part)| at..at + part.len())
+    });
+    let found = drawn(&bytes, places);
+    if let Some(new) = &found {
+        *text = STANDARD.encode(new);
     }
-    if found {
-        *text = STANDARD.encode(bytes);
-    }
-    found
+    found.is_some()
 }
 
 /// What somebody could read in a text as base64: with or without padding, of either alphabet, in
@@ -191,26 +215,55 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes without a secret; nothing where it is not in them.
-fn bytes_without(bytes: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
-    let place = |rest: &[u8]| rest.windows(secret.len()).position(|part| part == secret);
-    let mut at = place(bytes)?;
-    let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
-    loop {
-        let (before, after) = rest.split_at_checked(at)?;
-        out.extend_from_slice(before);
-        out.extend_from_slice(COVERED.as_bytes());
-        rest = after.get(secret.len()..)?;
-        match place(rest) {
-            Some(next) => at = next,
-            None => break,
+/// A secret as it may be written: as it is, and as a text within JSON, which may be within a text of
+/// JSON again. Writers differ in what they escape.
+fn spellings(secret: &Hidden) -> Vec<Hidden> {
+    if !is_long(secret) {
+        return Vec::new();
+    }
+    let mut all = vec![secret.reveal().to_owned()];
+    for level in 0..2 {
+        let before = all.clone();
+        let inner = before.iter().filter(|text| level == 0 || text.contains('\\'));
+        for (text, escapes) in inner.flat_map(|text| ESCAPES.map(|escapes| (text, escapes))) {
+            let written = quoted(text, escapes);
+            if !all.contains(&written) {
+                all.push(written);
+            }
         }
     }
-    out.extend_from_slice(rest);
-    Some(out)
+    all.into_iter().map(Hidden::new).collect()
 }
 
-fn is_long(secret: &&Hidden) -> bool {
+/// What writers of JSON escape beside what they must.
+const ESCAPES: [fn(char) -> bool; 4] = [
+    |_| false,
+    |letter| !letter.is_ascii(),
+    |letter| matches!(letter, '<' | '>' | '&'),
+    |letter| letter == '/',
+];
+
+/// A text as it stands between quotes.
+fn quoted(text: &str, escapes: fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '/' if escapes(letter) => out.push_str("\\/"),
+            _ if escapes(letter) => {
+                let mut units = [0; 2];
+                let units = letter.encode_utf16(&mut units);
+                units.iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
+            _ => {
+                let written = Value::from(letter.to_string()).to_string();
+                out.push_str(written.trim_start_matches('"').strip_suffix('"').unwrap_or(&written));
+            }
+        }
+    }
+    out
+}
+
+fn is_long(secret: &Hidden) -> bool {
     secret.reveal().len() >= SECRET_BYTES_MIN
 }
 
@@ -222,6 +275,8 @@ fn without_its_scheme(value: &Hidden) -> Option<Hidden> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -294,5 +349,42 @@ mod tests {
         let cover = Cover::over([Hidden::new("s3cr/3tVALUE99")].iter());
         let said = r#"{"a":{"s3cr\/3tVALUE99":1,"b":[{"\u00733cr/3tVALUE99":"x"}]}}"#;
         assert_eq!(cover.draw_result(said.to_owned()), r#"{"a":{"***":1,"b":[{"***":"x"}]}}"#);
+    }
+    #[test]
+    fn a_secret_within_another_one_uncovers_nothing() {
+        let secrets = ["customers", "postgres://u:Hunter2@db/customers-Tail99", "Tail99-more"];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let cover = Cover::over(order.map(|at| Hidden::new(secrets[at])).iter());
+            let said = "url: postgres://u:Hunter2@db/customers-Tail99-more; db: customers.";
+            assert_eq!(cover.draw(said.to_owned()), "url: ***; db: ***.");
+            let file = |text: &str| format!(r#"{{"blob":"{}"}}"#, STANDARD.encode(text));
+            assert_eq!(cover.draw_result(file(said)), file("url: ***; db: ***."));
+        }
+    }
+
+    #[test]
+    fn a_secret_is_covered_in_json_that_is_written_as_a_text() {
+        let secrets = ["--BEGIN--\nab\"c/\\d\n--END--", "pässwörd/<😀>&99"].map(Hidden::new);
+        let cover = Cover::over(secrets.iter());
+        for secret in &secrets {
+            let plain = json!({ "env": secret.reveal() }).to_string();
+            let ascii: String = (plain.chars())
+                .map(
+                    |c| if c.is_ascii() { c.to_string() } else { quoted(&c.to_string(), |_| true) },
+                )
+                .collect();
+            let html = plain.replace('<', "\\u003c").replace('>', "\\u003e");
+            let html = html.replace('&', "\\u0026");
+            for written in [plain.clone(), ascii, html, plain.replace('/', "\\/")] {
+                let twice = json!({ "text": written }).to_string();
+                for text in [&written, &twice] {
+                    let told = cover.draw(text.clone());
+                    assert!(told.contains("***") && !told.contains("99") && !told.contains("END"));
+                    let part = json!({ "content": [{ "type": "text", "text": text }] }).to_string();
+                    let told = cover.draw_result(part);
+                    assert!(told.contains("***") && !told.contains("99") && !told.contains("END"));
+                }
+            }
+        }
     }
 }
