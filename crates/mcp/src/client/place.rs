@@ -108,7 +108,7 @@ impl Place {
     ) -> Result<Answer, HttpFault> {
         let late =
             |_| HttpFault::Unready { what: "renewing the token", ms: patience.request_ms(false) };
-        let token = tokio::time::timeout_at(deadline, keeper.header()).await.map_err(late)?;
+        let token = tokio::time::timeout_at(deadline, keeper.header()).await.map_err(late)??;
         let Some(token) = token else {
             return self.put(verb, headers, body, deadline, patience).await;
         };

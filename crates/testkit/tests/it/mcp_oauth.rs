@@ -23,9 +23,10 @@ use crate::mcp_stage::{after, name, registry, until};
 
 const REDIRECT: &str = "http://127.0.0.1:4000/callback";
 
-/// A permit that is kept in memory, and whether somebody has its pen.
+/// A permit that is kept in memory, whether somebody has its pen, and whether it is locked: then
+/// nothing can be put in.
 #[derive(Default, Clone)]
-struct Drawer(Arc<Mutex<Option<String>>>, Arc<AtomicBool>);
+struct Drawer(Arc<Mutex<Option<String>>>, Arc<AtomicBool>, Arc<AtomicBool>);
 
 impl Permits for Drawer {
     fn load(&self) -> Option<Permit> {
@@ -33,7 +34,9 @@ impl Permits for Drawer {
     }
 
     fn save(&self, permit: &Permit) {
-        *self.0.lock().unwrap() = Some(permit.written());
+        if !self.2.load(Ordering::SeqCst) {
+            *self.0.lock().unwrap() = Some(permit.written());
+        }
     }
 
     fn pen(&self) -> Option<Pen> {
@@ -282,6 +285,41 @@ async fn processes_that_share_a_permit_renew_it_one_after_the_other() {
         }
         assert_eq!(stage.guarded.seen("POST /token").len(), tokens);
     }
+}
+
+/// What renews a token can be used once, also where the new one cannot be written down.
+#[tokio::test]
+async fn a_token_that_cannot_be_kept_is_renewed_all_the_same() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    let registry = stage.registry();
+    call(&registry).await.unwrap();
+    stage.drawer.2.store(true, Ordering::SeqCst);
+    for (at, tokens) in [(601_000, 2), (1_300_000, 3), (2_000_000, 4)] {
+        stage.hands.0.store(at, Ordering::SeqCst);
+        call(&registry).await.unwrap();
+        assert_eq!(stage.guarded.seen("POST /token").len(), tokens);
+    }
+}
+
+/// A login that is good and cannot be renewed just now is not called over.
+#[tokio::test]
+async fn nobody_is_sent_to_log_in_where_that_would_not_help() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    let registry = stage.registry();
+    call(&registry).await.unwrap();
+    let kept = stage.drawer.load().unwrap().written();
+    let own = format!("http://127.0.0.1:{}/token", stage.guarded.port);
+    assert!(kept.contains(&own), "{kept}");
+    *stage.drawer.0.lock().unwrap() = Some(kept.replace(&own, "http://127.0.0.1:1/token"));
+    stage.hands.0.store(601_000, Ordering::SeqCst);
+    let fault = call(&registry).await.unwrap_err();
+    assert!(matches!(fault, CallFault::NotSent(_)), "{fault}");
+    assert!(!fault.to_string().contains("mcp login"), "{fault}");
+    // When it can be asked again, the call is made.
+    *stage.drawer.0.lock().unwrap() = Some(kept);
+    call(&registry).await.unwrap();
 }
 
 /// Whoever logs out is not logged in again by a program that still runs.

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::header::HeaderValue;
-use toolgate_http::{Transport, after};
+use toolgate_http::{HttpFault, Transport, after};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::port::Clock;
@@ -58,6 +58,8 @@ pub struct Keeper {
     renewing: tokio::sync::Mutex<()>,
     /// Whether somebody waits to write down what was missed.
     noting: AtomicBool,
+    /// Why the token could not be renewed, where another login would not help.
+    lapse: Mutex<Option<HttpFault>>,
 }
 
 struct Held {
@@ -87,7 +89,8 @@ impl Keeper {
     ) -> Self {
         let (held, known) = (Mutex::default(), Mutex::default());
         let (renewing, noting) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
-        Self { server: server.to_owned(), http, permits, clock, held, known, renewing, noting }
+        let (server, lapse) = (server.to_owned(), Mutex::default());
+        Self { server, http, permits, clock, held, known, renewing, noting, lapse }
     }
 
     /// Looks whether there is a permit by now.
@@ -121,13 +124,23 @@ impl Keeper {
     }
 
     /// What a request has as `Authorization`. Nothing where nobody logged in, or where the token is
-    /// over and cannot be renewed.
-    pub(in crate::client) async fn header(self: &Arc<Self>) -> Option<HeaderValue> {
+    /// over and only another login helps; a fault where it cannot be renewed just now.
+    pub(in crate::client) async fn header(
+        self: &Arc<Self>,
+    ) -> Result<Option<HeaderValue>, HttpFault> {
         let now = self.clock.now();
-        match self.current(now)? {
-            Some(header) => Some(header),
-            None => self.another(now, None).await,
+        match self.current(now) {
+            None => Ok(None),
+            Some(Some(header)) => Ok(Some(header)),
+            Some(None) => match self.another(now, None).await {
+                None => self.lapse().take().map_or(Ok(None), Err),
+                header => Ok(header),
+            },
         }
+    }
+
+    fn lapse(&self) -> MutexGuard<'_, Option<HttpFault>> {
+        self.lapse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The token that is held; nothing inside where it must be renewed first.
@@ -183,18 +196,24 @@ impl Keeper {
         let now = self.clock.now();
         let held = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.as_ref().map(|held| held.permit.access.clone())?
+            held.as_ref().map(|held| held.permit.clone())?
         };
-        let Some(permit) = self.kept() else {
+        let Some(kept) = self.kept() else {
             // Somebody logged out.
             self.put(None);
             return None;
         };
+        let before = kept.access.clone();
+        // One that could not be written lasts longer than the one that is kept.
+        let over = |permit: &Permit| permit.times.map(|(_, over)| over);
+        let permit = if over(&held) > over(&kept) { held.clone() } else { kept };
         let fresh = permit.times.is_none_or(|(renew, _)| now < renew);
-        if permit.access != held && fresh {
+        if permit.access != held.access && fresh {
             return self.hold(permit);
         }
         if pen.is_none() {
+            let what = "another process that renews the token";
+            *self.lapse() = Some(HttpFault::Unready { what, ms: PEN_MS_MAX });
             return self.bear(permit, now);
         }
         let renewed = self.renewed(&permit, now).await;
@@ -204,13 +223,16 @@ impl Keeper {
                 self.put(None);
                 None
             }
-            Some(kept) if kept.access != permit.access => self.hold(kept),
-            Some(kept) => match renewed {
+            Some(kept) if kept.access != before => self.hold(kept),
+            Some(_) => match renewed {
                 Ok(renewed) => {
                     self.permits.save(&renewed);
                     self.hold(renewed)
                 }
-                Err(_) => self.bear(kept, now),
+                Err(fault) => {
+                    *self.lapse() = passing(fault);
+                    self.bear(permit, now)
+                }
             },
         }
     }
@@ -300,6 +322,19 @@ impl Keeper {
         if let Some(permit) = self.with_missed(scopes) {
             self.permits.save(&permit);
         }
+    }
+}
+
+/// What keeps a token from being renewed for now. Anything else asks for another login.
+fn passing(fault: OauthFault) -> Option<HttpFault> {
+    match fault {
+        OauthFault::Unreachable { fault, .. } => Some(match fault {
+            HttpFault::TimedOut { ms, .. } | HttpFault::Unready { ms, .. } => {
+                HttpFault::Unready { what: "renewing the token", ms }
+            }
+            other => other,
+        }),
+        _ => None,
     }
 }
 
