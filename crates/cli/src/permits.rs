@@ -49,7 +49,8 @@ impl PermitFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             // Opening a pipe would wait for whoever writes into it.
             Ok(found) if !found.is_file() => bail!("{} is no file", self.path.display()),
-            other => drop(other.with_context(what)?),
+            Ok(_) => {}
+            Err(error) => return Err(error).with_context(what),
         }
         check_mode(&self.path)?;
         let mut text = String::new();

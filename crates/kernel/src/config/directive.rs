@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::model::reserved;
+use super::reserved::reserved;
 use crate::directive::{DirectiveRefusal, DirectiveType, Directives, Mode};
 
 /// Directives as they are written down.

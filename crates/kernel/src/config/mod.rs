@@ -14,6 +14,7 @@ mod policy;
 mod preset;
 mod provider;
 mod read;
+mod reserved;
 mod secret;
 mod server;
 mod settings;
@@ -40,13 +41,14 @@ pub use header::{OWN_HEADERS, is_server_header};
 pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{
     CacheText, CallingRefusal, CapabilitiesText, ChoiceText, ModelText, NamesText, OUTPUT_KEYS,
-    ToolCallingText, ToolFailurePolicy, ToolUseMode, reserved, unreserved,
+    ToolCallingText, ToolFailurePolicy, ToolUseMode,
 };
 pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, TransitionText};
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
 pub use preset::{PRESETS, Preset, PresetRefusal, effective};
 pub use provider::{Known, PROVIDERS, ProviderName, Speech};
 pub use read::{Reading, read};
+pub use reserved::{reserved, unreserved};
 pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{OauthText, ServerText, Transport};
 pub use settings::SettingsText;

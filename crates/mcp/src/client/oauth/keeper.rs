@@ -327,15 +327,11 @@ impl Keeper {
 
 /// What keeps a token from being renewed for now. Anything else asks for another login.
 fn passing(fault: OauthFault) -> Option<HttpFault> {
-    match fault {
-        OauthFault::Unreachable { fault, .. } => Some(match fault {
-            HttpFault::TimedOut { ms, .. } | HttpFault::Unready { ms, .. } => {
-                HttpFault::Unready { what: "renewing the token", ms }
-            }
-            other => other,
-        }),
-        _ => None,
+    let OauthFault::Unreachable { fault, .. } = fault else { return None };
+    if let HttpFault::TimedOut { ms, .. } | HttpFault::Unready { ms, .. } = fault {
+        return Some(HttpFault::Unready { what: "renewing the token", ms });
     }
+    Some(fault)
 }
 
 impl fmt::Debug for Keeper {
