@@ -118,7 +118,7 @@ impl Place {
         let other = match answer.status {
             401 => {
                 let other = tokio::time::timeout_at(deadline, keeper.instead_of(&token));
-                other.await.ok().flatten()
+                other.await.map_err(late)??
             }
             403 if Challenge::of(&answer.headers).wants_more() => keeper.since(&token),
             _ => None,

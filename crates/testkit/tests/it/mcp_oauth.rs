@@ -313,10 +313,14 @@ async fn nobody_is_sent_to_log_in_where_that_would_not_help() {
     let own = format!("http://127.0.0.1:{}/token", stage.guarded.port);
     assert!(kept.contains(&own), "{kept}");
     *stage.drawer.0.lock().unwrap() = Some(kept.replace(&own, "http://127.0.0.1:1/token"));
-    stage.hands.0.store(601_000, Ordering::SeqCst);
-    let fault = call(&registry).await.unwrap_err();
-    assert!(matches!(fault, CallFault::NotSent(_)), "{fault}");
-    assert!(!fault.to_string().contains("mcp login"), "{fault}");
+    // The server does not take it any more, or it is over.
+    stage.guarded.revoke(false);
+    for at in [1_000, 601_000] {
+        stage.hands.0.store(at, Ordering::SeqCst);
+        let fault = call(&registry).await.unwrap_err();
+        assert!(matches!(fault, CallFault::NotSent(_)), "{fault}");
+        assert!(!fault.to_string().contains("mcp login"), "{fault}");
+    }
     // When it can be asked again, the call is made.
     *stage.drawer.0.lock().unwrap() = Some(kept);
     call(&registry).await.unwrap();

@@ -132,10 +132,7 @@ impl Keeper {
         match self.current(now) {
             None => Ok(None),
             Some(Some(header)) => Ok(Some(header)),
-            Some(None) => match self.another(now, None).await {
-                None => self.lapse().take().map_or(Ok(None), Err),
-                header => Ok(header),
-            },
+            Some(None) => self.another(now, None).await,
         }
     }
 
@@ -156,7 +153,7 @@ impl Keeper {
     pub(in crate::client) async fn instead_of(
         self: &Arc<Self>,
         refused: &HeaderValue,
-    ) -> Option<HeaderValue> {
+    ) -> Result<Option<HeaderValue>, HttpFault> {
         self.another(self.clock.now(), Some(refused.clone())).await
     }
 
@@ -175,7 +172,7 @@ impl Keeper {
         self: &Arc<Self>,
         now: Timestamp,
         refused: Option<HeaderValue>,
-    ) -> Option<HeaderValue> {
+    ) -> Result<Option<HeaderValue>, HttpFault> {
         let this = Arc::clone(self);
         let renewal = tokio::spawn(async move {
             let _one = this.renewing.lock().await;
@@ -186,11 +183,15 @@ impl Keeper {
                 None => this.renew().await.filter(good),
             }
         });
-        renewal.await.ok().flatten()
+        match renewal.await.ok().flatten() {
+            None => self.lapse().take().map_or(Ok(None), Err),
+            header => Ok(header),
+        }
     }
 
     /// Renews the token that is kept. One process at a time does, and the others use what it got.
     async fn renew(&self) -> Option<HeaderValue> {
+        *self.lapse() = None;
         let pen = self.pen().await;
         // Waiting for the pen took its time.
         let now = self.clock.now();
