@@ -141,7 +141,12 @@ async fn answer(
                 return Err(fault);
             }
             Ok(permit) => {
-                page(&mut stream, "200 OK", "You are logged in. This page can be closed.").await;
+                page(
+                    &mut stream,
+                    "200 OK",
+                    "The login went through; the terminal says the rest. This page can be closed.",
+                )
+                .await;
                 return Ok(permit);
             }
         }

@@ -290,11 +290,11 @@ pub(super) fn over_limit(agent: &Agent, session: &Session, raw: &RawCall) -> Opt
     let before = session.lap.as_ref().map_or(0, |lap| lap.calls_before);
     let before = before.saturating_sub(session.calls_before_words());
     let message = if at >= turn_max {
-        format!("At most {turn_max} calls of a turn are run; {name:?} was not. Call it again.")
+        format!("A turn runs at most {turn_max} of its calls; {name:?} was not run. Call it again.")
     } else if before.saturating_add(at) >= lap_max {
         format!(
-            "At most {lap_max} calls of an iteration are run; {name:?} was not. Call it again in \
-             the next one."
+            "An iteration runs at most {lap_max} of its calls; {name:?} was not run. Call it \
+             again in the next one."
         )
     } else {
         return None;

@@ -127,7 +127,7 @@ impl Policy for CountLimit {
             Per::Session => "session",
         };
         let (max, tools) = (self.max, list(&self.tools));
-        Verdict::Deny(format!("At most {max} calls of {tools} per {stretch}; all are used."))
+        Verdict::Deny(format!("Calls of {tools} per {stretch}: at most {max}; all are used."))
     }
 
     fn names(&self) -> Names<'_> {
@@ -154,7 +154,7 @@ impl Policy for RateLimit {
             return Verdict::Allow;
         }
         let (max, tools, ms) = (self.max, list(&self.tools), self.window_ms);
-        Verdict::Deny(format!("At most {max} calls of {tools} within {ms} ms; wait a little."))
+        Verdict::Deny(format!("Calls of {tools} within {ms} ms: at most {max}; wait a little."))
     }
 
     fn names(&self) -> Names<'_> {
