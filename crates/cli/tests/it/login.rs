@@ -68,7 +68,7 @@ fn log_in(desk: &Desk, guarded: &Guarded) {
     let strange = waiting.browse(guarded, "code=evil&state=evil");
     assert!(strange.starts_with("HTTP/1.1 400"), "{strange}");
     let page = waiting.browse(guarded, &good);
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("logged in"), "{page}");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("went through"), "{page}");
     let (code, out) = waiting.end();
     assert!(code == 0 && out.contains("Logged in to research"), "{out}");
 }
