@@ -321,8 +321,10 @@ async fn nobody_is_sent_to_log_in_where_that_would_not_help() {
         assert!(matches!(fault, CallFault::NotSent(_)), "{fault}");
         assert!(!fault.to_string().contains("mcp login"), "{fault}");
     }
-    // When it can be asked again, the call is made.
+    // When it can be asked again, the call is made; somebody was just told that it cannot.
     *stage.drawer.0.lock().unwrap() = Some(kept);
+    assert!(matches!(call(&registry).await, Err(CallFault::NotSent(_))));
+    stage.hands.0.store(612_000, Ordering::SeqCst);
     call(&registry).await.unwrap();
 }
 

@@ -58,8 +58,9 @@ pub struct Keeper {
     renewing: tokio::sync::Mutex<()>,
     /// Whether somebody waits to write down what was missed.
     noting: AtomicBool,
-    /// Why the token could not be renewed, where another login would not help.
-    lapse: Mutex<Option<HttpFault>>,
+    /// When and why the token could not be renewed, where another login would not help. For a while
+    /// nobody waits for that again.
+    lapse: Mutex<Option<(Timestamp, HttpFault)>>,
 }
 
 struct Held {
@@ -136,7 +137,7 @@ impl Keeper {
         }
     }
 
-    fn lapse(&self) -> MutexGuard<'_, Option<HttpFault>> {
+    fn lapse(&self) -> MutexGuard<'_, Option<(Timestamp, HttpFault)>> {
         self.lapse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -184,15 +185,21 @@ impl Keeper {
             }
         });
         match renewal.await.ok().flatten() {
-            None => self.lapse().take().map_or(Ok(None), Err),
+            None => self.lapse().as_ref().map_or(Ok(None), |(_, fault)| Err(fault.clone())),
             header => Ok(header),
         }
     }
 
     /// Renews the token that is kept. One process at a time does, and the others use what it got.
     async fn renew(&self) -> Option<HeaderValue> {
-        *self.lapse() = None;
-        let pen = self.pen().await;
+        let now = self.clock.now();
+        let again = |(at, _): &(Timestamp, HttpFault)| now < at.plus_ms(AGAIN_MS);
+        let recent = self.lapse().as_ref().is_some_and(again);
+        let mut pen = None;
+        if !recent {
+            *self.lapse() = None;
+            pen = self.pen().await;
+        }
         // Waiting for the pen took its time.
         let now = self.clock.now();
         let held = {
@@ -202,6 +209,7 @@ impl Keeper {
         let Some(kept) = self.kept() else {
             // Somebody logged out.
             self.put(None);
+            *self.lapse() = None;
             return None;
         };
         let before = kept.access.clone();
@@ -214,7 +222,8 @@ impl Keeper {
         }
         if pen.is_none() {
             let what = "another process that renews the token";
-            *self.lapse() = Some(HttpFault::Unready { what, ms: PEN_MS_MAX });
+            let late = HttpFault::Unready { what, ms: PEN_MS_MAX };
+            self.lapse().get_or_insert((now, late));
             return self.bear(permit, now);
         }
         let renewed = self.renewed(&permit, now).await;
@@ -231,7 +240,7 @@ impl Keeper {
                     self.hold(renewed)
                 }
                 Err(fault) => {
-                    *self.lapse() = passing(fault);
+                    *self.lapse() = passing(fault).map(|fault| (now, fault));
                     self.bear(permit, now)
                 }
             },
