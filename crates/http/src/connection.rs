@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 use super::address::{Origin, all_private};
+use super::ear::Ear;
 use super::fault::HttpFault;
 use super::network::Network;
 use super::patience::{Patience, after};
@@ -40,6 +41,7 @@ pub(super) struct Connection {
     driver: Pin<Box<Driver>>,
     /// The driver came to its end and must not be asked again.
     over: bool,
+    ear: Ear,
     heard: Arc<Heard>,
     /// The server and its port, for what is told of it.
     host: String,
@@ -105,25 +107,19 @@ impl Connection {
         let (sender, driver) = builder.handshake(stream).await.map_err(|_| HttpFault::CutOff)?;
         let (driver, used) = (Box::pin(driver), tokio::time::Instant::now());
         let host = origin.to_string();
-        Ok(Self { sender, driver, over: false, heard, host, private, used })
-    }
-
-    /// Lets the connection read and write.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        if !self.over {
-            self.over = self.driver.as_mut().poll(cx).is_ready();
-        }
+        Ok(Self { sender, driver, over: false, ear: Ear::new(), heard, host, private, used })
     }
 
     /// Whether another request can be sent now. A server that closed the connection meanwhile is
     /// noticed here.
     pub(super) async fn is_usable(&mut self) -> bool {
-        poll_fn(|cx| {
-            self.drive(cx);
-            let ready = matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
-            Poll::Ready(ready && !self.over)
-        })
-        .await
+        let Self { sender, driver, over, ear, .. } = self;
+        let look = |cx: &mut Context<'_>| {
+            drive(driver, over, cx);
+            let ready = matches!(sender.poll_ready(cx), Poll::Ready(Ok(())));
+            Poll::Ready(ready && !*over)
+        };
+        listening(ear, look).await
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -132,19 +128,17 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Unanswered> {
         self.heard.any.store(false, Ordering::Relaxed);
-        let mut answer = pin!(self.sender.send_request(request));
-        let (driver, over) = (&mut self.driver, &mut self.over);
-        let answer = poll_fn(|cx| {
-            if !*over {
-                *over = driver.as_mut().poll(cx).is_ready();
-            }
+        let Self { sender, driver, over, ear, .. } = &mut *self;
+        let mut answer = pin!(sender.send_request(request));
+        let look = |cx: &mut Context<'_>| {
+            drive(driver, over, cx);
             match answer.as_mut().poll(cx) {
                 Poll::Pending if *over => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(answer) => Poll::Ready(answer.ok()),
             }
-        });
-        match answer.await {
+        };
+        match listening(ear, look).await {
             Some(answer) => Ok(answer),
             None if self.heard.tls.load(Ordering::Relaxed) => {
                 Err(Unanswered::Broken(HttpFault::OnlyTls { host: self.host.clone() }))
@@ -158,16 +152,17 @@ impl Connection {
 
     /// The next bytes of an answer; nothing at its end.
     pub(super) async fn read(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpFault> {
-        poll_fn(|cx| {
+        let Self { driver, over, ear, .. } = self;
+        let look = |cx: &mut Context<'_>| {
             loop {
                 // Asking the body first tells the connection that somebody wants bytes.
                 let mut frame = Pin::new(&mut *body).poll_frame(cx);
                 if frame.is_pending() {
-                    self.drive(cx);
+                    drive(driver, over, cx);
                     frame = Pin::new(&mut *body).poll_frame(cx);
                 }
                 return match frame {
-                    Poll::Pending if self.over => Poll::Ready(Err(HttpFault::CutOff)),
+                    Poll::Pending if *over => Poll::Ready(Err(HttpFault::CutOff)),
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(None) => Poll::Ready(Ok(None)),
                     Poll::Ready(Some(Err(_))) => Poll::Ready(Err(HttpFault::CutOff)),
@@ -178,9 +173,20 @@ impl Connection {
                     },
                 };
             }
-        })
-        .await
+        };
+        listening(ear, look).await
     }
+}
+
+/// Lets a connection read and write, unless it came to its end.
+fn drive(driver: &mut Pin<Box<Driver>>, over: &mut bool, cx: &mut Context<'_>) {
+    if !*over {
+        *over = driver.as_mut().poll(cx).is_ready();
+    }
+}
+
+async fn listening<T>(ear: &Ear, mut look: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    poll_fn(|cx| ear.listen(cx, &mut look)).await
 }
 
 /// The stream in TLS. A server nearby answers at once; one that says nothing waits for clear text.

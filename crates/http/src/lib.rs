@@ -4,6 +4,7 @@
 
 mod address;
 mod connection;
+mod ear;
 mod egress;
 mod fault;
 mod idn;
@@ -236,7 +237,10 @@ impl Answer {
     /// Whether the server says that the body is of a kind, such as `json`.
     pub fn is(&self, kind: &str) -> bool {
         let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        given.is_some_and(|given| given.to_ascii_lowercase().contains(kind))
+        given.is_some_and(|given| {
+            let mut parts = given.as_bytes().windows(kind.len());
+            parts.any(|part| part.eq_ignore_ascii_case(kind.as_bytes()))
+        })
     }
 
     /// The next bytes; nothing at the end, and then the connection is free for others.
