@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::Notify;
+use tokio::task::coop::unconstrained;
 use toolgate_kernel::envelope::{Code, Trouble};
 
 use crate::port::{Fault, Output, Tool};
@@ -72,21 +73,30 @@ pub(crate) async fn execute(
     let running = async { Executed::Answered(Box::new(tool.run(tx).await)) };
     let mut guarded = pin!(AssertUnwindSafe(running).catch_unwind());
     // Most tools answer at once; no timer is set then, and nobody listens for a cancellation.
-    if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(guarded.as_mut().poll(cx))).await {
-        return done.unwrap_or_else(|_| panicked());
-    }
-    let stoppable = async {
-        tokio::select! {
-            biased;
-            done = guarded => done.unwrap_or_else(|_| panicked()),
-            () = cancel.cancelled() => cut_off(cancelled()),
+    let mut cut = pin!(None);
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = guarded.as_mut().poll(cx) {
+            return Poll::Ready(done.unwrap_or_else(|_| panicked()));
         }
-    };
-    let stopped = tokio::time::timeout(Duration::from_millis(call_ms_max), stoppable).await;
-    stopped.unwrap_or_else(|_| {
-        let message = format!("The tool did not answer within {call_ms_max} ms.");
-        cut_off(Trouble::new(Code::TOOL_TIMED_OUT, message))
+        if cut.is_none() {
+            // However much the handler does at each look, its time is looked at too.
+            cut.set(Some(unconstrained(cut_short(call_ms_max, cancel))));
+        }
+        cut.as_mut().as_pin_mut().map_or(Poll::Pending, |cut| cut.poll(cx))
     })
+    .await
+}
+
+/// What becomes of a call that takes too long, or is cancelled.
+async fn cut_short(call_ms_max: u64, cancel: &Cancel) -> Executed {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => cut_off(cancelled()),
+        () = tokio::time::sleep(Duration::from_millis(call_ms_max)) => {
+            let message = format!("The tool did not answer within {call_ms_max} ms.");
+            cut_off(Trouble::new(Code::TOOL_TIMED_OUT, message))
+        }
+    }
 }
 
 fn cut_off(trouble: Trouble) -> Executed {
@@ -105,10 +115,17 @@ pub(crate) async fn within<T>(
     ms: u64,
     mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
 ) -> Option<T> {
-    if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
-        return Some(done);
-    }
-    tokio::time::timeout(Duration::from_millis(ms), work).await.ok()
+    let mut late = pin!(None);
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        if late.is_none() {
+            late.set(Some(unconstrained(tokio::time::sleep(Duration::from_millis(ms)))));
+        }
+        late.as_mut().as_pin_mut().map_or(Poll::Pending, |late| late.poll(cx).map(|()| None))
+    })
+    .await
 }
 
 pub(crate) fn cancelled() -> Trouble {

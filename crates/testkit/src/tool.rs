@@ -113,6 +113,8 @@ pub enum Deed {
     Beat,
     /// Takes so long.
     SleepMs(u64),
+    /// Is at work without end, and says so at every look.
+    Toil,
     /// Lets the run's clock pass.
     ClockMs(i64),
     /// Fails with these words.
@@ -290,6 +292,9 @@ impl FakeTool {
             }
             Deed::Beat => tx.beat(),
             Deed::SleepMs(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
+            Deed::Toil => loop {
+                tokio::task::consume_budget().await;
+            },
             Deed::ClockMs(ms) => self.props.clock.pass_ms(*ms),
             Deed::Fail(words) => return Err(Fault::failed(fill(words, &args))),
             Deed::Panic(words) => panic!("{words}"),

@@ -92,11 +92,35 @@ struct Hall {
     questions: VecDeque<Arc<RawCall>>,
     asking: Option<Asking>,
     /// Callers who wait for tools from outside.
-    supplying: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    supplying: Waits<Arrived>,
     /// Calls that wait for them to be sent again.
-    resending: FuturesUnordered<BoxFuture<'static, Resent>>,
+    resending: Waits<Resent>,
     /// Those that came to their end and are not settled yet.
     ended: Vec<(Box<Ran>, Executed)>,
+}
+
+/// Waits that mostly nobody has. Having none costs nothing.
+struct Waits<T>(Option<FuturesUnordered<BoxFuture<'static, T>>>);
+
+impl<T> Default for Waits<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Waits<T> {
+    fn push(&mut self, wait: BoxFuture<'static, T>) {
+        self.0.get_or_insert_default().push(wait);
+    }
+
+    /// The next one that is over; nothing where there are none.
+    async fn next(&mut self) -> Option<T> {
+        self.0.as_mut()?.next().await
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(FuturesUnordered::is_empty)
+    }
 }
 
 /// A question that is before a person.

@@ -62,6 +62,15 @@ const ROWS: &[Row] = &[
         ending: Ending::Completed,
     },
     Row {
+        cause: "time-out of one that never rests",
+        does: "[toil]",
+        args: "{n: 1}",
+        limits: "{call_ms_max: 20}",
+        usage: 0,
+        code: Code::TOOL_TIMED_OUT,
+        ending: Ending::Completed,
+    },
+    Row {
         cause: "cancel",
         does: "[cancel]",
         args: "{n: 1}",
