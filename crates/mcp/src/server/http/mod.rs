@@ -6,6 +6,7 @@ mod headers;
 mod pages;
 mod places;
 mod post;
+mod silence;
 mod unread;
 
 use std::convert::Infallible;
@@ -21,7 +22,7 @@ use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -35,6 +36,7 @@ pub use self::door::{Denied, Door, Porter};
 use self::pages::Page;
 use self::places::{Place, Places};
 use self::post::{Posted, events};
+use self::silence::{Silence, Until};
 use self::unread::Unread;
 use super::line::LINE_MESSAGES_MAX;
 use super::protocol::{self, Wanted};
@@ -125,25 +127,33 @@ async fn accept(listener: &TcpListener) -> Option<TcpStream> {
 async fn connection(stream: TcpStream, server: Arc<Server>, place: Place) {
     drop(stream.set_nodelay(true));
     let (mut stop, place) = (server.stop.clone(), Arc::new(place));
-    let own = Arc::clone(&place);
+    let (own, silence) = (Arc::clone(&place), Silence::new());
+    let heard = Arc::clone(&silence);
     let answering = service_fn(move |request| {
-        let (server, place) = (Arc::clone(&server), Arc::clone(&own));
-        async move { Ok::<_, Infallible>(respond(&server, &place, request).await) }
+        let (server, place, broken) = (Arc::clone(&server), Arc::clone(&own), heard.broken());
+        async move {
+            let reply = respond(&server, &place, request).await;
+            Ok::<_, Infallible>(reply.map(|body| Until { body, _broken: broken }))
+        }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WAIT)
         .max_headers(100)
         .max_buf_size(64 * 1024)
         .serve_connection(TokioIo::new(Unread::new(stream)), answering);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
+        biased;
         // A client that breaks off is its own affair.
         _ = connection.as_mut() => return,
         () = place.lost() => return,
+        () = silence.lasts(HEADERS_WAIT) => return,
         _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
     }
-    drop(connection.await);
+    // Whoever was in the middle of its headers has as long for the rest.
+    tokio::select! {
+        _ = connection => {}
+        () = silence.lasts(HEADERS_WAIT) => {}
+    }
 }
 
 async fn respond(
@@ -220,7 +230,7 @@ async fn read(headers: &HeaderMap, body: Incoming, bytes_max: usize) -> Result<B
 
 /// The stream of news that clients of the older revisions may open.
 fn stream(server: &Arc<Server>, headers: &HeaderMap, entrance: &Entrance) -> Response<Reply> {
-    let Ok(Some(handle)) = headers::only(headers, headers::SESSION) else { return not_allowed() };
+    let Ok(Some(handle)) = headers::only(headers, &headers::SESSION) else { return not_allowed() };
     let found = server.visits.find(handle, &entrance.principal, entrance.phase.as_ref());
     let Some(visit) = found else { return plain(StatusCode::NOT_FOUND, "") };
     if visit.streaming.swap(true, Ordering::Relaxed) {
@@ -272,7 +282,7 @@ impl Drop for Streaming {
 }
 
 fn leave(server: &Server, headers: &HeaderMap, entrance: &Entrance) -> Response<Reply> {
-    let Ok(Some(handle)) = headers::only(headers, headers::SESSION) else { return not_allowed() };
+    let Ok(Some(handle)) = headers::only(headers, &headers::SESSION) else { return not_allowed() };
     match server.visits.find(handle, &entrance.principal, entrance.phase.as_ref()) {
         None => plain(StatusCode::NOT_FOUND, ""),
         Some(_) => {
