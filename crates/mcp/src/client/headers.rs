@@ -1,6 +1,8 @@
 //! Decides which headers a request of the 2026 revision has, so that what stands between can route
 //! it without reading it.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -45,13 +47,17 @@ pub(crate) fn repeated(input: &Value) -> Vec<Repeated> {
     found
 }
 
+/// The headers that say what a request is.
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
 /// Adds what a request of this method has.
 pub(super) fn standard(headers: &mut HeaderMap, method: &str, name: Option<&str>) {
     if let Ok(value) = HeaderValue::from_str(method) {
-        headers.insert("mcp-method", value);
+        headers.insert(METHOD, value);
     }
     if let Some(value) = name.and_then(|name| HeaderValue::from_str(&encoded(name)).ok()) {
-        headers.insert("mcp-name", value);
+        headers.insert(NAME, value);
     }
 }
 
@@ -70,7 +76,7 @@ pub(super) fn arguments(headers: &mut HeaderMap, repeated: &[Repeated], args: &s
 }
 
 /// A value that can travel in a header: as it is, or in base64 where it could be read wrongly.
-fn encoded(value: &str) -> String {
+fn encoded(value: &str) -> Cow<'_, str> {
     let edge = |end: Option<char>| matches!(end, Some(' ' | '\t'));
     let odd = value.chars().any(|c| !('\u{20}'..='\u{7e}').contains(&c))
         || edge(value.chars().next())
@@ -78,9 +84,9 @@ fn encoded(value: &str) -> String {
     // What looks encoded already would be decoded at the other end.
     let encoded = value.starts_with("=?base64?") && value.ends_with("?=");
     if odd || encoded {
-        format!("=?base64?{}?=", BASE64_STANDARD.encode(value))
+        format!("=?base64?{}?=", BASE64_STANDARD.encode(value)).into()
     } else {
-        value.to_owned()
+        value.into()
     }
 }
 

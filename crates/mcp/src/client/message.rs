@@ -76,9 +76,10 @@ impl<'a> Head<'a> {
 /// The number in one of our ids, as JSON.
 pub(super) fn number(id: &str) -> Option<u64> {
     let digits = id.strip_prefix('"')?.strip_suffix('"')?.strip_prefix(PREFIX)?;
-    let number: u64 = digits.parse().ok()?;
     // One way to write it, so that no other text counts as the same id.
-    (number.to_string() == digits).then_some(number)
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = plain && (digits == "0" || !digits.starts_with('0'));
+    digits.parse().ok().filter(|_| plain)
 }
 
 /// The number of our own request that a message too large to read answers, from its begin and end.
@@ -133,7 +134,10 @@ mod tests {
     fn an_id_is_ours_in_one_spelling_only() {
         for (id, ours) in [
             (r#""tg-7""#, Some(7)),
+            (r#""tg-0""#, Some(0)),
             (r#""tg-07""#, None),
+            (r#""tg-00""#, None),
+            (r#""tg-18446744073709551616""#, None),
             (r#""tg-+7""#, None),
             (r#""7""#, None),
             ("7", None),

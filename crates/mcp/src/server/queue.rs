@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::limits::Limits;
 
 /// What waits, by client. The client at the head of `order` is next.
 struct Lanes<T> {
-    by_client: BTreeMap<Arc<str>, VecDeque<T>>,
-    order: VecDeque<Arc<str>>,
+    by_client: BTreeMap<Actor, VecDeque<T>>,
+    order: VecDeque<Actor>,
     waiting: usize,
     /// Nobody comes any more.
     closed: bool,
@@ -59,7 +60,7 @@ impl<T> Queue<T> {
     }
 
     /// Somebody comes.
-    pub(super) fn put(&self, client: &Arc<str>, waiting: T) -> Result<(), Full> {
+    pub(super) fn put(&self, client: &Actor, waiting: T) -> Result<(), Full> {
         let mut lanes = self.lanes();
         if lanes.ended || lanes.full {
             return Err(Full::Ended);
@@ -67,7 +68,7 @@ impl<T> Queue<T> {
         if lanes.waiting >= self.max {
             return Err(Full::All);
         }
-        let lane = lanes.by_client.entry(Arc::clone(client)).or_default();
+        let lane = lanes.by_client.entry(client.clone()).or_default();
         if lane.len() >= self.client_max {
             return Err(Full::Client);
         }
@@ -75,7 +76,7 @@ impl<T> Queue<T> {
         lane.push_back(waiting);
         lanes.waiting += 1;
         if first {
-            lanes.order.push_back(Arc::clone(client));
+            lanes.order.push_back(client.clone());
         }
         drop(lanes);
         self.came.notify_one();
@@ -83,7 +84,7 @@ impl<T> Queue<T> {
     }
 
     /// The same, unless somebody of this client is there already.
-    pub(super) fn put_alone(&self, client: &Arc<str>, waiting: T) {
+    pub(super) fn put_alone(&self, client: &Actor, waiting: T) {
         if !self.lanes().by_client.contains_key(client) {
             let _full = self.put(client, waiting);
         }
@@ -113,14 +114,10 @@ impl<T> Queue<T> {
     }
 
     /// Takes those who are next, one of each client after the other, as `takes` says of each.
-    pub(super) fn take(
-        &self,
-        mut takes: impl FnMut(&Arc<str>, &T) -> Pick,
-        mut each: impl FnMut(T),
-    ) {
+    pub(super) fn take(&self, mut takes: impl FnMut(&Actor, &T) -> Pick, mut each: impl FnMut(T)) {
         let mut lanes = self.lanes();
         // How many of a client stay behind, where some do.
-        let (mut passed, mut behind) = (0, BTreeMap::<Arc<str>, usize>::new());
+        let (mut passed, mut behind) = (0, BTreeMap::<Actor, usize>::new());
         while let Some(client) = lanes.order.get(passed).cloned() {
             let Some(lane) = lanes.by_client.get_mut(&client) else { break };
             let at = behind.get(&client).copied().unwrap_or(0);
@@ -212,7 +209,11 @@ mod tests {
         Queue::new(&Limits { mcp_queue_max: 6, mcp_client_queue_max: 4, ..Limits::default() })
     }
 
-    fn all(queue: &Queue<u32>, takes: impl FnMut(&Arc<str>, &u32) -> Pick) -> Vec<u32> {
+    fn client(name: &str) -> Actor {
+        Actor::Client(name.into())
+    }
+
+    fn all(queue: &Queue<u32>, takes: impl FnMut(&Actor, &u32) -> Pick) -> Vec<u32> {
         let mut taken = Vec::new();
         queue.take(takes, |one| taken.push(one));
         taken
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn each_client_has_its_turn_and_a_bound_of_its_own() {
-        let (queue, a, b): (_, Arc<str>, Arc<str>) = (queue(), "a".into(), "b".into());
+        let (queue, a, b): (_, Actor, Actor) = (queue(), client("a"), client("b"));
         for at in 0..4 {
             assert_eq!(queue.put(&a, at), Ok(()));
         }
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn whoever_is_passed_over_keeps_its_place() {
-        let (queue, a, b): (_, Arc<str>, Arc<str>) = (queue(), "a".into(), "b".into());
+        let (queue, a, b): (_, Actor, Actor) = (queue(), client("a"), client("b"));
         for (client, at) in [(&a, 1), (&a, 2), (&b, 3)] {
             queue.put(client, at).unwrap();
         }
@@ -247,7 +248,7 @@ mod tests {
             if had.contains(client) {
                 return Pick::Pass;
             }
-            had.push(Arc::clone(client));
+            had.push(client.clone());
             Pick::Take
         });
         assert_eq!((once, all(&queue, |_, _| Pick::Take)), (vec![1, 3], vec![2]));
@@ -255,11 +256,11 @@ mod tests {
 
     #[test]
     fn whoever_stays_behind_is_overtaken_by_others_of_its_client() {
-        let (queue, a, b): (_, Arc<str>, Arc<str>) = (queue(), "a".into(), "b".into());
+        let (queue, a, b): (_, Actor, Actor) = (queue(), client("a"), client("b"));
         for (client, at) in [(&a, 1), (&a, 2), (&a, 3), (&b, 4), (&b, 5)] {
             queue.put(client, at).unwrap();
         }
-        let odd_stays = |_: &Arc<str>, at: &u32| if at % 2 == 1 { Pick::Later } else { Pick::Take };
+        let odd_stays = |_: &Actor, at: &u32| if at % 2 == 1 { Pick::Later } else { Pick::Take };
         assert_eq!(all(&queue, odd_stays), [2, 4]);
         assert_eq!(all(&queue, |_, _| Pick::Take), [1, 5, 3]);
         assert_eq!(queue.lanes().waiting, 0);
@@ -269,11 +270,11 @@ mod tests {
     async fn whoever_leaves_ends_the_waiting() {
         let queue = Arc::new(queue());
         let (entry, exit) = (QueueIn(Arc::clone(&queue)), QueueOut(Arc::clone(&queue)));
-        queue.put(&"a".into(), 1).unwrap();
+        queue.put(&client("a"), 1).unwrap();
         drop(entry);
         assert!(queue.look().await, "those who came are still let in");
         drop(exit);
-        assert_eq!(queue.put(&"a".into(), 2), Err(Full::Ended));
+        assert_eq!(queue.put(&client("a"), 2), Err(Full::Ended));
         assert!(!queue.look().await);
     }
 }

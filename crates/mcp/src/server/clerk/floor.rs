@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{CallId, PhaseName, ToolName};
@@ -230,7 +231,7 @@ impl ClerkFloor {
         let at_work = reaches.map(|begun| begun.company.clone()).collect();
         // Whoever waits for tools from outside is not overtaken by a change of the same client.
         let waits = open.let_in.values().filter(|begun| !begun.ticket.is_cancelled());
-        let behind = waits.map(|begun| begun.order.client()).collect();
+        let behind = waits.map(|begun| begun.order.actor.clone()).collect();
         let room = most.saturating_sub(open.by_id.len() + open.let_in.len());
         let mut look = Look { at_work, behind, room, joins: true, ..Look::of(&agent) };
         let all = open.by_id.values().chain(open.let_in.values());
@@ -265,7 +266,7 @@ struct Look<'a> {
     /// What those at work do, and those who were picked, beside looking.
     at_work: BTreeSet<Company>,
     /// Clients of whom a call stays behind.
-    behind: BTreeSet<Arc<str>>,
+    behind: BTreeSet<Actor>,
     /// How many more may come.
     room: usize,
     ways: Ways,
@@ -283,7 +284,7 @@ impl<'a> Look<'a> {
         Self { agent, at_work, behind, room, ways, joins: false, picked: false, moves: false }
     }
 
-    fn pick(&mut self, client: &Arc<str>, job: &Job) -> Pick {
+    fn pick(&mut self, client: &Actor, job: &Job) -> Pick {
         let order = match job {
             // Whoever gave up is in nobody's way, and goes.
             Job::Call { ticket, .. } if ticket.is_cancelled() => return Pick::Take,
@@ -307,14 +308,14 @@ impl<'a> Look<'a> {
         let most = count(self.agent.limits.mcp_calls_at_once_max);
         if !self.ways.has_room(&way, most, servers(self.agent)) {
             // Others of the client may go, by another way.
-            self.behind.insert(Arc::clone(client));
+            self.behind.insert(client.clone());
             return Pick::Later;
         }
         match &company {
             Company::Looks => {}
             // One at a time by one way to the world, whoever calls. Others of the client may go.
             Company::Reaches(_) if self.at_work.contains(&company) => {
-                self.behind.insert(Arc::clone(client));
+                self.behind.insert(client.clone());
                 return Pick::Later;
             }
             // What changes something overtakes no other call of its client.

@@ -196,7 +196,7 @@ impl Clerk {
     /// Makes a call through the whole gate. Dropping this takes back a call that has not begun.
     pub async fn call(&self, order: Order, beat: Option<mpsc::Sender<()>>) -> Delivery {
         let (reply, answer) = oneshot::channel();
-        let (ticket, name, client) = (Ticket::default(), order.name.clone(), order.client());
+        let (ticket, name, client) = (Ticket::default(), order.name.clone(), order.actor.clone());
         let _waiting = Waiting(ticket.clone());
         let job = Job::Call { order, ticket: ticket.clone(), beat, reply };
         let agent = || self.view.borrow().agent.clone();
@@ -280,7 +280,7 @@ impl Clerk {
         }
         if lacks || !Arc::ptr_eq(&before, &view.agent) {
             // The session goes on with them when it comes to it; a full queue has calls that do so.
-            self.queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
+            self.queue.0.put_alone(&Actor::System, Job::Ready(phases));
         }
         view
     }
@@ -304,7 +304,7 @@ impl Clerk {
             drop(tokio::time::timeout(wait, join_all(asking)).await);
             late.store(false, Ordering::Release);
             if let Some(queue) = queue.upgrade() {
-                queue.0.put_alone(&Arc::from(""), Job::Ready(phases));
+                queue.0.put_alone(&Actor::System, Job::Ready(phases));
             }
         });
     }
@@ -313,13 +313,6 @@ impl Clerk {
     pub fn look(&self) -> (Arc<Session>, Arc<Project>) {
         let session = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         (session, self.runtime.project().0)
-    }
-}
-
-impl Order {
-    /// Whose turn it takes.
-    fn client(&self) -> Arc<str> {
-        self.actor.to_string().into()
     }
 }
 

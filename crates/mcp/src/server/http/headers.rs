@@ -3,17 +3,21 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
+use hyper::header::HeaderName;
 use serde_json::Value;
 
 use super::super::refusal::Refused;
 use super::super::revision::Common;
-use crate::client::headers::repeated;
+use crate::client::headers::{METHOD, NAME, repeated};
 
-pub(crate) const VERSION: &str = "mcp-protocol-version";
-pub(crate) const SESSION: &str = "mcp-session-id";
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// A header that is there once and is plain text.
-pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
+pub(crate) fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, Refused> {
     let mut found = headers.get_all(name).iter();
     let Some(value) = found.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|_| found.next().is_none());
@@ -23,7 +27,7 @@ pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a 
 /// Compares what the headers mirror with the body. Whoever routes by the header and whoever runs
 /// by the body must have seen the same.
 pub(crate) fn check(headers: &HeaderMap, method: &str, common: &Common) -> Result<(), Refused> {
-    let shown = only(headers, "mcp-method")?;
+    let shown = only(headers, &METHOD)?;
     match shown {
         None => return Err(Refused::header("Mcp-Method is missing")),
         Some(shown) if shown != method => {
@@ -36,7 +40,7 @@ pub(crate) fn check(headers: &HeaderMap, method: &str, common: &Common) -> Resul
         "resources/read" => &common.uri,
         _ => return Ok(()),
     };
-    let Some(shown) = only(headers, "mcp-name")? else {
+    let Some(shown) = only(headers, &NAME)? else {
         return Err(Refused::header("Mcp-Name is missing"));
     };
     let decoded = decoded(shown).ok_or_else(|| Refused::header("Mcp-Name is malformed"))?;
@@ -57,7 +61,7 @@ pub(crate) fn check_arguments(
     for one in repeated(schema) {
         let name = one.header.as_str();
         let malformed = || Refused::header(format!("{name} is malformed"));
-        let shown = only(headers, name)?;
+        let shown = only(headers, &one.header)?;
         let shown = shown.map(|shown| decoded(shown).ok_or_else(malformed)).transpose()?;
         if shown != one.told(args) {
             return Err(Refused::header(format!("{name} does not match the body")));

@@ -77,7 +77,7 @@ impl Posted<'_> {
 
     /// The version that the header names, which must be one of ours.
     fn version(&self) -> Result<Option<Revision>, Refused> {
-        match headers::only(self.headers, VERSION)? {
+        match headers::only(self.headers, &VERSION)? {
             None => Ok(None),
             Some(named) => match Revision::parse(named) {
                 Some(revision) => Ok(Some(revision)),
@@ -90,7 +90,7 @@ impl Posted<'_> {
     fn visit(&self, server: &Server) -> Result<Arc<Visit>, Turned> {
         let bad = |refusal: Refused| Turned(StatusCode::BAD_REQUEST, refusal);
         let version = self.version().map_err(bad)?;
-        let handle = headers::only(self.headers, SESSION).map_err(bad)?;
+        let handle = headers::only(self.headers, &SESSION).map_err(bad)?;
         let Some(handle) = handle else {
             let words = "Mcp-Session-Id is missing; begin with initialize.";
             return Err(bad(Refused::new(RpcCode::InvalidRequest, words)));
