@@ -42,7 +42,6 @@ pub(super) async fn open(
     http: &Http,
     side: &Side,
 ) -> Result<Connection, ServerFault> {
-    let ms = plan.connect_ms_max;
     let opening = async {
         match &plan.reach {
             Reach::Stdio { .. } => piped(plan, side).await,
@@ -57,8 +56,8 @@ pub(super) async fn open(
             }
         }
     };
-    let late = |_| ServerFault::TimedOut { what: "connecting", ms, words: String::new() };
-    tokio::time::timeout(Duration::from_millis(ms), opening).await.map_err(late)?
+    let wait = Duration::from_millis(plan.connect_ms_max);
+    tokio::time::timeout(wait, opening).await.map_err(|_| plan.late())?
 }
 
 /// Streamable HTTP, and the older transport where the server does not know it.

@@ -106,8 +106,7 @@ impl Place {
         deadline: Instant,
         patience: &Patience,
     ) -> Result<Answer, HttpFault> {
-        let late =
-            |_| HttpFault::Unready { what: "renewing the token", ms: patience.request_ms(false) };
+        let late = |_| oauth::late(patience.request_ms(false));
         let token = tokio::time::timeout_at(deadline, keeper.header()).await.map_err(late)??;
         let Some(token) = token else {
             return self.put(verb, headers, body, deadline, patience).await;

@@ -9,7 +9,8 @@ use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::ServerName;
 
-use super::oauth::Keeper;
+use super::fault::ServerFault;
+use super::oauth::{self, Keeper};
 use super::strays::MARK;
 
 /// A server as it is configured. Secrets are looked up already.
@@ -25,6 +26,21 @@ pub struct ServerPlan {
     pub call_ms_max: u64,
     /// How much of it is borne.
     pub bounds: Bounds,
+}
+
+impl ServerPlan {
+    /// Why there is no connection when its time is over.
+    pub(super) fn late(&self) -> ServerFault {
+        let ms = self.connect_ms_max;
+        match &self.reach {
+            Reach::Http { keeper: Some(keeper), .. } if keeper.is_renewing() => {
+                oauth::late(ms).into()
+            }
+            Reach::Http { .. } | Reach::Stdio { .. } => {
+                ServerFault::TimedOut { what: "connecting", ms, words: String::new() }
+            }
+        }
+    }
 }
 
 /// The first argument of whatever starts a program apart from our terminal.

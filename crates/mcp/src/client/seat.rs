@@ -117,7 +117,7 @@ impl Seat {
         pace: Pace,
         deadline: Instant,
     ) -> Result<Arc<Connection>, ServerFault> {
-        let late = |_| self.late();
+        let late = |_| self.plan.late();
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(_) => tokio::time::timeout_at(deadline, self.state.lock()).await.map_err(late)?,
@@ -141,7 +141,7 @@ impl Seat {
         let opening = Box::pin(async {
             let opened =
                 tokio::time::timeout_at(deadline, open(&self.plan, http, &self.side)).await;
-            opened.unwrap_or_else(|_| Err(self.late()))
+            opened.unwrap_or_else(|_| Err(self.plan.late()))
         });
         match self.unless_closed(opening).await {
             Ok(connection) => {
@@ -172,11 +172,6 @@ impl Seat {
             _ = closing.wait_for(|closing| *closing) => Err(ServerFault::Closed),
             done = work => done,
         }
-    }
-
-    fn late(&self) -> ServerFault {
-        let ms = self.plan.connect_ms_max;
-        ServerFault::TimedOut { what: "connecting", ms, words: String::new() }
     }
 
     /// Waits until the server may be tried again, if that is soon enough.
@@ -283,7 +278,7 @@ impl Seat {
         let ms = self.plan.connect_ms_max.saturating_add(self.plan.call_ms_max);
         let deadline = after(tokio::time::Instant::now(), ms);
         let connection = self.connection(http, pace, deadline).await?;
-        let late = |_| self.late();
+        let late = |_| self.plan.late();
         let _one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
         self.is_changed(tokio::time::Instant::now());
         match self.known().filter(|_| !self.stale.load(Ordering::Acquire)) {

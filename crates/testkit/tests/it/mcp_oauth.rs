@@ -328,6 +328,18 @@ async fn nobody_is_sent_to_log_in_where_that_would_not_help() {
     call(&registry).await.unwrap();
 }
 
+/// Whoever cannot connect because the token is being renewed, here or by another process, is told so.
+#[tokio::test]
+async fn a_renewal_that_takes_too_long_is_told_as_the_cause() {
+    let stage = Stage::new(Twist::Lives(600));
+    stage.log_in().await;
+    stage.hands.0.store(601_000, Ordering::SeqCst);
+    let _pen = stage.drawer.pen().unwrap();
+    let plan = ServerPlan { connect_ms_max: 300, ..stage.plan(&stage.guarded.url()) };
+    let told = call(&registry(vec![plan])).await.unwrap_err().to_string();
+    assert!(told.contains("renewing the token"), "{told}");
+}
+
 /// Whoever logs out is not logged in again by a program that still runs.
 #[tokio::test]
 async fn a_permit_that_was_thrown_away_does_not_come_back() {

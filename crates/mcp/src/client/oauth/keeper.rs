@@ -94,6 +94,11 @@ impl Keeper {
         Self { server, http, permits, clock, held, known, renewing, noting, lapse }
     }
 
+    /// Whether somebody waits for another token.
+    pub(in crate::client) fn is_renewing(&self) -> bool {
+        self.renewing.try_lock().is_err()
+    }
+
     /// Looks whether there is a permit by now.
     pub(in crate::client) fn look(&self) {
         self.put(self.kept().and_then(Held::new));
@@ -335,11 +340,16 @@ impl Keeper {
     }
 }
 
+/// There is no other token after so long.
+pub(in crate::client) fn late(ms: u64) -> HttpFault {
+    HttpFault::Unready { what: "renewing the token", ms }
+}
+
 /// What keeps a token from being renewed for now. Anything else asks for another login.
 fn passing(fault: OauthFault) -> Option<HttpFault> {
     let OauthFault::Unreachable { fault, .. } = fault else { return None };
     if let HttpFault::TimedOut { ms, .. } | HttpFault::Unready { ms, .. } = fault {
-        return Some(HttpFault::Unready { what: "renewing the token", ms });
+        return Some(late(ms));
     }
     Some(fault)
 }

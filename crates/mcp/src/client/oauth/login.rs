@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use hyper::header::HeaderMap;
-use toolgate_http::{Transport, Verb, after};
+use toolgate_http::{Patience, Transport, Verb, after};
 use toolgate_kernel::digest::{Digest, unhex};
 use toolgate_kernel::time::Timestamp;
 
@@ -203,7 +203,8 @@ async fn probe(http: &Transport, plan: &ServerPlan) -> Result<Challenge, OauthFa
     let deadline = after(tokio::time::Instant::now(), PROBE_MS_MAX);
     let body = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     let all = HeaderMap::clone(&place.headers);
-    let sending = place.send(Verb::Post, &all, body, deadline, &place.patience);
+    let patience = Patience { request_ms_max: Some(PROBE_MS_MAX), ..place.patience.clone() };
+    let sending = place.send(Verb::Post, &all, body, deadline, &patience);
     let answer = sending.await.map_err(|fault| OauthFault::Unreachable { what, fault })?;
     if answer.status != 401 {
         return Ok(Challenge::default());

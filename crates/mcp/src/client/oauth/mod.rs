@@ -19,3 +19,4 @@ pub use login::{Chance, Login, Request};
 pub use permit::Permit;
 
 pub(super) use challenge::{Challenge, told};
+pub(super) use keeper::late;
