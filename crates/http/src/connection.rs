@@ -128,11 +128,16 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Unanswered> {
         self.heard.any.store(false, Ordering::Relaxed);
-        let Self { sender, driver, over, ear, .. } = &mut *self;
-        let mut answer = pin!(sender.send_request(request));
+        let Self { sender, driver, over, ear, heard, host, .. } = self;
+        // It is sent in the first look, which hears what that brings about.
+        let mut answer = pin!(async { sender.send_request(request).await });
         let look = |cx: &mut Context<'_>| {
-            drive(driver, over, cx);
-            match answer.as_mut().poll(cx) {
+            let mut seen = answer.as_mut().poll(cx);
+            if seen.is_pending() {
+                drive(driver, over, cx);
+                seen = answer.as_mut().poll(cx);
+            }
+            match seen {
                 Poll::Pending if *over => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(answer) => Poll::Ready(answer.ok()),
@@ -140,10 +145,10 @@ impl Connection {
         };
         match listening(ear, look).await {
             Some(answer) => Ok(answer),
-            None if self.heard.tls.load(Ordering::Relaxed) => {
-                Err(Unanswered::Broken(HttpFault::OnlyTls { host: self.host.clone() }))
+            None if heard.tls.load(Ordering::Relaxed) => {
+                Err(Unanswered::Broken(HttpFault::OnlyTls { host: host.clone() }))
             }
-            None if self.heard.any.load(Ordering::Relaxed) => Err(Unanswered::Broken(
+            None if heard.any.load(Ordering::Relaxed) => Err(Unanswered::Broken(
                 HttpFault::Unreadable("it is no HTTP answer, or its head is incomplete"),
             )),
             None => Err(Unanswered::Silent),

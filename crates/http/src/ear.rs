@@ -19,17 +19,17 @@ const LOOKS_MAX: usize = 8;
 
 /// What listens for a connection.
 pub(super) struct Ear {
-    heard: Arc<Heard>,
+    bell: Arc<Bell>,
     /// The same for everybody who waits, so that nobody has to be told of another one.
     waker: Waker,
 }
 
-struct Heard {
+struct Bell {
     state: AtomicU8,
     waiting: AtomicWaker,
 }
 
-impl Wake for Heard {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -45,10 +45,10 @@ impl Wake for Heard {
 
 impl Ear {
     pub(super) fn new() -> Self {
-        let heard = Heard { state: AtomicU8::new(RESTING), waiting: AtomicWaker::new() };
-        let heard = Arc::new(heard);
-        let waker = Waker::from(Arc::clone(&heard));
-        Self { heard, waker }
+        let bell = Bell { state: AtomicU8::new(RESTING), waiting: AtomicWaker::new() };
+        let bell = Arc::new(bell);
+        let waker = Waker::from(Arc::clone(&bell));
+        Self { bell, waker }
     }
 
     /// Looks until there is something, or nothing that is looked at asks to be looked at again.
@@ -57,12 +57,12 @@ impl Ear {
         cx: &Context<'_>,
         mut look: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        self.heard.waiting.register(cx.waker());
+        self.bell.waiting.register(cx.waker());
         let mut own = Context::from_waker(&self.waker);
         for _ in 0..LOOKS_MAX {
-            self.heard.state.store(LOOKING, Ordering::Release);
+            self.bell.state.store(LOOKING, Ordering::Release);
             let seen = look(&mut own);
-            let before = self.heard.state.swap(RESTING, Ordering::AcqRel);
+            let before = self.bell.state.swap(RESTING, Ordering::AcqRel);
             if seen.is_ready() || before == LOOKING {
                 return seen;
             }

@@ -238,7 +238,7 @@ impl Answer {
     pub fn is(&self, kind: &str) -> bool {
         let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         given.is_some_and(|given| {
-            let mut parts = given.as_bytes().windows(kind.len());
+            let mut parts = given.as_bytes().windows(kind.len().max(1));
             parts.any(|part| part.eq_ignore_ascii_case(kind.as_bytes()))
         })
     }

@@ -73,16 +73,12 @@ pub(crate) async fn execute(
     let running = async { Executed::Answered(Box::new(tool.run(tx).await)) };
     let mut guarded = pin!(AssertUnwindSafe(running).catch_unwind());
     // Most tools answer at once; no timer is set then, and nobody listens for a cancellation.
-    let mut cut = pin!(None);
-    poll_fn(|cx| {
-        if let Poll::Ready(done) = guarded.as_mut().poll(cx) {
-            return Poll::Ready(done.unwrap_or_else(|_| panicked()));
-        }
-        if cut.is_none() {
-            // However much the handler does at each look, its time is looked at too.
-            cut.set(Some(unconstrained(cut_short(call_ms_max, cancel))));
-        }
-        cut.as_mut().as_pin_mut().map_or(Poll::Pending, |cut| cut.poll(cx))
+    // However much it or a neighbour does at each look, its time is looked at too: nothing that
+    // counts what is done, as `select!` does, stands around this.
+    let mut cut = pin!(unconstrained(cut_short(call_ms_max, cancel)));
+    poll_fn(|cx| match guarded.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(done.unwrap_or_else(|_| panicked())),
+        Poll::Pending => cut.as_mut().poll(cx),
     })
     .await
 }
@@ -115,15 +111,12 @@ pub(crate) async fn within<T>(
     ms: u64,
     mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
 ) -> Option<T> {
-    let mut late = pin!(None);
-    poll_fn(|cx| {
-        if let Poll::Ready(done) = work.as_mut().poll(cx) {
-            return Poll::Ready(Some(done));
-        }
-        if late.is_none() {
-            late.set(Some(unconstrained(tokio::time::sleep(Duration::from_millis(ms)))));
-        }
-        late.as_mut().as_pin_mut().map_or(Poll::Pending, |late| late.poll(cx).map(|()| None))
+    let mut late = pin!(unconstrained(async {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => late.as_mut().poll(cx).map(|()| None),
     })
     .await
 }

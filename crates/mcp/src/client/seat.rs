@@ -278,7 +278,8 @@ impl Seat {
         let ms = self.plan.connect_ms_max.saturating_add(self.plan.call_ms_max);
         let deadline = after(tokio::time::Instant::now(), ms);
         let connection = self.connection(http, pace, deadline).await?;
-        let late = |_| self.plan.late();
+        let words = String::new();
+        let late = |_| ServerFault::TimedOut { what: "reading its list of tools", ms, words };
         let _one = tokio::time::timeout_at(deadline, self.reading.lock()).await.map_err(late)?;
         self.is_changed(tokio::time::Instant::now());
         match self.known().filter(|_| !self.stale.load(Ordering::Acquire)) {

@@ -56,6 +56,8 @@ pub struct Keeper {
     known: Mutex<VecDeque<Hidden>>,
     /// One renewal at a time: a token that renews can often be used once.
     renewing: tokio::sync::Mutex<()>,
+    /// Whether somebody does.
+    at_it: AtomicBool,
     /// Whether somebody waits to write down what was missed.
     noting: AtomicBool,
     /// When and why the token could not be renewed, where another login would not help. For a while
@@ -89,14 +91,15 @@ impl Keeper {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (held, known) = (Mutex::default(), Mutex::default());
-        let (renewing, noting) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
+        let (renewing, at_it, noting) =
+            (tokio::sync::Mutex::default(), AtomicBool::default(), AtomicBool::default());
         let (server, lapse) = (server.to_owned(), Mutex::default());
-        Self { server, http, permits, clock, held, known, renewing, noting, lapse }
+        Self { server, http, permits, clock, held, known, renewing, at_it, noting, lapse }
     }
 
-    /// Whether somebody waits for another token.
+    /// Whether another token is waited for.
     pub(in crate::client) fn is_renewing(&self) -> bool {
-        self.renewing.try_lock().is_err()
+        self.at_it.load(Ordering::Acquire)
     }
 
     /// Looks whether there is a permit by now.
@@ -186,7 +189,12 @@ impl Keeper {
             // Somebody else may have done it meanwhile.
             match this.current(now)?.filter(good) {
                 Some(header) => Some(header),
-                None => this.renew().await.filter(good),
+                None => {
+                    this.at_it.store(true, Ordering::Release);
+                    let renewed = this.renew().await.filter(good);
+                    this.at_it.store(false, Ordering::Release);
+                    renewed
+                }
             }
         });
         match renewal.await.ok().flatten() {

@@ -1,6 +1,7 @@
 //! Decides how requests reach this server over HTTP: bounded connections, headers, bodies and waits.
 
 mod body;
+mod connection;
 mod door;
 mod headers;
 mod pages;
@@ -9,7 +10,6 @@ mod post;
 mod silence;
 mod unread;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,10 +19,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -31,23 +28,19 @@ use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 
 use self::body::Reply;
+use self::connection::Leaving;
 use self::door::Entrance;
 pub use self::door::{Denied, Door, Porter};
 use self::pages::Page;
 use self::places::{Place, Places};
 use self::post::{Posted, events};
-use self::silence::{Silence, Until};
-use self::unread::Unread;
 use super::line::LINE_MESSAGES_MAX;
 use super::protocol::{self, Wanted};
 use super::served::Served;
 use super::stop::ends;
 use super::visit::Visits;
 
-/// How long a client may take for its headers, and be silent between two requests.
-const HEADERS_WAIT: Duration = Duration::from_secs(20);
-
-/// How long it may take for its body.
+/// How long a client may take for its body.
 const BODY_WAIT: Duration = Duration::from_secs(20);
 
 /// An MCP server over HTTP.
@@ -126,34 +119,18 @@ async fn accept(listener: &TcpListener) -> Option<TcpStream> {
 
 async fn connection(stream: TcpStream, server: Arc<Server>, place: Place) {
     drop(stream.set_nodelay(true));
-    let (mut stop, place) = (server.stop.clone(), Arc::new(place));
-    let (own, silence) = (Arc::clone(&place), Silence::new());
-    let heard = Arc::clone(&silence);
-    let answering = service_fn(move |request| {
-        let (server, place, broken) = (Arc::clone(&server), Arc::clone(&own), heard.broken());
-        async move {
-            let reply = respond(&server, &place, request).await;
-            Ok::<_, Infallible>(reply.map(|body| Until { body, _broken: broken }))
+    let (mut stop, place) = (server.stop.clone(), &Arc::new(place));
+    let respond = |request| {
+        let (server, place) = (Arc::clone(&server), Arc::clone(place));
+        async move { respond(&server, &place, request).await }
+    };
+    let leaving = async {
+        tokio::select! {
+            () = place.lost() => Leaving::AtOnce,
+            _ = stop.wait_for(|stopped| *stopped) => Leaving::WhenAnswered,
         }
-    });
-    let connection = http1::Builder::new()
-        .max_headers(100)
-        .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(Unread::new(stream)), answering);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        biased;
-        // A client that breaks off is its own affair.
-        _ = connection.as_mut() => return,
-        () = place.lost() => return,
-        () = silence.lasts(HEADERS_WAIT) => return,
-        _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
-    }
-    // Whoever was in the middle of its headers has as long for the rest.
-    tokio::select! {
-        _ = connection => {}
-        () = silence.lasts(HEADERS_WAIT) => {}
-    }
+    };
+    connection::serve(stream, respond, leaving).await;
 }
 
 async fn respond(

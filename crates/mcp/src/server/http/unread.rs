@@ -2,11 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
+
+use super::silence::Silence;
 
 /// How long nothing may move.
 const UNREAD_WAIT: Duration = Duration::from_secs(30);
@@ -16,11 +19,25 @@ pub(super) struct Unread<S> {
     stream: S,
     /// Runs while something waits to be written.
     until: Option<Pin<Box<Sleep>>>,
+    silence: Arc<Silence>,
 }
 
 impl<S> Unread<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, until: None }
+    pub(super) fn new(stream: S, silence: Arc<Silence>) -> Self {
+        Self { stream, until: None, silence }
+    }
+
+    /// What a try to write some bytes came to. Who is written to is not silent.
+    fn wrote<T>(
+        &mut self,
+        tried: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        match &tried {
+            Poll::Pending => self.silence.writing(),
+            Poll::Ready(_) => self.silence.written(),
+        }
+        self.tried(tried, cx)
     }
 
     /// What a try to write came to; one that has waited too long failed.
@@ -58,7 +75,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let tried = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.tried(tried, cx)
+        self.wrote(tried, cx)
     }
 
     fn poll_write_vectored(
@@ -67,7 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let tried = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.tried(tried, cx)
+        self.wrote(tried, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -94,7 +111,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_is_written_to_and_whoever_does_not_is_let_go() {
         let (ours, mut theirs) = tokio::io::duplex(8);
-        let mut ours = Unread::new(ours);
+        let mut ours = Unread::new(ours, Silence::new());
         let reading = async {
             let mut read = [0; 8];
             for _ in 0..4 {
