@@ -91,8 +91,12 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn read(params: &str) -> Result<Self, Refused> {
-        serde_json::from_str(params)
-            .map_err(|_| Refused::params("_meta is an object of the declared form.").malformed())
+        serde_json::from_str(params).map_err(|_| {
+            Refused::params(
+                "Each param is given once, and _meta is an object of the declared form.",
+            )
+            .malformed()
+        })
     }
 
     /// The version that the body declares.
@@ -109,8 +113,10 @@ impl Common {
     /// What a request of the newest revision must say of itself.
     pub(crate) fn complete(&self) -> Result<(Revision, Value), Refused> {
         let missing = |field: &str| {
-            let message =
-                format!("_meta lacks io.modelcontextprotocol/{field}, or it is malformed.");
+            let message = format!(
+                "_meta lacks io.modelcontextprotocol/{field}, or it is malformed. Clients of an older \
+                 revision begin with initialize."
+            );
             Refused::params(message).malformed()
         };
         let meta = self.meta.as_ref();

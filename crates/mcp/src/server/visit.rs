@@ -21,6 +21,9 @@ use super::served::{Caller, Principal};
 /// Clients of the older revisions at once.
 const VISITS_MAX: usize = 1_024;
 
+/// One token has at most this part of all places.
+const CLIENT_PART: usize = 4;
+
 /// How long nothing may be heard of one before it is forgotten to make room.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
@@ -74,6 +77,11 @@ impl Visit {
             open: Arc::default(),
             heard: Mutex::new(tokio::time::Instant::now()),
         })
+    }
+
+    /// Whether nothing of it is under way.
+    fn is_idle(&self) -> bool {
+        !self.streaming.load(Ordering::Relaxed) && lock(&self.open.0).is_empty()
     }
 
     /// The level from which log messages are sent.
@@ -166,7 +174,9 @@ impl Visits {
         Self { key, began, next: AtomicU64::new(0), open: Mutex::default() }
     }
 
-    /// Takes a client in, and says by which handle it is known. Nobody can guess one.
+    /// Takes a client in, and says by which handle it is known. Nobody can guess one. Where its token
+    /// has its part already, the client of that token makes room of whom nothing is under way and
+    /// nothing was heard for the longest time.
     pub(crate) fn take(&self, visit: Visit) -> Option<String> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let words = format!("visit {} {number}", self.began);
@@ -176,6 +186,14 @@ impl Visits {
         if open.len() >= VISITS_MAX {
             let now = tokio::time::Instant::now();
             open.retain(|_, visit| now.duration_since(*lock(&visit.heard)) < IDLE);
+        }
+        let own = &visit.caller.principal.name;
+        let is_own = |other: &&Arc<Visit>| other.caller.principal.name == *own;
+        if open.values().filter(is_own).count() >= VISITS_MAX / CLIENT_PART {
+            let idle = open.iter().filter(|(_, other)| is_own(other) && other.is_idle());
+            let oldest = idle.min_by_key(|(_, other)| *lock(&other.heard));
+            let oldest = oldest.map(|(handle, _)| handle.clone())?;
+            open.remove(&oldest);
         }
         if open.len() >= VISITS_MAX {
             return None;
@@ -202,5 +220,34 @@ impl Visits {
         if let Some(visit) = lock(&self.open).remove(handle) {
             visit.left.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_token_has_all_places_and_its_own_clients_make_room() {
+        let visits = Visits::new(SigningKey::from_bytes(&[7; 32]), 0);
+        let principal = |name: &str| Arc::new(Principal { name: name.into(), phase: None });
+        let (one, other) = (principal("one"), principal("other"));
+        let take = |principal: &Arc<Principal>| {
+            let hello = r#"{"protocolVersion":"2025-06-18"}"#;
+            visits.take(Visit::begin(hello, Arc::clone(principal), None).unwrap())
+        };
+        let first = take(&one).unwrap();
+        let running = visits.find(&first, &one, None).unwrap();
+        let running = running.open.run(&RequestId::read("1").unwrap()).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let second = take(&one).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let others: Vec<String> = (0..2 * VISITS_MAX).map(|_| take(&one).unwrap()).collect();
+        assert_eq!(lock(&visits.open).len(), VISITS_MAX / CLIENT_PART);
+        assert!(visits.find(&first, &one, None).is_some(), "it is being answered");
+        assert!(visits.find(&second, &one, None).is_none(), "it was silent for the longest time");
+        assert!(visits.find(others.last().unwrap(), &one, None).is_some());
+        assert!(take(&other).is_some());
+        drop(running);
     }
 }

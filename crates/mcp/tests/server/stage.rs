@@ -80,7 +80,7 @@ struct To {
     to: String,
 }
 
-fn pack(ledger: &Ledger, gate: &Arc<Notify>) -> Pack {
+pub(crate) fn pack(ledger: &Ledger, gate: &Arc<Notify>) -> Pack {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     for name in ["alpha", "beta", "nowhere"] {
         let ledger = Arc::clone(ledger);

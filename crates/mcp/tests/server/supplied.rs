@@ -8,23 +8,25 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use toolgate_http::{Roots, Transport};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::StreamId;
+use toolgate_kernel::event::{Event, Record, StreamId};
 use toolgate_kernel::names::{PhaseName, ServerName, ToolName};
 use toolgate_kernel::pin::{Definition, Pinned, Ruling};
 use toolgate_kernel::seal::SigningKey;
 use toolgate_mcp::Supplies;
 use toolgate_mcp::client::{Bounds, Health, HttpKind, Reach, Registry, ServerPlan};
-use toolgate_runtime::port::{Append, Store, Supplier, Wanted};
-use toolgate_runtime::{MemoryStore, Runtime, Toolbox};
+use toolgate_mcp::server::{Clerk, Order};
+use toolgate_runtime::log::{Tip, read_from};
+use toolgate_runtime::port::{Append, Store, Supplier, Supply, SupplyFault, Wanted};
+use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, Toolbox};
 use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::mcp::{Era, Mode, Server, serve_http};
 
-use crate::stage::StandingClock;
+use crate::stage::{Ledger, StandingClock, pack, session};
 
 /// A log that waits before it writes something of the project.
 #[derive(Default)]
@@ -149,4 +151,77 @@ async fn what_was_seen_is_written_down_once() {
     let before = runtime.project().0.seq;
     runtime.pin(&Actor::System, vec![seen]).await.unwrap();
     assert_eq!(runtime.project().0.seq, before);
+}
+
+/// Brings tools when it is told to.
+struct Late(watch::Receiver<bool>, Supply);
+
+impl Supplier for Late {
+    fn supply<'a>(
+        &'a self,
+        agent: &'a Agent,
+        _: &'a PhaseName,
+        _: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Option<Supply>, SupplyFault>> {
+        let (mut told, known) = (self.0.clone(), std::ptr::eq(agent, Arc::as_ptr(&self.1.agent)));
+        Box::pin(async move {
+            drop(told.wait_for(|told| *told).await);
+            Ok((!known).then(|| self.1.clone()))
+        })
+    }
+}
+
+/// Calls that came before it was known that one must wait for the other are in the log already. The one
+/// that has not begun is taken back all the same.
+#[tokio::test]
+async fn a_call_that_waits_for_another_in_the_log_is_taken_back() {
+    let (ledger, gate) = (Ledger::default(), Arc::new(Notify::new()));
+    let text: AgentText =
+        serde_json::from_value(json!({ "packs": [], "phases": { "A": {} } })).unwrap();
+    let pack = pack(&ledger, &gate);
+    let agent = Arc::new(text.clone().build(vec![pack.section.clone()]).unwrap());
+    let supply = Supply { agent, tools: Toolbox::of(&[pack]), notes: Vec::new() };
+    let (tell, told) = watch::channel(false);
+    let base = Arc::new(text.build(Vec::new()).unwrap());
+    let supplier = Some(Arc::new(Late(told, supply)) as Arc<dyn Supplier>);
+    let crew = Crew { supplier, ..Crew::new(base, Toolbox::default()) };
+    let (key, store) = (SigningKey::from_bytes(&[7; 32]), Arc::new(MemoryStore::new()));
+    let log = Arc::clone(&store) as Arc<dyn Store>;
+    let runtime = Arc::new(Runtime::new(log, Arc::new(StandingClock::default()), key));
+    let open = async |runtime: Arc<Runtime>, crew: Crew| {
+        Driver::open(runtime, crew, session(), &Actor::Client("test".into()), "a test").await
+    };
+    let (clerk, driving) = Clerk::begin(runtime, crew, open).await.unwrap();
+    tokio::spawn(driving);
+    let call = || {
+        let (actor, clerk) = (Actor::Client("one".into()), clerk.clone());
+        let (name, args) = ("slow".to_owned(), "{}".to_owned());
+        let order = Order { actor, name, args, alias: None, phase: None, user: None };
+        tokio::spawn(async move { clerk.call(order, None).await })
+    };
+    let (first, second) = (call(), call());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    tell.send_replace(true);
+    let admitted = async || {
+        let mut count = 0;
+        let each = |record: Record<Event>, _: &_| {
+            count += usize::from(matches!(record.event, Event::CallAdmitted(_)));
+        };
+        read_from(store.as_ref(), &StreamId::Session(session()), Tip::START, each).await.unwrap();
+        count
+    };
+    let both = async || {
+        while admitted().await < 2 {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), both()).await.expect("both are in the log");
+    second.abort();
+    drop(second.await);
+    gate.notify_one();
+    assert!(first.await.unwrap().answered.envelope.ok);
+    gate.notify_one();
+    clerk.at_rest().await;
+    assert_eq!(*ledger.lock().unwrap(), ["slow"]);
+    assert!(clerk.look().0.open.is_empty(), "it is settled");
 }

@@ -59,11 +59,15 @@ pub struct Answered {
 
 /// Where callers without a model loop stand in line.
 pub trait Floor: Send + Sync {
-    /// Whether whoever made a call still waits for it. From now on it cannot be taken back.
-    fn begins(&mut self, ticket: u64) -> bool;
+    /// Whether whoever made a call still waits for it. From now on it is in the log.
+    fn enters(&mut self, ticket: u64) -> bool;
 
     /// One of those who were let in is known by this id from now on.
     fn received(&mut self, ticket: u64, call: CallId);
+
+    /// Whether whoever made a call that was received still waits for it. It begins now, and cannot be
+    /// taken back any more. A call of which nothing is known here begins.
+    fn begins(&mut self, call: CallId) -> bool;
 
     /// What came of a call, as soon as it is durable, with the session and the agent of that moment.
     fn answered(
@@ -477,7 +481,7 @@ impl Driver {
         let mut raws = Vec::with_capacity(incoming.len());
         for Incoming { ticket, actor, name, args, alias, phase } in incoming {
             // Whoever waited for tools from outside may have left: nothing of the call runs.
-            if self.floor.as_mut().is_some_and(|floor| !floor.begins(ticket)) {
+            if self.floor.as_mut().is_some_and(|floor| !floor.enters(ticket)) {
                 continue;
             }
             let raw = self.receive(&actor, name, args, alias)?;

@@ -163,7 +163,9 @@ impl Driver {
             Ok(None) => return self.settle_unknown(id).map(|()| None),
             Err(refusal) => return self.settle_refused(id, &refusal).map(|()| None),
         };
-        if let Some(trouble) = self.over(id) {
+        let is_taken_back = self.floor.as_mut().is_some_and(|floor| !floor.begins(id));
+        let over = if is_taken_back { Some(cancelled()) } else { self.over(id) };
+        if let Some(trouble) = over {
             return self.settle_failed(id, vec![trouble]).map(|()| None);
         }
         let name = &admitted.call().spec().name;

@@ -12,7 +12,7 @@ use toolgate_kernel::names::{CallId, PhaseName, ToolName};
 use toolgate_runtime::{Answered, Company, Floor, Incoming};
 
 use super::work::Shown;
-use super::{Delivery, Job, Order, Ticket};
+use super::{BEGUN, Delivery, ENTERED, Job, Order, Ticket};
 use crate::server::queue::{Pick, Queue};
 use crate::server::user::Users;
 
@@ -163,13 +163,17 @@ pub(super) struct ClerkFloor {
 }
 
 impl Floor for ClerkFloor {
-    fn begins(&mut self, ticket: u64) -> bool {
+    fn enters(&mut self, ticket: u64) -> bool {
         let mut open = lock(&self.open);
-        let begins = open.let_in.get(&ticket).is_some_and(|begun| begun.ticket.begin());
-        if !begins {
+        let enters = open.let_in.get(&ticket).is_some_and(|begun| begun.ticket.come_to(ENTERED));
+        if !enters {
             open.let_in.remove(&ticket);
         }
-        begins
+        enters
+    }
+
+    fn begins(&mut self, call: CallId) -> bool {
+        lock(&self.open).by_id.get(&call).is_none_or(|begun| begun.ticket.come_to(BEGUN))
     }
 
     fn received(&mut self, ticket: u64, call: CallId) {

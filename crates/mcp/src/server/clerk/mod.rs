@@ -55,27 +55,38 @@ pub struct View {
     pub supplied: Arc<Supplied>,
 }
 
+/// In the queue.
 const WAITING: u8 = 0;
-const BEGUN: u8 = 1;
-const CANCELLED: u8 = 2;
+/// In the log, and not begun: it waits for others, or for a person.
+const ENTERED: u8 = 1;
+const BEGUN: u8 = 2;
+const CANCELLED: u8 = 3;
 
 /// A call's place in the queue, and whether it may still be taken back.
 #[derive(Clone, Default)]
 struct Ticket(Arc<AtomicU8>);
 
 impl Ticket {
-    /// Whether it was not taken back, also where it had begun before.
-    fn begin(&self) -> bool {
-        let begun = self.0.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire);
-        begun != Err(CANCELLED)
+    /// Whether it was not taken back, also where it had come so far before.
+    fn come_to(&self, place: u8) -> bool {
+        let next = |now| (now < place).then_some(place);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        before != Err(CANCELLED)
     }
 
     fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire) == CANCELLED
     }
 
+    /// Takes it back, unless the log knows of it.
     fn cancel(&self) -> bool {
         self.0.compare_exchange(WAITING, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Takes it back, unless it has begun.
+    fn take_back(&self) {
+        let gone = |now| (now < BEGUN).then_some(CANCELLED);
+        let _begun = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, gone);
     }
 }
 
@@ -84,7 +95,7 @@ struct Waiting(Ticket);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.0.take_back();
     }
 }
 

@@ -271,7 +271,7 @@ fn leave(server: &Server, headers: &HeaderMap, entrance: &Entrance) -> Response<
 
 fn not_allowed() -> Response<Reply> {
     let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "");
-    reply.headers_mut().insert(hyper::header::ALLOW, HeaderValue::from_static("POST"));
+    reply.headers_mut().insert(hyper::header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
     reply
 }
 
@@ -323,7 +323,9 @@ fn turned_away(status: StatusCode) -> Response<Reply> {
         StatusCode::FORBIDDEN => {
             "This host or web page is not let in; see --allow-host and --allow-origin."
         }
-        StatusCode::NOT_FOUND => "There is nothing here; the address ends in /mcp.",
+        StatusCode::NOT_FOUND => {
+            "There is nothing here; the address ends in /mcp, or in /mcp/phase/ and a phase."
+        }
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "Send it as application/json.",
         StatusCode::PAYLOAD_TOO_LARGE => "The body is too large (limits.mcp_body_bytes_max).",
         StatusCode::REQUEST_TIMEOUT => "The body did not come in time.",
