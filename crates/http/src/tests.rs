@@ -255,6 +255,39 @@ async fn every_wait_ends() {
     assert_eq!(whole(&here(&stalling), &patience).await, late("the next byte of the answer", 30));
 }
 
+/// A server that always has something to say is bound by the same deadline, and nobody waits for it.
+#[tokio::test]
+async fn a_flood_of_tiny_pieces_is_cut_off_and_lets_others_go_on() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // On a thread of its own, so that there is always more than can be read.
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _request = stream.read(&mut [0; 4096]).unwrap();
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let many = "1\r\nx\r\n".repeat(10_000);
+        // Seconds of it, and then it is whole.
+        let written = (0..300).try_for_each(|_| stream.write_all(many.as_bytes()));
+        drop(written.and_then(|()| stream.write_all(b"0\r\n\r\n")));
+    });
+    let server = server(&format!("http://127.0.0.1:{port}"), Roots::default());
+    let patience = Patience { request_ms_max: Some(200), ..quick() };
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&turns);
+    let beside = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    });
+    let read = whole(&server, &patience).await;
+    assert_eq!(read, Err(HttpFault::TimedOut { what: "the whole request", ms: 200 }));
+    assert!(turns.load(Ordering::SeqCst) > 100, "{turns:?}");
+    beside.abort();
+}
+
 /// An error answer that never ends costs a few seconds, however patient one is.
 #[tokio::test]
 async fn the_beginning_of_an_answer_is_not_waited_for_without_end() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -55,7 +56,8 @@ pub struct Found {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
-    tools: Vec<Value>,
+    /// Read one by one: what is wrong with one of them costs no other one.
+    tools: Vec<Box<RawValue>>,
     #[serde(default)]
     next_cursor: Option<String>,
 }
@@ -83,9 +85,9 @@ pub(super) async fn list(
             return Err(ServerFault::TooMany { what: "tools", max: bounds.tools_max });
         }
         for tool in page.tools {
-            match serde_json::from_value::<Found>(tool) {
+            match found(tool.get()) {
                 Ok(found) => listed.tools.push(found),
-                Err(error) => listed.unreadable.push(shown(&error.to_string(), 200)),
+                Err(why) => listed.unreadable.push(why),
             }
         }
         match page.next_cursor {
@@ -98,6 +100,22 @@ pub(super) async fn list(
         }
     }
     Err(ServerFault::TooMany { what: "pages", max: bounds.pages_max })
+}
+
+/// One entry of a list, or why it is no tool.
+fn found(entry: &str) -> Result<Found, String> {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    // A list would be read as the fields of a tool, one after the other.
+    if !entry.starts_with('{') {
+        return Err("it is no object".to_owned());
+    }
+    serde_json::from_str(entry).map_err(|error| {
+        let named = serde_json::from_str(entry).map(|Named { name }| format!("{name}: "));
+        shown(&format!("{}{error}", named.unwrap_or_default()), 200)
+    })
 }
 
 fn all_repeated(tools: &[Found]) -> BTreeMap<String, Arc<[Repeated]>> {
@@ -138,5 +156,27 @@ async fn page(
             | CallFault::WantsInput(_)
             | CallFault::Misfit(_)),
         ) => Err(broken(&fault.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_one_tool_costs_no_other_one() {
+        let deep =
+            format!("{}{}", r#"{"properties":{"a":"#.repeat(70), "1".to_owned() + &"}}".repeat(70));
+        let entries = format!(
+            r#"{{"tools":[{{"name":"good"}},{{"name":"deep","inputSchema":{deep}}},["x"],{{"name":1}},7]}}"#
+        );
+        let page: Page = serde_json::from_str(&entries).unwrap();
+        let read: Vec<_> = page.tools.iter().map(|tool| found(tool.get())).collect();
+        assert!(matches!(&read[0], Ok(good) if good.name == "good"));
+        assert!(
+            matches!(&read[1], Err(why) if why.starts_with("deep: recursion limit")),
+            "{read:?}"
+        );
+        assert!(read[2..].iter().all(Result::is_err), "{read:?}");
     }
 }
