@@ -112,16 +112,17 @@ pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
     text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server))).collect()
 }
 
-/// The servers of a configuration. Nothing is started or sent.
+/// The servers of a configuration. Nothing is started or sent. What one of them lacks is told when it
+/// is needed.
 pub(crate) fn registry(folder: &Path, text: &AgentText) -> Result<Registry> {
     let http = Arc::new(Transport::new(environment::roots()?));
     let bounds = Bounds::of(&text.limits);
     let plans = text.mcp_servers.iter().map(|(name, server)| {
-        let plan = plan(folder, name, server, &http);
-        let plan = plan.with_context(|| format!("MCP server {name}"))?;
-        Ok(ServerPlan { bounds, ..plan })
+        let lacking = |why| Reach::Nowhere { why: format!("{why:#}") };
+        let reach = reach(folder, server, &http).unwrap_or_else(lacking);
+        ServerPlan { bounds, ..with(name, server, reach) }
     });
-    Ok(Registry::new(plans.collect::<Result<_>>()?, http))
+    Ok(Registry::new(plans.collect(), http))
 }
 
 /// A server as it is reached, with its secrets.
@@ -131,13 +132,17 @@ pub(crate) fn plan(
     server: &ServerText,
     http: &Arc<Transport>,
 ) -> Result<ServerPlan> {
-    Ok(ServerPlan {
+    Ok(with(name, server, reach(folder, server, http)?))
+}
+
+fn with(name: &ServerName, server: &ServerText, reach: Reach) -> ServerPlan {
+    ServerPlan {
         name: name.clone(),
-        reach: reach(folder, server, http)?,
+        reach,
         connect_ms_max: server.connect_ms_max.unwrap_or(CONNECT_MS),
         call_ms_max: server.call_ms_max.unwrap_or(CALL_MS),
         bounds: Bounds::default(),
-    })
+    }
 }
 
 fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Reach> {

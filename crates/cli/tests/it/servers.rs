@@ -60,6 +60,26 @@ fn code(envelope: &Value) -> &str {
 }
 
 /// R23 and R24: what a phase does not grant is not run, whatever it is called.
+/// A secret that is missing is a matter of whoever needs its server.
+#[test]
+fn a_server_whose_secret_is_missing_is_down_and_nobody_else() {
+    let desk = Desk::new();
+    let yaml = "packs: [notes]\nmcp_servers:\n  x: {command: cat, env: {KEY: 'env:NOT_THERE'}}\n\
+                phases:\n  A: {tools: {groups: [notes], mcp: [x]}}\n  B: {tools: {groups: [notes]}}\n";
+    desk.write("toolgate.yaml", yaml);
+    for phase in ["A", "B"] {
+        let (exit, _, err) = envelope(&desk, &["call", "list_notes", "--phase", phase]);
+        assert_eq!(exit, 0, "{err}");
+        assert!(phase == "B" || err.contains("NOT_THERE is not set"), "{err}");
+    }
+    let (_, told, _) = envelope(&desk, &["call", "mcp:x:any", "--phase", "A"]);
+    assert_eq!(code(&told), "TOOL_UNAVAILABLE", "{told}");
+    assert!(!told.to_string().contains("NOT_THERE"), "{told}");
+    desk.write("toolgate.yaml", &yaml.replace("cat,", "cat, required: true,"));
+    let ran = desk.run(&["call", "list_notes", "--phase", "A"]);
+    assert!(ran.code != 0 && ran.err.contains("NOT_THERE is not set"), "{} {}", ran.code, ran.err);
+}
+
 #[test]
 fn a_server_is_reached_only_from_the_phases_that_grant_it() {
     let desk = Desk::new();

@@ -37,6 +37,7 @@ pub(super) struct Cover {
 impl Cover {
     pub(super) fn of(reach: &Reach) -> Self {
         match reach {
+            Reach::Nowhere { .. } => Self::default(),
             Reach::Stdio { env, .. } => Self::over(env.values()),
             Reach::Http { headers, bearer, keeper, .. } => {
                 let whole = headers.iter().map(|(_, value)| value);

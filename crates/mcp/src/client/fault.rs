@@ -11,6 +11,9 @@ pub enum ServerFault {
     /// Nobody configured it.
     #[error("no server of this name is configured")]
     Unknown,
+    /// Something that its configuration refers to is missing.
+    #[error("{0}")]
+    Lacking(String),
     /// Its program did not start.
     #[error("its program did not start: {0}")]
     NotStarted(String),
@@ -126,6 +129,7 @@ impl ServerFault {
             Self::TimedOut { what, ms, .. } => {
                 Self::TimedOut { what, ms: *ms, words: String::new() }.to_string()
             }
+            Self::Lacking(_) => "something is missing that its configuration refers to".to_owned(),
             Self::NotStarted(_) => "its program did not start".to_owned(),
             Self::Http(fault) => without_its_address(fault),
             Self::Header(_) => "one of its headers cannot be sent".to_owned(),

@@ -44,6 +44,7 @@ pub(super) async fn open(
 ) -> Result<Connection, ServerFault> {
     let opening = async {
         match &plan.reach {
+            Reach::Nowhere { why } => Err(ServerFault::Lacking(why.clone())),
             Reach::Stdio { .. } => piped(plan, side).await,
             Reach::Http { url, headers, bearer, keeper, kind } => {
                 let place = Place::new(http, plan, url, headers, bearer.as_ref())?;

@@ -36,7 +36,7 @@ impl ServerPlan {
             Reach::Http { keeper: Some(keeper), .. } if keeper.is_renewing() => {
                 oauth::late(ms).into()
             }
-            Reach::Http { .. } | Reach::Stdio { .. } => {
+            Reach::Http { .. } | Reach::Stdio { .. } | Reach::Nowhere { .. } => {
                 ServerFault::TimedOut { what: "connecting", ms, words: String::new() }
             }
         }
@@ -75,6 +75,11 @@ pub enum Reach {
         keeper: Option<Arc<Keeper>>,
         /// Which of the two transports it speaks.
         kind: HttpKind,
+    },
+    /// Something is missing here without which it is not reached, such as a secret.
+    Nowhere {
+        /// What, in words for people.
+        why: String,
     },
 }
 
