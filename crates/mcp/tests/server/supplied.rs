@@ -193,33 +193,36 @@ async fn a_call_that_waits_for_another_in_the_log_is_taken_back() {
     };
     let (clerk, driving) = Clerk::begin(runtime, crew, open).await.unwrap();
     tokio::spawn(driving);
-    let call = || {
-        let (actor, clerk) = (Actor::Client("one".into()), clerk.clone());
+    let call = |client: &str| {
+        let (actor, clerk) = (Actor::Client(client.into()), clerk.clone());
         let (name, args) = ("slow".to_owned(), "{}".to_owned());
         let order = Order { actor, name, args, alias: None, phase: None, user: None };
         tokio::spawn(async move { clerk.call(order, None).await })
     };
-    let (first, second) = (call(), call());
+    let (one, other) = (call("one"), call("other"));
     tokio::time::sleep(Duration::from_millis(50)).await;
     tell.send_replace(true);
-    let admitted = async || {
-        let mut count = 0;
-        let each = |record: Record<Event>, _: &_| {
-            count += usize::from(matches!(record.event, Event::CallAdmitted(_)));
+    // Both are in the log, and one of them, whichever it is, has begun.
+    let begun = async || loop {
+        let (mut of, mut admitted, mut begun) = (BTreeMap::new(), 0, None);
+        let each = |record: Record<Event>, _: &_| match &record.event {
+            Event::CallReceived { call, .. } => drop(of.insert(call.id, record.actor.to_string())),
+            Event::CallAdmitted(_) => admitted += 1,
+            Event::CallStarted { call, .. } => begun = of.get(call).cloned(),
+            _ => {}
         };
         read_from(store.as_ref(), &StreamId::Session(session()), Tip::START, each).await.unwrap();
-        count
-    };
-    let both = async || {
-        while admitted().await < 2 {
-            tokio::task::yield_now().await
+        match begun {
+            Some(begun) if admitted == 2 => break begun,
+            Some(_) | None => tokio::task::yield_now().await,
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), both()).await.expect("both are in the log");
-    second.abort();
-    drop(second.await);
+    let begun = tokio::time::timeout(Duration::from_secs(10), begun()).await.unwrap();
+    let (begun, waiting) = if begun == "client:one" { (one, other) } else { (other, one) };
+    waiting.abort();
+    drop(waiting.await);
     gate.notify_one();
-    assert!(first.await.unwrap().answered.envelope.ok);
+    assert!(begun.await.unwrap().answered.envelope.ok);
     gate.notify_one();
     clerk.at_rest().await;
     assert_eq!(*ledger.lock().unwrap(), ["slow"]);
