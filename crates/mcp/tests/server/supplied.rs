@@ -205,11 +205,13 @@ async fn a_call_that_waits_for_another_in_the_log_is_taken_back() {
     // Both are in the log, and one of them, whichever it is, has begun.
     let begun = async || loop {
         let (mut of, mut admitted, mut begun) = (BTreeMap::new(), 0, None);
-        let each = |record: Record<Event>, _: &_| match &record.event {
-            Event::CallReceived { call, .. } => drop(of.insert(call.id, record.actor.to_string())),
-            Event::CallAdmitted(_) => admitted += 1,
-            Event::CallStarted { call, .. } => begun = of.get(call).cloned(),
-            _ => {}
+        let each = |record: Record<Event>, _: &_| {
+            if let Event::CallReceived { call, .. } = &record.event {
+                of.insert(call.id, record.actor.to_string());
+            } else if let Event::CallStarted { call, .. } = &record.event {
+                begun = of.get(call).cloned();
+            }
+            admitted += usize::from(matches!(record.event, Event::CallAdmitted(_)));
         };
         read_from(store.as_ref(), &StreamId::Session(session()), Tip::START, each).await.unwrap();
         match begun {
