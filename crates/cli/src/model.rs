@@ -15,7 +15,7 @@ use toolgate_kernel::json::lay_over;
 use toolgate_kernel::limits::Limits;
 use toolgate_runtime::Directing;
 use toolgate_runtime::port::Provider;
-use toolgate_wire::dialect::{Capabilities, Dialect, Options};
+use toolgate_wire::dialect::{Capabilities, Dialect, Options, ReplyBounds};
 use toolgate_wire::model::{Exchange, ModelSpec};
 use toolgate_wire::script::Script;
 use toolgate_wire::transform::Transforms;
@@ -162,6 +162,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     // A turn has room for the one request that somebody gave so long.
     let request_ms = spec.patience.request_ms_max.unwrap_or(0);
     spec.turn_ms_max = text.limits.turn_ms_max.max(request_ms);
+    spec.bounds = ReplyBounds::from(&text.limits);
     // It is held to that also where it stands in.
     spec.calls_max = model.calling.one_at_a_time().then_some(1);
     if model.text.allow_plain_http == Some(true) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use toolgate_kernel::event::Finish;
-use toolgate_wire::dialect::{Dialect, WireFault};
+use toolgate_wire::dialect::{Dialect, ReplyBounds, WireFault};
 use toolgate_http::sse::Reader;
 
 /// The bytes as a plain answer, and as a stream.
@@ -11,7 +11,7 @@ pub fn check(dialect: Dialect, data: &[u8]) {
     if let Ok(body) = toolgate_wire::answer::read(data) {
         look(dialect, &body);
     }
-    let (mut reader, mut gather) = (Reader::default(), dialect.gather());
+    let (mut reader, mut gather) = (Reader::default(), dialect.gather(ReplyBounds::default()));
     let read = reader.read(data, |event| gather.take(event, &|_| {}));
     if read.is_ok() && gather.fault().is_none() {
         look(dialect, &gather.body());

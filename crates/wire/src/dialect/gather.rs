@@ -1,9 +1,10 @@
-//! Decides when a stream is a whole answer: its terminal marker must have come.
+//! Puts a stream together to one whole answer, within bounds: its terminal marker must have come.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use toolgate_kernel::event::{FaultKind, Usage};
+use toolgate_kernel::limits::Limits;
 use toolgate_runtime::port::Tap;
 
 use super::{Dialect, WireFault};
@@ -11,6 +12,34 @@ use crate::answer::{self, Unread};
 use crate::halves::{self, Waiting};
 use crate::lent::Lent;
 use toolgate_http::sse::Event;
+
+/// How large a reply may grow while it streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyBounds {
+    /// Bytes of its words, thoughts, names and arguments.
+    pub bytes_max: u64,
+    /// Calls.
+    pub calls_max: u64,
+}
+
+impl From<&Limits> for ReplyBounds {
+    fn from(limits: &Limits) -> Self {
+        Self { bytes_max: limits.reply_bytes_max, calls_max: limits.reply_calls_max }
+    }
+}
+
+impl Default for ReplyBounds {
+    fn default() -> Self {
+        Self::from(&Limits::default())
+    }
+}
+
+/// How large a reply is so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReplySize {
+    pub(crate) bytes: usize,
+    pub(crate) calls: usize,
+}
 
 /// How a dialect puts a stream together.
 pub(crate) trait Gathering: Send {
@@ -29,6 +58,9 @@ pub(crate) trait Gathering: Send {
     /// What the answer has cost so far, as the server counts it.
     fn counts(&self) -> Option<&Value>;
 
+    /// How large the reply is so far. It is asked after every event, so it counts nothing anew.
+    fn size(&self) -> ReplySize;
+
     /// Why what came cannot be put together, though the terminal marker has come.
     fn fault(&self) -> Option<WireFault> {
         None
@@ -42,6 +74,7 @@ pub(crate) trait Gathering: Send {
 pub struct Gather {
     dialect: Dialect,
     inner: Box<dyn Gathering>,
+    bounds: ReplyBounds,
     /// What an event said that tells of a fault: its cost may be in it.
     told: Option<Value>,
     /// `[DONE]` came: nothing of what follows counts.
@@ -51,8 +84,8 @@ pub struct Gather {
 }
 
 impl Gather {
-    pub(super) fn new(dialect: Dialect, inner: Box<dyn Gathering>) -> Self {
-        Self { dialect, inner, told: None, done: false, halves: None }
+    pub(super) fn new(dialect: Dialect, inner: Box<dyn Gathering>, bounds: ReplyBounds) -> Self {
+        Self { dialect, inner, bounds, told: None, done: false, halves: None }
     }
 
     /// Takes the next event and shows its words to the tap.
@@ -95,7 +128,23 @@ impl Gather {
         match &self.halves {
             None => self.inner.take(event.name, &data, tap),
             Some(waiting) => self.inner.take(event.name, &data, &|said| waiting.pass(said, tap)),
-        }
+        }?;
+        self.check_size()
+    }
+
+    /// Refuses a reply as soon as it is too large, and does not wait for its end.
+    fn check_size(&self) -> Result<(), WireFault> {
+        let ReplySize { bytes, calls } = self.inner.size();
+        let ReplyBounds { bytes_max, calls_max } = self.bounds;
+        let over = |count: usize, max: u64| u64::try_from(count).unwrap_or(u64::MAX) > max;
+        let reason = if over(bytes, bytes_max) {
+            format!("the reply has more than {bytes_max} bytes (reply_bytes_max)")
+        } else if over(calls, calls_max) {
+            format!("the reply has more than {calls_max} calls (reply_calls_max)")
+        } else {
+            return Ok(());
+        };
+        Err(WireFault::new(FaultKind::Unreadable, &reason))
     }
 
     /// Shows what waits: no event follows.

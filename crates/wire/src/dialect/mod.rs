@@ -28,8 +28,8 @@ use toolgate_runtime::port::Reply;
 
 pub use fault::WireFault;
 pub(crate) use fault::{by_status, by_words};
-pub use gather::Gather;
-pub(crate) use gather::Gathering;
+pub use gather::{Gather, ReplyBounds};
+pub(crate) use gather::{Gathering, ReplySize};
 pub use headers::Headers;
 pub use options::{Capabilities, Options};
 pub(crate) use picture::base64;
@@ -197,7 +197,7 @@ impl Dialect {
     }
 
     /// Puts the events of a stream together to one whole answer.
-    pub fn gather(self) -> Gather {
-        Gather::new(self, speak!(self, gather()))
+    pub fn gather(self, bounds: ReplyBounds) -> Gather {
+        Gather::new(self, speak!(self, gather()), bounds)
     }
 }

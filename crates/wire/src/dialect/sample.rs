@@ -112,7 +112,7 @@ pub(crate) fn messages(request: &Request) -> &[Value] {
 
 /// What a stream says, decoded.
 pub(crate) fn streamed(dialect: Dialect, stream: &[u8]) -> Result<Reply, WireFault> {
-    let mut gather = dialect.gather();
+    let mut gather = dialect.gather(super::ReplyBounds::default());
     let tap = |_: toolgate_runtime::port::Streamed<'_>| {};
     Reader::default().read(stream, |event| gather.take(event, &tap))?;
     match gather.fault() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_kernel::envelope::Code;
-use toolgate_kernel::event::{Image, RawCall};
+use toolgate_kernel::event::{FaultKind, Image, RawCall};
 use toolgate_kernel::fold::{Told, Turn};
 use toolgate_kernel::gate::mended;
 use toolgate_kernel::limits::Limits;
@@ -14,7 +14,7 @@ use toolgate_kernel::plan::Plan;
 use toolgate_kernel::render::{ResultFormat, render};
 use toolgate_runtime::port::ReplyCall;
 
-use super::Options;
+use super::{Options, WireFault};
 use crate::answer::is_deep;
 use crate::lent::Lent;
 
@@ -191,6 +191,17 @@ pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
     match mended(&call.args, &Limits::default()).filter(|_| !refused) {
         Some(args) => Cow::Owned(Value::Object(args).to_string()),
         None => Cow::Borrowed(&call.args),
+    }
+}
+
+/// The index of a choice or candidate: zero when it is absent or null.
+pub(super) fn whole_index(index: Option<&Lent<'_>>) -> Result<u64, WireFault> {
+    match index {
+        None | Some(Lent::Null) => Ok(0),
+        Some(index) => index.as_u64().ok_or_else(|| {
+            let reason = "an index in the stream is not a whole number";
+            WireFault::new(FaultKind::Unreadable, reason)
+        }),
     }
 }
 

@@ -58,6 +58,7 @@ impl Exchange {
             patience: spec.patience.clone(),
             retries: spec.retries.clone(),
             turn_ms_max: spec.turn_ms_max,
+            bounds: spec.bounds,
             calls_max: spec.calls_max,
             breaker: self.breaker(spec),
             clock: Arc::clone(&self.clock),

@@ -25,7 +25,7 @@ use crate::answer::{self, Unread};
 use crate::assemble::{Page, Prepared};
 use crate::breaker::{Breaker, Open};
 use crate::dialect::rules::Rule;
-use crate::dialect::{Dialect, Options, WireFault};
+use crate::dialect::{Dialect, Options, ReplyBounds, WireFault};
 use crate::retry::{Dice, Next, Retries, Tries};
 use crate::words::{self, Refused};
 use endpoint::Endpoint;
@@ -58,6 +58,8 @@ pub struct ModelSpec {
     pub plain: Plain,
     /// Milliseconds for a turn with all its tries. Those that stand in have their own.
     pub turn_ms_max: u64,
+    /// How large a reply may grow while it streams.
+    pub bounds: ReplyBounds,
     /// How many calls of a reply may run when it stands in for another; as the limits say when
     /// absent.
     pub calls_max: Option<u64>,
@@ -85,6 +87,7 @@ impl ModelSpec {
             retries: Retries::default(),
             plain: Plain::default(),
             turn_ms_max: Limits::default().turn_ms_max,
+            bounds: ReplyBounds::default(),
             calls_max: None,
             fallback: Vec::new(),
         }
@@ -106,6 +109,7 @@ struct Seat {
     patience: Patience,
     retries: Retries,
     turn_ms_max: u64,
+    bounds: ReplyBounds,
     calls_max: Option<u64>,
     breaker: Arc<Breaker>,
     clock: Arc<dyn Clock>,

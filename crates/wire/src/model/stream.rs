@@ -1,4 +1,4 @@
-//! Decides how an answer that comes piece by piece becomes one, and what is shown of it meanwhile.
+//! Reads an answer that comes piece by piece, and shows it meanwhile.
 
 use serde_json::Value;
 use toolgate_http::Answer;
@@ -54,7 +54,7 @@ impl Seat {
     async fn gathered(&self, answer: &mut Answer, tap: Tap<'_>) -> Result<Value, Failure> {
         let bytes_max = usize::try_from(self.patience.answer_bytes_max).unwrap_or(usize::MAX);
         let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes_max);
-        let (mut gather, mut counted) = (self.dialect.gather(), Usage::default());
+        let (mut gather, mut counted) = (self.dialect.gather(self.bounds), Usage::default());
         while !gather.done() {
             let read = if gather.whole() {
                 answer.chunk_within(GRACE_MS).await
@@ -89,7 +89,7 @@ impl Seat {
     /// A stream that came under another name, put together once all of it is there.
     pub(super) fn whole_stream(&self, bytes: &[u8]) -> Result<Value, Failure> {
         let mut reader = Reader::bounded(EVENT_BYTES_MAX, bytes.len());
-        let mut gather = self.dialect.gather();
+        let mut gather = self.dialect.gather(self.bounds);
         if let Err(fault) = reader.read(bytes, |event| gather.take(event, &|_| {})) {
             return Err(paid(self.wire(fault, &gather.words()), &gather));
         }

@@ -1,4 +1,4 @@
-//! Decides that calls are told apart, whatever a compatible server does with its stream.
+//! Streams as data: which calls come of them, and which streams are a fault.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -92,4 +92,50 @@ fn calls_are_told_apart() {
             }
         }
     }
+}
+
+/// A stream of any dialect, event by event.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventStream {
+    about: String,
+    dialect: String,
+    events: Vec<Value>,
+    /// Whether `[DONE]` follows the events.
+    #[serde(default)]
+    done: bool,
+    /// Each call as `name arguments`.
+    #[serde(default)]
+    calls: Vec<String>,
+    #[serde(default)]
+    fault: Option<FaultKind>,
+}
+
+#[test]
+fn ambiguous_unfinished_and_doubled_replies_are_faults() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams/ambiguous.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let streams: Vec<EventStream> = serde_saphyr::from_str(&text).unwrap();
+    let mut wrong = Vec::new();
+    for stream in &streams {
+        let dialect = Dialect::ALL.into_iter().find(|one| one.as_str() == stream.dialect).unwrap();
+        let mut bytes: String =
+            stream.events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        if stream.done {
+            bytes.push_str("data: [DONE]\n\n");
+        }
+        let told = streamed(dialect, bytes.as_bytes());
+        let ok = match (&told, stream.fault) {
+            (Err(fault), Some(kind)) => fault.kind == kind,
+            (Ok(reply), None) => {
+                let calls = reply.calls.iter().map(|call| format!("{} {}", call.name, call.args));
+                calls.collect::<Vec<_>>() == stream.calls
+            }
+            (Err(_), None) | (Ok(_), Some(_)) => false,
+        };
+        if !ok {
+            wrong.push(format!("{} ({}): {told:?}", stream.about, stream.dialect));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -288,6 +288,7 @@ fn a_block_that_does_not_say_what_it_is_is_a_fault_of_the_provider() {
             "content_block": { "type": "tool_use", "id": "t", "name": "list_notes", "input": {} } }),
         json!({ "type": "content_block_delta", "index": 0,
             "delta": { "type": "input_json_delta", "partial_json": "{}" } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
         json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" } }),
         json!({ "type": "message_stop" }),
     ];
@@ -318,9 +319,8 @@ fn a_block_that_does_not_say_what_it_is_is_a_fault_of_the_provider() {
     twice.insert(1, whole[1].clone());
     assert_eq!(told(&twice).unwrap().calls.len(), 1);
     let mut declined = whole.to_vec();
-    declined[3]["delta"]["stop_reason"] = json!("refusal");
-    declined.insert(4, whole[0].clone());
-    declined.insert(5, whole[3].clone());
+    declined[4]["delta"]["stop_reason"] = json!("refusal");
+    declined.insert(5, whole[4].clone());
     assert!(told(&declined).unwrap().calls.is_empty());
 }
 
@@ -355,9 +355,11 @@ fn as_stream(dialect: Dialect, body: &Value) -> Option<String> {
             let reason = message.remove("stop_reason");
             let blocks = content.as_array()?.iter().zip(0..);
             let begin = event(json!({ "type": "message_start", "message": message }));
-            let blocks = blocks.map(|(block, index)| {
+            let blocks = blocks.flat_map(|(block, index)| {
                 let kind = "content_block_start";
-                event(json!({ "type": kind, "index": index, "content_block": block }))
+                let begin = json!({ "type": kind, "index": index, "content_block": block });
+                let end = json!({ "type": "content_block_stop", "index": index });
+                [event(begin), event(end)]
             });
             let end = json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
             let end = [event(end), event(json!({ "type": "message_stop" }))];
@@ -386,13 +388,19 @@ fn an_odd_answer_says_the_same_plain_and_streamed() {
     each("reply.json", |asked, body| {
         let Ok(body) = serde_json::from_str::<Value>(body) else { return };
         for (what, body) in changed(&body).into_iter().chain(failed(asked.dialect, &body)) {
+            // Without streaming, the index of a choice says nothing and is not read.
+            if ["/choices/0/index ", "/candidates/0/index "].iter().any(|it| what.contains(it)) {
+                continue;
+            }
             let Some(stream) = as_stream(asked.dialect, &body) else { continue };
             let cost = asked.dialect.usage(&body);
             let whole = (plain(asked.dialect, &body.to_string()).map_err(|_| ()), cost);
             let (pieces, cost) = paid(asked.dialect, stream.as_bytes(), &|_| {});
             let pieces = (pieces.map_err(|_| ()), cost);
             all += 1;
-            if whole != pieces {
+            // Two equal calls with one id are two in a list; in a stream they may be one, sent twice.
+            let doubled = what.contains("tool_calls/") && what.ends_with("is there twice");
+            if whole != pieces && !(doubled && pieces.0.is_err()) {
                 let (name, dialect) = (asked.name, asked.dialect.as_str());
                 wrong.push(format!("{name}/{dialect}: {what}\n  {whole:?}\n  {pieces:?}"));
             }

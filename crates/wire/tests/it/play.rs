@@ -4,7 +4,10 @@ use toolgate_http::sse::Reader;
 use toolgate_kernel::event::Usage;
 use toolgate_runtime::port::{Reply, Streamed};
 use toolgate_wire::answer;
-use toolgate_wire::dialect::{Dialect, WireFault};
+use toolgate_wire::dialect::{Dialect, ReplyBounds, WireFault};
+
+/// Bounds that no test here reaches by accident.
+const ROOMY: ReplyBounds = ReplyBounds { bytes_max: 64 << 20, calls_max: 1 << 20 };
 
 /// What comes of the bytes of a stream.
 pub(crate) fn streamed(dialect: Dialect, bytes: &[u8]) -> Result<Reply, WireFault> {
@@ -26,7 +29,7 @@ pub(crate) fn paid(
     bytes: &[u8],
     tap: &(dyn Fn(Streamed<'_>) + Send + Sync),
 ) -> (Result<Reply, WireFault>, Usage) {
-    let (mut reader, mut gather) = (Reader::default(), dialect.gather());
+    let (mut reader, mut gather) = (Reader::default(), dialect.gather(ROOMY));
     let read = reader.read(bytes, |event| gather.take(event, tap));
     gather.end(tap);
     let usage = gather.usage();

@@ -88,6 +88,7 @@ fn a_reason_that_forbids_calls_is_kept_when_another_follows() {
     let begun = [
         json!({ "type": "message_start", "message": { "role": "assistant", "content": [] } }),
         json!({ "type": "content_block_start", "index": 0, "content_block": block }),
+        json!({ "type": "content_block_stop", "index": 0 }),
     ];
     let anthropic =
         |reason: &str| json!({ "type": "message_delta", "delta": { "stop_reason": reason } });

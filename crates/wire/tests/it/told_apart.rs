@@ -2,9 +2,10 @@
 //! many calls and items without a place are what they are.
 
 use serde_json::{Value, json};
+use toolgate_http::sse::Event;
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::Reply;
-use toolgate_wire::dialect::{Dialect, WireFault};
+use toolgate_wire::dialect::{Dialect, ReplyBounds, WireFault};
 
 use crate::case::file;
 use crate::play::{plain, streamed};
@@ -47,6 +48,7 @@ fn arguments_are_the_same_plain_and_streamed() {
         let piece = json!({ "type": "content_block_delta", "index": 0,
             "delta": { "type": "input_json_delta", "partial_json": args } });
         let end = [
+            json!({ "type": "content_block_stop", "index": 0 }),
             json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" } }),
             json!({ "type": "message_stop" }),
         ];
@@ -207,21 +209,75 @@ fn the_last_event_of_a_response_settles_what_was_unclear() {
     assert_eq!((reply.calls.len(), reply.calls[0].args.as_str()), (1, "{}"));
 }
 
-/// Some servers say that a reply is over with every piece, and send all of it once more.
+/// Some servers send the whole call once more after the finish. Nothing else may come there.
 #[test]
-fn pieces_that_come_late_grow_a_call_and_a_whole_one_is_no_other() {
-    let piece = |id: &str, name: &str, args: &str| {
+fn after_the_finish_only_a_repeated_call_is_taken() {
+    let piece = |id: &str, name: &str, args: &str, finish: Value| {
         let call = json!({ "index": 0, "id": id, "function": { "name": name, "arguments": args } });
-        json!({ "choices": [{ "delta": { "tool_calls": [call] }, "finish_reason": "tool_calls" }] })
+        json!({ "choices": [{ "delta": { "tool_calls": [call] }, "finish_reason": finish }] })
     };
     let written = "{\"a\":{\"b\":{}}}";
-    let mut events = vec![piece("a", "t", "{")];
-    events.extend(["\"a\":", "{", "\"b\":", "{", "}", "}", "}"].map(|args| piece("", "", args)));
+    let mut events = vec![piece("a", "t", "{", Value::Null)];
+    let pieces = ["\"a\":", "{", "\"b\":", "{", "}", "}"];
+    events.extend(pieces.map(|args| piece("", "", args, Value::Null)));
+    events.push(piece("", "", "}", json!("tool_calls")));
     for (id, name) in [("a", "t"), ("", "t"), ("", ""), ("a", "")] {
         let mut events = events.clone();
-        events.push(piece(id, name, written));
+        events.push(piece(id, name, written, Value::Null));
         let reply = told(Dialect::Chat, &events).unwrap();
         assert_eq!((reply.calls.len(), reply.calls[0].args.as_str()), (1, written), "{id} {name}");
+    }
+    for (id, name, args) in [("b", "t", written), ("a", "u", written), ("a", "t", "{}")] {
+        let mut events = events.clone();
+        events.push(piece(id, name, args, Value::Null));
+        let fault = told(Dialect::Chat, &events).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::MalformedCall, "{id} {name} {args}");
+    }
+}
+
+/// A reply that is too large is refused while it streams, not when it is over.
+#[test]
+fn bounds_of_a_reply_hold_while_it_streams() {
+    let chat = |at: usize, args: &str| {
+        let call = json!({ "index": at, "id": format!("c{at}"), "function": { "name": "t", "arguments": args } });
+        json!({ "choices": [{ "delta": { "tool_calls": [call] } }] })
+    };
+    let said = |words: &str| json!({ "choices": [{ "delta": { "content": words } }] });
+    let thought = |words: &str| json!({ "choices": [{ "delta": { "reasoning": words } }] });
+    let block = |at: usize, args: &str| {
+        json!({ "type": "content_block_start", "index": at, "content_block":
+            { "type": "tool_use", "id": format!("c{at}"), "name": "t", "input": { "a": args } } })
+    };
+    let part = |args: &str| {
+        let part = json!({ "functionCall": { "name": "t", "args": { "a": args } } });
+        json!({ "candidates": [{ "content": { "parts": [part] } }] })
+    };
+    let item = |at: usize, args: &str| {
+        let item = json!({ "type": "function_call", "call_id": format!("c{at}"), "name": "t", "arguments": args });
+        json!({ "type": "response.output_item.done", "output_index": at, "item": item })
+    };
+    let long = "x".repeat(600);
+    let cases: Vec<(Dialect, Vec<Value>, &str)> = vec![
+        (Dialect::Chat, (0..5).map(|at| chat(at, "{}")).collect(), "calls"),
+        (Dialect::Anthropic, (0..5).map(|at| block(at, "")).collect(), "calls"),
+        (Dialect::Gemini, (0..5).map(|_| part("")).collect(), "calls"),
+        (Dialect::Responses, (0..5).map(|at| item(at, "{}")).collect(), "calls"),
+        (Dialect::Chat, vec![said(&long), said(&long)], "bytes"),
+        (Dialect::Chat, vec![thought(&long), said(&long)], "bytes"),
+        (Dialect::Chat, vec![chat(0, &long), chat(1, &long)], "bytes"),
+        (Dialect::Anthropic, vec![block(0, &long), block(1, &long)], "bytes"),
+        (Dialect::Gemini, vec![part(&long), part(&long)], "bytes"),
+        (Dialect::Responses, vec![item(0, &long), item(1, &long)], "bytes"),
+    ];
+    for (dialect, events, what) in cases {
+        let bounds = ReplyBounds { bytes_max: 1_000, calls_max: 4 };
+        let mut gather = dialect.gather(bounds);
+        let mut taken = events
+            .iter()
+            .map(|event| gather.take(Event { name: "", data: &event.to_string() }, &|_| {}));
+        let fault = taken.find_map(Result::err).unwrap();
+        assert_eq!(fault.kind, FaultKind::Unreadable, "{dialect:?}");
+        assert!(fault.reason.contains(what), "{dialect:?}: {fault}");
     }
 }
 
@@ -295,8 +351,10 @@ fn a_great_many_calls_are_read_to_the_last() {
         .collect();
     let choice = |calls: &Value| json!({ "choices": [{ "delta": { "tool_calls": calls } }] });
     let end = json!({ "choices": [{ "delta": {}, "finish_reason": "tool_calls" }] });
+    assert!(told(Dialect::Chat, &[choice(&json!(calls)), end.clone()]).is_ok());
+    // The same calls under the same ids again: sent once more, or to be run twice.
     let events = [choice(&json!(calls)), choice(&json!(calls[..100])), end.clone()];
-    assert!(told(Dialect::Chat, &events).is_ok());
+    assert!(told(Dialect::Chat, &events).is_err());
     // The reply is over, and then comes once more: by ids, without them, and with one id for all.
     for id in ["", "a"] {
         let begin = |at: usize| {
@@ -334,6 +392,7 @@ fn a_great_many_calls_are_read_to_the_last() {
         "delta": { "type": "input_json_delta", "partial_json": " " } });
     let mut events: Vec<Value> = (0..MANY).map(begin).collect();
     events.extend(vec![grow; MANY]);
+    events.extend((0..MANY).map(|at| json!({ "type": "content_block_stop", "index": at })));
     events.push(json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" } }));
     events.push(json!({ "type": "message_stop" }));
     assert_eq!(told(Dialect::Anthropic, &events).unwrap().calls.len(), MANY);

@@ -1,4 +1,4 @@
-//! Decides how the events of the Messages API become one answer. `message_stop` ends it.
+//! Puts the events of the Messages API together to one answer. `message_stop` ends it.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,57 @@ use toolgate_runtime::port::{Streamed, Tap};
 
 use crate::dialect::names::streamed;
 use crate::dialect::shared::text;
-use crate::dialect::{Gathering, WireFault};
+use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
-    Box::new(Stream::default())
+    Box::new(MessageStream::default())
 }
 
 #[derive(Default)]
-struct Stream {
+struct MessageStream {
     message: Map<String, Value>,
     /// Whether the message has begun.
     begun: bool,
-    blocks: Vec<Block>,
+    blocks: Vec<ContentBlock>,
     /// Where the last block stands that was begun under an index.
     places: BTreeMap<Option<u64>, usize>,
+    /// How many blocks are not closed.
+    open: usize,
+    /// Whether a reason to stop has come: no block follows.
+    stopped: bool,
     words: String,
+    size: ReplySize,
     whole: bool,
 }
 
 /// A block of the content as it grows.
-struct Block {
+struct ContentBlock {
     content: Value,
     /// Arguments as they come, in pieces of text.
     args: String,
     /// Whether anything came since it was begun.
     grown: bool,
+    closed: bool,
 }
 
-impl Gathering for Stream {
+fn unreadable(reason: &str) -> WireFault {
+    WireFault::new(FaultKind::Unreadable, reason)
+}
+
+impl Gathering for MessageStream {
     fn take(&mut self, name: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         if self.whole {
             return Ok(());
         }
         match data.text("type").unwrap_or(name) {
-            "message_start" => {
-                // An event that comes once more must not take back why the reply stopped.
-                let first = !std::mem::replace(&mut self.begun, true);
-                let message = data.get("message").filter(|_| first);
-                if let Some(Value::Object(mut message)) = message.map(Lent::value) {
-                    message.extend(std::mem::take(&mut self.message));
-                    self.message = message;
-                }
-            }
-            "content_block_start" => self.begin(data, tap),
-            "content_block_delta" => self.grow(data, tap)?,
-            "message_delta" => self.close(data),
+            "message_start" => self.start(data)?,
+            "content_block_start" => self.begin_block(data, tap)?,
+            "content_block_delta" => self.grow_block(data, tap)?,
+            "content_block_stop" => self.close_block(data)?,
+            "message_delta" => self.stop(data),
             "message_stop" => self.whole = true,
-            // Pings, ends of blocks, and what is yet to be invented.
+            // Pings, and what is yet to be invented.
             _ => {}
         }
         Ok(())
@@ -73,105 +76,167 @@ impl Gathering for Stream {
         self.message.get("usage")
     }
 
+    fn size(&self) -> ReplySize {
+        self.size
+    }
+
+    /// A block that was never closed may be half of one.
+    fn fault(&self) -> Option<WireFault> {
+        let reason = "the stream ended with a block that was not closed";
+        (self.open > 0).then(|| WireFault::new(FaultKind::CutOff, reason))
+    }
+
     fn body(self: Box<Self>) -> Value {
         let mut body = self.message;
-        let content = self.blocks.into_iter().map(Block::finished).collect();
+        let content = self.blocks.into_iter().map(ContentBlock::finished).collect();
         body.insert("content".to_owned(), Value::Array(content));
         Value::Object(body)
     }
 }
 
-impl Stream {
-    fn begin(&mut self, data: &Lent<'_>, tap: Tap<'_>) {
-        let index = data.get("index").and_then(Lent::as_u64);
-        // Whoever decodes the answer refuses a block that does not say what it is.
-        let content = data.get("content_block").unwrap_or(&Lent::Null);
-        let block = Block { content: content.value(), args: String::new(), grown: false };
-        let before = self.places.get(&index).and_then(|at| self.blocks.get(*at));
-        if before.is_some_and(|before| !before.grown && before.content == block.content) {
-            // The same event once more begins nothing.
-            return;
+/// The index of a block. One that is not a number could mean any block.
+fn index(data: &Lent<'_>) -> Result<Option<u64>, WireFault> {
+    match data.get("index") {
+        None | Some(Lent::Null) => Ok(None),
+        Some(index) => {
+            let number = index.as_u64();
+            number.map(Some).ok_or_else(|| unreadable("the index of a block is not a whole number"))
         }
-        if let Some(words) = content.text("text") {
+    }
+}
+
+impl MessageStream {
+    fn start(&mut self, data: &Lent<'_>) -> Result<(), WireFault> {
+        // Two replies in one stream would be merged, and their calls would run twice.
+        if std::mem::replace(&mut self.begun, true) || !self.blocks.is_empty() || self.stopped {
+            return Err(unreadable("a second message begins in the stream"));
+        }
+        if let Some(Value::Object(message)) = data.get("message").map(Lent::value) {
+            self.message = message;
+        }
+        Ok(())
+    }
+
+    fn begin_block(&mut self, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        if self.stopped {
+            return Err(unreadable("a block begins after the reply has ended"));
+        }
+        let index = index(data)?;
+        // A block that does not say what it is, is refused when the answer is decoded.
+        let content = data.get("content_block").unwrap_or(&Lent::Null);
+        let value = content.value();
+        let before = self.places.get(&index).and_then(|at| self.blocks.get(*at));
+        if let Some(before) = before.filter(|before| !before.closed) {
+            // The same event once more begins nothing.
+            return match !before.grown && before.content == value {
+                true => Ok(()),
+                false => Err(unreadable("a block begins in the place of one that is not closed")),
+            };
+        }
+        let words = content.text("text").unwrap_or_default();
+        if !words.is_empty() {
             self.words.push_str(words);
             tap(Streamed::Text(words));
         }
         if content.text("type") == Some("tool_use") {
+            self.size.calls += 1;
             tap(Streamed::Call { name: content.text("name").unwrap_or_default(), bytes: 0 });
         }
+        self.size.bytes += value.to_string().len();
+        self.open += 1;
         self.places.insert(index, self.blocks.len());
-        self.blocks.push(block);
+        let (args, grown, closed) = (String::new(), false, false);
+        self.blocks.push(ContentBlock { content: value, args, grown, closed });
+        Ok(())
     }
 
-    fn grow(&mut self, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
-        let index = data.get("index").and_then(Lent::as_u64);
+    fn grow_block(&mut self, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         // The last one begun under that index: no two blocks are ever merged.
-        let block = self.places.get(&index).and_then(|at| self.blocks.get_mut(*at));
+        let block = self.places.get(&index(data)?).and_then(|at| self.blocks.get_mut(*at));
         let (Some(block), Some(delta)) = (block, data.get("delta")) else {
-            let reason = "the stream goes on with a block that was not begun";
-            return Err(WireFault::new(FaultKind::Unreadable, reason));
+            return Err(unreadable("the stream goes on with a block that was not begun"));
         };
+        if block.closed || self.stopped {
+            return Err(unreadable("the stream goes on with a block that was closed"));
+        }
         block.grown = true;
+        let text_of = |key: &str| delta.text(key).unwrap_or_default();
         match delta.text("type").unwrap_or_default() {
             "text_delta" => {
-                let words = delta.text("text").unwrap_or_default();
-                block.append("text", words);
+                let words = text_of("text");
+                self.size.bytes += block.append("text", words);
                 self.words.push_str(words);
                 tap(Streamed::Text(words));
             }
             "thinking_delta" => {
-                let thought = delta.text("thinking").unwrap_or_default();
-                block.append("thinking", thought);
+                let thought = text_of("thinking");
+                self.size.bytes += block.append("thinking", thought);
                 tap(Streamed::Thought(thought));
             }
             "signature_delta" => {
-                let signature = delta.text("signature").unwrap_or_default();
+                let signature = text_of("signature");
+                self.size.bytes += signature.len();
                 block.put("signature", json!(signature));
             }
-            // What was said so far, in short. It may say nothing.
-            "compaction_delta" => {
-                if let Some(content) = delta.text("content") {
-                    block.append("content", content);
-                }
-            }
+            // A summary of what was said so far. It may be empty.
+            "compaction_delta" => self.size.bytes += block.append("content", text_of("content")),
             "input_json_delta" => {
-                // Arguments without one of their pieces could still be read, as others.
+                // Arguments without one of their pieces could still be valid, with another meaning.
                 let piece = delta.get("partial_json").and_then(Lent::as_str);
                 let piece = piece.ok_or_else(|| {
-                    let reason = "a piece of the arguments of a call is no text";
+                    let reason = "a piece of the arguments of a call is not text";
                     WireFault::new(FaultKind::MalformedCall, reason)
                 })?;
                 block.args.push_str(piece);
+                self.size.bytes += piece.len();
                 let name = text(&block.content, "name").unwrap_or_default();
                 tap(Streamed::Call { name, bytes: block.args.len() });
             }
-            "" => {
-                let reason = "the stream goes on with a block and does not say how";
-                return Err(WireFault::new(FaultKind::Unreadable, reason));
-            }
+            "" => return Err(unreadable("the stream goes on with a block and does not say how")),
             // What is yet to be invented.
             _ => {}
         }
         Ok(())
     }
 
+    fn close_block(&mut self, data: &Lent<'_>) -> Result<(), WireFault> {
+        let Some(at) = self.places.get(&index(data)?).copied() else {
+            return Err(unreadable("the stream closes a block that was not begun"));
+        };
+        if let Some(block) = self.blocks.get_mut(at)
+            && !std::mem::replace(&mut block.closed, true)
+        {
+            self.open -= 1;
+        }
+        Ok(())
+    }
+
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
     fn forbids_calls(&self) -> bool {
-        let reason = self.message.get("stop_reason").and_then(Value::as_str);
-        let says = reason.map(str::trim).filter(|reason| !reason.is_empty());
-        says.is_some_and(|reason| {
-            !matches!(reason, "end_turn" | "tool_use" | "stop_sequence" | "pause_turn")
-        })
+        match self.message.get("stop_reason") {
+            None | Some(Value::Null) => false,
+            Some(Value::String(reason)) => !matches!(
+                reason.trim(),
+                "" | "end_turn" | "tool_use" | "stop_sequence" | "pause_turn"
+            ),
+            Some(_) => true,
+        }
     }
 
     /// Why it stopped, and what it cost in all.
-    fn close(&mut self, data: &Lent<'_>) {
+    fn stop(&mut self, data: &Lent<'_>) {
         for (key, value) in data.get("delta").map(Lent::fields).unwrap_or_default() {
-            let blank = || value.as_str().is_some_and(|reason| reason.trim().is_empty());
-            let unsaid = value.is_null() || blank() || self.forbids_calls();
-            if key != "stop_reason" || !unsaid {
-                self.message.insert(key.as_ref().to_owned(), value.value());
+            if key == "stop_reason" {
+                let blank = value.as_str().is_some_and(|reason| reason.trim().is_empty());
+                if value.is_null() || blank {
+                    continue;
+                }
+                self.stopped = true;
+                if self.forbids_calls() {
+                    continue;
+                }
             }
+            self.message.insert(key.as_ref().to_owned(), value.value());
         }
         let Some(Lent::Object(usage)) = data.get("usage") else { return };
         let sum = self.message.entry("usage").or_insert_with(|| json!({}));
@@ -182,18 +247,20 @@ impl Stream {
     }
 }
 
-impl Block {
+impl ContentBlock {
     fn put(&mut self, key: &str, value: Value) {
         if let Some(content) = self.content.as_object_mut() {
             content.insert(key.to_owned(), value);
         }
     }
 
-    fn append(&mut self, key: &str, more: &str) {
+    /// Appends to a text; answers how many bytes were added.
+    fn append(&mut self, key: &str, more: &str) -> usize {
         match self.content.get_mut(key) {
             Some(Value::String(so_far)) => so_far.push_str(more),
             _ => self.put(key, json!(more)),
         }
+        more.len()
     }
 
     fn finished(mut self) -> Value {

@@ -342,6 +342,7 @@ fn arguments_that_cannot_be_read_are_shown_as_written() {
             "delta": { "type": "input_json_delta", "partial_json": text } })
     };
     let end = [
+        json!({ "type": "content_block_stop", "index": 0 }),
         json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" },
             "usage": { "output_tokens": 3 } }),
         json!({ "type": "message_stop" }),
@@ -370,15 +371,16 @@ fn a_blank_reason_says_nothing_and_takes_nothing_back() {
     let words = [
         json!({ "type": "content_block_start", "index": 0,
             "content_block": { "type": "text", "text": "Hi." } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
         json!({ "type": "message_stop" }),
     ];
     let said = |start: &str, reasons: &[&str]| {
         let start = json!({ "type": "message_start", "message": { "stop_reason": start } });
         let reason =
             |reason| json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
-        let mut events = vec![start, words[0].clone()];
+        let mut events = vec![start, words[0].clone(), words[1].clone()];
         events.extend(reasons.iter().map(reason));
-        events.push(words[1].clone());
+        events.push(words[2].clone());
         streamed(Anthropic, &sse(&events)).map(|reply| reply.finish)
     };
     assert_eq!(said("", &["end_turn"]), Ok(Finish::Stop));
@@ -398,8 +400,10 @@ fn what_was_said_in_short_is_kept_and_sent_back() {
             "delta": { "type": "compaction_delta", "content": "So far: " } }),
         json!({ "type": "content_block_delta", "index": 0,
             "delta": { "type": "compaction_delta", "content": "much." } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
         json!({ "type": "content_block_start", "index": 1,
             "content_block": { "type": "text", "text": "Hi." } }),
+        json!({ "type": "content_block_stop", "index": 1 }),
         json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
         json!({ "type": "message_stop" }),
     ];
@@ -426,8 +430,11 @@ fn blocks_are_never_merged_and_strangers_are_refused() {
         json!({ "type": "message_stop" }),
         piece(9, "after the end"),
     ];
-    let mut events =
-        vec![start("a"), piece(0, "{\"path\":\"1\"}"), start("a"), piece(0, "{\"path\":\"2\"}")];
+    let stop = json!({ "type": "content_block_stop", "index": 0 });
+    let mut events = Vec::new();
+    for args in ["{\"path\":\"1\"}", "{\"path\":\"2\"}"] {
+        events.extend([start("a"), piece(0, args), stop.clone()]);
+    }
     events.extend(end.clone());
     let reply = streamed(Anthropic, &sse(&events)).unwrap();
     let calls: Vec<_> =

@@ -1,11 +1,11 @@
-//! Decides which call a piece of a stream belongs to, whatever the server does with its indexes.
+//! Assigns the pieces of a stream to calls, whatever the server does with its indexes.
 //!
 //! Servers share one index among calls, count from one, leave the index out, repeat the id or the
-//! name in every piece, or make up a new id for each. Two calls are never taken for one; where that
-//! cannot be told, the reply is refused.
+//! name in every piece, or make up a new id for each. Two calls are never merged: where a piece
+//! could belong to more than one call, the reply is a fault.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
 use serde::de::IgnoredAny;
@@ -18,53 +18,48 @@ use crate::dialect::WireFault;
 use crate::dialect::shared::{lent_arguments, object};
 use crate::lent::Lent;
 
-/// The calls of a stream so far. A stream is bounded by its bytes alone, so no piece may cost a look
-/// at all of them, or at all of its arguments.
+/// The calls of a stream so far. No piece may cost a look at all of them, or at all of its
+/// arguments: a server decides how many pieces there are.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    calls: Vec<Open>,
-    /// Where the last call stands that has an index, and the last that has an id.
-    indexes: BTreeMap<u64, usize>,
-    ids: BTreeMap<String, usize>,
-    /// What every call may say when it is sent once more, from the first piece that comes late.
-    said: Option<Told>,
+pub(super) struct CallAssembler {
+    calls: Vec<PartialCall>,
+    /// Calls whose arguments are not a whole object yet.
+    open: BTreeSet<usize>,
+    by_index: BTreeMap<u64, CallGroup>,
+    by_id: BTreeMap<String, CallGroup>,
+    /// What a repeated call may say, built when the first piece comes after the finish.
+    repeats: Option<BTreeSet<CallSummary>>,
+    /// Bytes of all names and arguments.
+    bytes: usize,
 }
 
-/// How many calls say the same.
+/// The calls that share an index or an id.
 #[derive(Debug, Default)]
-struct Told(BTreeMap<Said, usize>);
+struct CallGroup {
+    open: BTreeSet<usize>,
+    last: usize,
+}
 
-/// An id, a name, and the length and sum of arguments: each as far as a piece has it.
-type Said = (String, String, (usize, u64));
+impl CallGroup {
+    fn add(&mut self, at: usize, open: bool) {
+        self.last = at;
+        if open {
+            self.open.insert(at);
+        }
+    }
+}
+
+/// An id, a name, and length and hash of arguments; each may be left out.
+type CallSummary = (String, String, (usize, u64));
 
 #[derive(Debug, Default)]
-struct Open {
+struct PartialCall {
+    index: Option<u64>,
     id: String,
     name: String,
     args: String,
-    extent: Extent,
+    extent: JsonExtent,
     extra: Map<String, Value>,
-}
-
-/// How far the first value of some arguments goes.
-#[derive(Debug, Default)]
-struct Extent {
-    /// Bytes that were looked at.
-    seen: usize,
-    sum: DefaultHasher,
-    depth: usize,
-    in_text: bool,
-    escaped: bool,
-    /// Whether it is over, and is an object with nothing but blanks behind it.
-    whole: Option<bool>,
-}
-
-/// The length and the sum of a text: by these, arguments are told apart without a look at all of them.
-fn sum(text: &str) -> (usize, u64) {
-    let mut sum = DefaultHasher::default();
-    // Byte by byte, as an extent grows: pieces need not add up otherwise.
-    text.bytes().for_each(|byte| sum.write_u8(byte));
-    (text.len(), sum.finish())
 }
 
 /// One piece, as it came.
@@ -76,17 +71,42 @@ struct Piece<'a> {
     call: &'a Lent<'a>,
 }
 
+/// Where a piece belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    New,
+    At(usize),
+    Ambiguous,
+}
+
+fn malformed(reason: &str) -> WireFault {
+    WireFault::new(FaultKind::MalformedCall, reason)
+}
+
 impl<'a> Piece<'a> {
-    fn read(call: &'a Lent<'a>) -> Self {
+    fn read(call: &'a Lent<'a>) -> Result<Self, WireFault> {
         // Some servers leave the function out and have its name beside the id, as `decode.rs` knows.
         let function = call.get("function").filter(|function| !function.is_null()).unwrap_or(call);
-        Self {
-            index: call.get("index").and_then(Lent::as_u64),
+        let number = |index: &Lent<'_>| {
+            index.as_u64().ok_or_else(|| malformed("the index of a call is not a whole number"))
+        };
+        let index = call.get("index").filter(|index| !index.is_null()).map(number).transpose()?;
+        let name = function.get("name").unwrap_or(&Lent::Null);
+        // A name that is not text must not turn its piece into one that continues another call.
+        if name.as_str().is_none() && !name.is_null() {
+            return Err(malformed("the name of a call is not text"));
+        }
+        Ok(Self {
+            index,
             id: call.text("id").map(str::trim).unwrap_or_default(),
-            name: function.text("name").unwrap_or_default(),
+            name: name.as_str().unwrap_or_default(),
             args: lent_arguments(function.get("arguments")),
             call,
-        }
+        })
+    }
+
+    fn is_blank(&self) -> bool {
+        self.args.trim().is_empty()
     }
 
     fn is_empty(&self) -> bool {
@@ -96,155 +116,245 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Where a piece belongs.
-enum Place {
-    New,
-    At(usize),
-    Unclear,
-}
-
-impl Calls {
+impl CallAssembler {
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Bytes of all names and arguments so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes a piece that came before the reply said that it is over, and shows how far its call is.
     pub(super) fn take(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
-        let piece = Piece::read(call);
+        let piece = Piece::read(call)?;
         if piece.is_empty() {
             return Ok(());
         }
         let at = match self.place(&piece) {
             Place::At(at) => at,
             Place::New => {
-                let at = self.calls.len();
-                self.calls.push(Open::default());
-                if let Some(index) = piece.index {
-                    self.indexes.insert(index, at);
-                }
-                at
+                self.calls.push(PartialCall::default());
+                self.calls.len() - 1
             }
-            Place::Unclear => {
-                let reason = "the stream does not say which call a piece belongs to";
-                return Err(WireFault::new(FaultKind::MalformedCall, reason));
+            Place::Ambiguous => {
+                return Err(malformed("the stream does not say which call a piece belongs to"));
             }
         };
-        let Some(open) = self.calls.get_mut(at) else { return Ok(()) };
-        let unnamed = open.id.is_empty();
-        if let Some(told) = &mut self.said {
-            told.forget(open);
+        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
+        let (index, id) = (call.index, call.id.is_empty());
+        self.bytes += call.add(piece);
+        tap(Streamed::Call { name: &call.name, bytes: call.args.len() });
+        let open = !call.is_whole();
+        if index.is_none()
+            && let Some(index) = call.index
+        {
+            self.by_index.entry(index).or_default().add(at, open);
         }
-        open.add(piece);
-        if let Some(told) = &mut self.said {
-            told.add(open);
+        if id && !call.id.is_empty() {
+            self.by_id.entry(call.id.clone()).or_default().add(at, open);
         }
-        tap(Streamed::Call { name: &open.name, bytes: open.args.len() });
-        if unnamed && !open.id.is_empty() {
-            let last = self.ids.entry(open.id.clone()).or_default();
-            *last = at.max(*last);
-        }
+        self.set_open(at, open);
         Ok(())
     }
 
-    /// Takes a piece that came after it: a call that was sent once more is no other call.
-    pub(super) fn take_late(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
-        let piece = Piece::read(call);
-        let calls = &self.calls;
-        let told = self.said.get_or_insert_with(|| {
-            let mut told = Told::default();
-            calls.iter().for_each(|open| told.add(open));
-            told
-        });
-        let own = (piece.id.to_owned(), piece.name.to_owned(), sum(&piece.args));
-        if told.0.contains_key(&own) { Ok(()) } else { self.take(call, tap) }
+    /// Keeps the sets of open calls in step with a call that changed.
+    fn set_open(&mut self, at: usize, open: bool) {
+        if open {
+            self.open.insert(at);
+            return;
+        }
+        if !self.open.remove(&at) {
+            return;
+        }
+        let Some(call) = self.calls.get(at) else { return };
+        let by_index = call.index.and_then(|index| self.by_index.get_mut(&index));
+        for group in by_index.into_iter().chain(self.by_id.get_mut(&call.id)) {
+            group.open.remove(&at);
+        }
     }
 
-    fn is_whole(&self, at: usize) -> bool {
-        self.calls.get(at).is_some_and(|open| open.extent.whole == Some(true))
+    /// Takes a piece that came after the finish. Only a call that was sent once more is tolerated.
+    pub(super) fn take_late(&mut self, call: &Lent<'_>) -> Result<(), WireFault> {
+        let piece = Piece::read(call)?;
+        let calls = &self.calls;
+        let repeats = self.repeats.get_or_insert_with(|| {
+            calls.iter().flat_map(PartialCall::summaries).collect::<BTreeSet<_>>()
+        });
+        let own = (piece.id.to_owned(), piece.name.to_owned(), sum(&piece.args));
+        match piece.is_empty() || repeats.contains(&own) {
+            true => Ok(()),
+            false => Err(malformed("the stream goes on with calls after the reply has ended")),
+        }
     }
 
     fn place(&self, piece: &Piece<'_>) -> Place {
-        let by_index = |index: u64| self.indexes.get(&index).copied();
-        let by_id = || self.ids.get(piece.id).copied();
-        let alone = || if self.calls.len() == 1 { Place::At(0) } else { Place::Unclear };
-        if piece.name.is_empty() {
-            // A piece without a name goes on with a call; its id may be made up anew.
-            return match (piece.index.and_then(by_index).or_else(by_id), self.calls.len()) {
-                (Some(at), _) => Place::At(at),
-                (None, 0) => Place::New,
-                (None, last) if piece.index.is_none() => Place::At(last - 1),
-                // Nothing goes on with a call that is whole: this is another one, without a name.
-                (None, last) if !piece.id.is_empty() && self.is_whole(last - 1) => Place::New,
-                (None, _) => alone(),
-            };
+        let known_id = self.by_id.get(piece.id).filter(|_| !piece.id.is_empty());
+        match (piece.index.map(|index| self.by_index.get(&index)), known_id) {
+            (Some(Some(index)), Some(id)) => self.place_by_both(piece, index, id),
+            // The id is missing, new or made up for this piece: the index decides.
+            (Some(Some(index)), None) => self.place_in(piece, index),
+            (Some(None), Some(id)) => self.place_under_new_index(piece, id),
+            (Some(None), None) if !piece.name.is_empty() || self.is_empty() => Place::New,
+            (Some(None), None) => self.place_unknown(piece, |call| call.index.is_none()),
+            (None, Some(id)) => self.place_in(piece, id),
+            (None, None) if piece.name.is_empty() && self.is_empty() => Place::New,
+            (None, None) if piece.name.is_empty() => self.place_unknown(piece, |_| true),
+            (None, None) => self.place_by_name(piece),
         }
-        let at = match piece.index {
-            Some(index) => by_index(index),
-            // Without an index, only the last call can be the one that goes on.
-            None => self.calls.len().checked_sub(1),
-        };
-        match at.and_then(|at| Some((at, self.calls.get(at)?))) {
-            None => Place::New,
-            Some((at, open)) => open.goes_on(piece, at),
+    }
+
+    /// Index and id are both known: they must mean the same call.
+    fn place_by_both(&self, piece: &Piece<'_>, index: &CallGroup, id: &CallGroup) -> Place {
+        let mut both = index.open.intersection(&id.open);
+        match (both.next(), both.next()) {
+            (Some(at), None) => self.goes_on(*at, piece),
+            (Some(_), Some(_)) => Place::Ambiguous,
+            (None, _) => {
+                let of_last = |at: usize| {
+                    let call = self.calls.get(at)?;
+                    (call.id == piece.id && call.index == piece.index).then_some(at)
+                };
+                match of_last(index.last).or_else(|| of_last(id.last)) {
+                    Some(at) => self.after_whole(at, piece),
+                    None => Place::Ambiguous,
+                }
+            }
+        }
+    }
+
+    /// The piece names one group of calls: its only open call goes on, or a new call begins.
+    fn place_in(&self, piece: &Piece<'_>, group: &CallGroup) -> Place {
+        let mut open = group.open.iter();
+        match (open.next(), open.next()) {
+            (Some(at), None) => self.goes_on(*at, piece),
+            // A new id and a name under an index that is shared: the next call.
+            (Some(_), Some(_)) if self.begins_by_id(piece) => Place::New,
+            (Some(_), Some(_)) => Place::Ambiguous,
+            (None, _) => self.after_whole(group.last, piece),
+        }
+    }
+
+    fn begins_by_id(&self, piece: &Piece<'_>) -> bool {
+        let is_new = !piece.id.is_empty() && !self.by_id.contains_key(piece.id);
+        is_new && !piece.name.is_empty()
+    }
+
+    /// The id is known and the index is not: another call may have the same id, if the known ones
+    /// are whole.
+    fn place_under_new_index(&self, piece: &Piece<'_>, id: &CallGroup) -> Place {
+        let mut open = id.open.iter();
+        match (open.next(), open.next()) {
+            (Some(at), None) if self.calls.get(*at).is_some_and(|call| call.index.is_none()) => {
+                self.goes_on(*at, piece)
+            }
+            (Some(_), _) => Place::Ambiguous,
+            (None, _) if !piece.name.is_empty() => Place::New,
+            (None, _) if piece.is_blank() => Place::At(id.last),
+            (None, _) => Place::Ambiguous,
+        }
+    }
+
+    /// Nothing that the piece says is known, and it has no name: it continues the one open call.
+    fn place_unknown(&self, piece: &Piece<'_>, fits: impl Fn(&PartialCall) -> bool) -> Place {
+        let mut open = self.open.iter();
+        match (open.next(), open.next()) {
+            (Some(at), None) if self.calls.get(*at).is_some_and(fits) => Place::At(*at),
+            (Some(_), _) => Place::Ambiguous,
+            // All are whole. Blanks and signatures may follow the last one.
+            (None, _) if piece.is_blank() && piece.index.is_none() => {
+                Place::At(self.calls.len() - 1)
+            }
+            // A call without a name is answered as an unknown tool.
+            (None, _) if !piece.id.is_empty() => Place::New,
+            (None, _) => Place::Ambiguous,
+        }
+    }
+
+    /// A name without an index, and with a new id or none.
+    fn place_by_name(&self, piece: &Piece<'_>) -> Place {
+        let mut open = self.open.iter();
+        match (open.next(), open.next()) {
+            (None, _) => Place::New,
+            (Some(at), None) => self.goes_on(*at, piece),
+            (Some(_), Some(_)) if !piece.id.is_empty() => Place::New,
+            (Some(_), Some(_)) => Place::Ambiguous,
+        }
+    }
+
+    /// Whether a piece continues an open call.
+    fn goes_on(&self, at: usize, piece: &Piece<'_>) -> Place {
+        let Some(call) = self.calls.get(at) else { return Place::Ambiguous };
+        if piece.name.is_empty() {
+            return Place::At(at);
+        }
+        let other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
+        let late_id = !piece.id.is_empty() && call.id.is_empty() && call.args.trim().is_empty();
+        if other_id {
+            return Place::New;
+        }
+        match call.name == piece.name || call.name.is_empty() {
+            // A call without arguments and then a new one, or one call whose id comes late.
+            true if late_id && piece.index.is_none() => Place::Ambiguous,
+            true => Place::At(at),
+            false => Place::Ambiguous,
+        }
+    }
+
+    /// Where a piece belongs that points to a call which is whole.
+    fn after_whole(&self, at: usize, piece: &Piece<'_>) -> Place {
+        let Some(call) = self.calls.get(at) else { return Place::Ambiguous };
+        let same_id = !piece.id.is_empty() && piece.id == call.id;
+        let other_id = !piece.id.is_empty() && !call.id.is_empty() && !same_id;
+        match (piece.name.is_empty(), piece.is_blank()) {
+            (true, true) => Place::At(at),
+            (true, false) => Place::Ambiguous,
+            (false, true) if other_id || call.name != piece.name => Place::New,
+            (false, true) if same_id || piece.index.is_some() => Place::At(at),
+            (false, true) => Place::New,
+            // The same call sent twice, or two equal calls: running it twice could do harm.
+            (false, false) if same_id && call.name == piece.name && call.args == piece.args => {
+                Place::Ambiguous
+            }
+            (false, false) => Place::New,
         }
     }
 
     /// The calls as they would have come without streaming.
     pub(super) fn body(self) -> Value {
-        self.calls.into_iter().map(Open::body).collect()
+        self.calls.into_iter().map(PartialCall::body).collect()
     }
 }
 
-impl Told {
-    fn add(&mut self, open: &Open) {
-        open.said().into_iter().for_each(|said| *self.0.entry(said).or_default() += 1);
+impl PartialCall {
+    fn is_whole(&self) -> bool {
+        self.extent.whole == Some(true)
     }
 
-    fn forget(&mut self, open: &Open) {
-        for said in open.said() {
-            match self.0.get_mut(&said) {
-                Some(count) if *count > 1 => *count -= 1,
-                Some(_) | None => drop(self.0.remove(&said)),
-            }
-        }
-    }
-}
-
-impl Open {
     /// What it may say when it is sent once more: all it has, or less.
-    fn said(&self) -> Vec<Said> {
-        let args = (self.extent.seen, self.extent.sum.finish());
-        let mut said = Vec::new();
+    fn summaries(&self) -> Vec<CallSummary> {
+        let mut summaries = Vec::new();
         for id in ["", &self.id] {
             for name in ["", &self.name] {
-                said.extend([sum(""), args].map(|args| (id.to_owned(), name.to_owned(), args)));
+                let args = [sum(""), sum(&self.args)];
+                summaries.extend(args.map(|args| (id.to_owned(), name.to_owned(), args)));
             }
         }
-        said
+        summaries
     }
 
-    /// Whether a piece with a name, in the place of this call, goes on with it.
-    fn goes_on(&self, piece: &Piece<'_>, at: usize) -> Place {
-        let other_id = !piece.id.is_empty() && !self.id.is_empty() && piece.id != self.id;
-        let same_id = !piece.id.is_empty() && piece.id == self.id;
-        let whole = self.extent.whole == Some(true);
-        if other_id {
-            return Place::New;
-        }
-        match (self.name == piece.name || self.name.is_empty(), whole) {
-            // A whole call, and then its name again with more arguments: the next one.
-            (_, true) if !piece.args.trim().is_empty() => Place::New,
-            (true, true) if !same_id && piece.index.is_none() => Place::New,
-            (true, _) => Place::At(at),
-            (false, true) => Place::New,
-            (false, false) => Place::Unclear,
-        }
-    }
-
-    fn add(&mut self, piece: Piece<'_>) {
+    /// Adds a piece; answers how many bytes of name and arguments it brought.
+    fn add(&mut self, piece: Piece<'_>) -> usize {
+        self.index = self.index.or(piece.index);
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
         }
+        let before = self.name.len() + self.args.len();
         // A name is never put together from pieces: some servers repeat it in each.
         if self.name.is_empty() {
             piece.name.clone_into(&mut self.name);
@@ -256,6 +366,7 @@ impl Open {
                 self.extra.insert((*key).to_owned(), value.value());
             }
         }
+        self.name.len() + self.args.len() - before
     }
 
     fn body(self) -> Value {
@@ -269,13 +380,31 @@ impl Open {
     }
 }
 
-impl Extent {
+/// Length and hash of a text: arguments are compared by these.
+fn sum(text: &str) -> (usize, u64) {
+    let mut hasher = DefaultHasher::default();
+    hasher.write(text.as_bytes());
+    (text.len(), hasher.finish())
+}
+
+/// How far the first JSON value of some arguments goes.
+#[derive(Debug, Default)]
+struct JsonExtent {
+    /// Bytes that were looked at.
+    seen: usize,
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+    /// Whether it is over, and is an object with nothing but blanks behind it.
+    whole: Option<bool>,
+}
+
+impl JsonExtent {
     /// Looks at what was added to some arguments.
     fn grow(&mut self, args: &str) {
         let bytes = args.as_bytes();
         while let Some(byte) = bytes.get(self.seen).copied() {
             self.seen += 1;
-            self.sum.write_u8(byte);
             if self.whole.is_some() {
                 self.whole = self.whole.filter(|_| byte.is_ascii_whitespace()).or(Some(false));
                 continue;

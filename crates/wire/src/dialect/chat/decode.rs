@@ -1,4 +1,4 @@
-//! Decides what an answer of chat completions says.
+//! Reads an answer of chat completions.
 
 use serde_json::{Map, Value};
 use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
@@ -20,11 +20,16 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         return Err(WireFault::new(FaultKind::Unreadable, "the answer has no message"));
     };
     let written = written_calls(message);
+    if written.iter().any(|call| has_odd_name(call)) {
+        return Err(WireFault::new(FaultKind::MalformedCall, "the name of a call is not text"));
+    }
     let mut calls: Vec<ReplyCall> = written.iter().map(|call| reply_call(call)).collect();
     name_calls(&mut calls);
     let (mut words, mut refusal) = words(message.get("content"));
     refusal.push_str(text(message, "refusal").unwrap_or_default());
-    let mut finish = finish(text(choice, "finish_reason"), calls.is_empty())?;
+    let reason = choice.get("finish_reason").unwrap_or(&Value::Null);
+    let reason = finish_reason(reason.is_null(), reason.as_str())?;
+    let mut finish = finish(reason, calls.is_empty())?;
     let mut native = native(message, &written);
     if !refusal.is_empty() {
         words = refusal;
@@ -58,6 +63,12 @@ fn says_something(call: &Value) -> bool {
     let ReplyCall { alias, name, args } = reply_call(call);
     let extra = CALL_EXTRAS.iter().any(|key| field(call, key).is_some());
     extra || alias.is_some() || !name.is_empty() || !args.is_empty()
+}
+
+/// Whether a call has a name that is not text. In a stream such a piece could continue another.
+fn has_odd_name(call: &Value) -> bool {
+    let function = field(call, "function").unwrap_or(call);
+    field(function, "name").is_some_and(|name| !name.is_string())
 }
 
 fn reply_call(call: &Value) -> ReplyCall {
@@ -118,6 +129,18 @@ const FOR_CALLS: &[&str] = &["tool_calls", "tool_call", "tool_use", "function_ca
 pub(super) fn ends_well(reason: &str) -> bool {
     let same = |known: &&str| known.eq_ignore_ascii_case(reason);
     NATURAL.iter().chain(FOR_CALLS).any(same)
+}
+
+/// The reason to stop, if the answer gives one. One that is not text is never a good end.
+pub(super) fn finish_reason(is_null: bool, text: Option<&str>) -> Result<Option<&str>, WireFault> {
+    match text {
+        Some(reason) => Ok(Some(reason).filter(|reason| !reason.trim().is_empty())),
+        None if is_null => Ok(None),
+        None => {
+            let reason = "the reason why the reply stopped is not text";
+            Err(WireFault::new(FaultKind::UnknownFinish, reason))
+        }
+    }
 }
 
 fn finish(reason: Option<&str>, no_calls: bool) -> Result<Finish, WireFault> {

@@ -1,13 +1,14 @@
-//! Decides how the pieces of streamed chat completions become one answer.
+//! Puts the pieces of streamed chat completions together to one answer.
 
 use serde_json::{Map, Value, json};
+use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
-use super::calls::Calls;
-use super::decode::{Part, ends_well};
+use super::calls::CallAssembler;
+use super::decode::{Part, ends_well, finish_reason};
 use super::{DETAILS, THOUGHTS};
-use crate::dialect::shared::{lent_arguments, object, text};
-use crate::dialect::{Gathering, WireFault};
+use crate::dialect::shared::{lent_arguments, object, text, whole_index};
+use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
@@ -24,27 +25,29 @@ struct Pieces {
     thoughts: Map<String, Value>,
     thinking: String,
     details: Vec<Value>,
-    calls: Calls,
+    calls: CallAssembler,
     old_call: Option<(String, String)>,
     finish: Option<String>,
     fault: Option<Value>,
     usage: Option<Value>,
     closed: bool,
+    /// Bytes of thoughts and refusals.
+    beside_bytes: usize,
 }
 
 impl Gathering for Pieces {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         self.count([data.get("usage"), data.get("x_groq").and_then(|groq| groq.get("usage"))]);
         let choices = data.get("choices").and_then(Lent::list).unwrap_or_default();
-        let index = |one: &Lent<'_>| one.get("index").and_then(Lent::as_u64).unwrap_or(0);
-        if let Some(first) = choices.first() {
-            self.choice.get_or_insert(index(first));
+        let mut chosen = None;
+        for choice in choices {
+            let index = whole_index(choice.get("index"))?;
+            // Of two with the same index in one chunk, the first counts.
+            if *self.choice.get_or_insert(index) == index && chosen.is_none() {
+                chosen = Some(choice);
+            }
         }
-        // Two that say they are the same are two all the same.
-        match choices.iter().find(|one| self.choice == Some(index(one))) {
-            Some(choice) => self.choice(choice, tap),
-            None => Ok(()),
-        }
+        chosen.map_or(Ok(()), |choice| self.choice(choice, tap))
     }
 
     fn closed(&mut self) {
@@ -61,6 +64,12 @@ impl Gathering for Pieces {
 
     fn counts(&self) -> Option<&Value> {
         self.usage.as_ref()
+    }
+
+    fn size(&self) -> ReplySize {
+        let old = self.old_call.as_ref().map_or(0, |(name, args)| name.len() + args.len());
+        let bytes = self.words.len() + self.beside_bytes + old + self.calls.bytes();
+        ReplySize { bytes, calls: self.calls.len() + usize::from(self.old_call.is_some()) }
     }
 
     fn body(self: Box<Self>) -> Value {
@@ -119,7 +128,9 @@ impl Pieces {
         if let Some(delta) = delta {
             self.delta(delta, tap)?;
         }
-        if let Some(reason) = choice.text("finish_reason") {
+        if let Some(reason) = choice.get("finish_reason")
+            && let Some(reason) = finish_reason(reason.is_null(), reason.as_str())?
+        {
             self.finished(reason);
         }
         Ok(())
@@ -140,6 +151,7 @@ impl Pieces {
     fn delta(&mut self, delta: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         for key in THOUGHTS {
             if let Some(thought) = delta.get(key).and_then(Lent::as_str) {
+                self.beside_bytes += thought.len();
                 if !thought.is_empty() {
                     tap(Streamed::Thought(thought));
                 }
@@ -150,7 +162,11 @@ impl Pieces {
             }
         }
         if let Some(details) = delta.get(DETAILS).and_then(Lent::list) {
-            details.iter().for_each(|detail| add_detail(&mut self.details, detail.value()));
+            for detail in details {
+                let detail = detail.value();
+                self.beside_bytes += detail.to_string().len();
+                add_detail(&mut self.details, detail);
+            }
         }
         match delta.get("content") {
             Some(Lent::Text(words)) => self.say(words, tap),
@@ -158,7 +174,7 @@ impl Pieces {
             _ => {}
         }
         if let Some(refusal) = delta.text("refusal") {
-            self.refusal.push_str(refusal);
+            self.refuse(refusal);
             tap(Streamed::Text(refusal));
         }
         let calls = match delta.get("tool_calls") {
@@ -169,18 +185,41 @@ impl Pieces {
         for call in calls {
             match self.finish {
                 None => self.calls.take(call, tap)?,
-                Some(_) => self.calls.take_late(call, tap)?,
+                Some(_) => self.calls.take_late(call)?,
             }
         }
-        if let Some(call) = delta.get("function_call").filter(|call| call.is_object()) {
-            let (name, args) = self.old_call.get_or_insert_default();
-            if name.is_empty() {
-                call.text("name").unwrap_or_default().clone_into(name);
-            }
-            args.push_str(&lent_arguments(call.get("arguments")));
-            tap(Streamed::Call { name, bytes: args.len() });
+        match delta.get("function_call").filter(|call| call.is_object()) {
+            Some(call) => self.old_call(call, tap),
+            None => Ok(()),
         }
+    }
+
+    /// Takes a piece of the one call that servers of the older form send.
+    fn old_call(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        let malformed = |reason| Err(WireFault::new(FaultKind::MalformedCall, reason));
+        let (name, args) = self.old_call.get_or_insert_default();
+        let (own, more) =
+            (call.text("name").unwrap_or_default(), lent_arguments(call.get("arguments")));
+        if self.finish.is_some() {
+            let repeated = (own.is_empty() || own == name) && (more.is_empty() || more == *args);
+            return match repeated && !name.is_empty() {
+                true => Ok(()),
+                false => malformed("the stream goes on with a call after the reply has ended"),
+            };
+        }
+        if name.is_empty() {
+            own.clone_into(name);
+        } else if !own.is_empty() && own != name {
+            return malformed("the stream has two calls where there is room for one");
+        }
+        args.push_str(&more);
+        tap(Streamed::Call { name, bytes: args.len() });
         Ok(())
+    }
+
+    fn refuse(&mut self, refusal: &str) {
+        self.beside_bytes += refusal.len();
+        self.refusal.push_str(refusal);
     }
 
     fn say(&mut self, words: &str, tap: Tap<'_>) {
@@ -197,11 +236,12 @@ impl Pieces {
             Part::Thought => {
                 let pieces = part.get("thinking").and_then(Lent::list);
                 for piece in pieces.into_iter().flatten().filter_map(|piece| piece.text("text")) {
+                    self.beside_bytes += piece.len();
                     self.thinking.push_str(piece);
                     tap(Streamed::Thought(piece));
                 }
             }
-            Part::Refusal => self.refusal.push_str(part.text("refusal").unwrap_or_default()),
+            Part::Refusal => self.refuse(part.text("refusal").unwrap_or_default()),
             Part::Words => self.say(part.as_str().or(part.text("text")).unwrap_or_default(), tap),
             Part::Other => {}
         }

@@ -1,4 +1,4 @@
-//! Decides what an answer of generateContent says.
+//! Reads an answer of generateContent.
 
 use serde_json::{Map, Value};
 use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
@@ -56,6 +56,14 @@ fn call(called: &Value) -> Result<ReplyCall, WireFault> {
         let reason = "the reply has a functionCall that is no object";
         return Err(WireFault::new(FaultKind::MalformedCall, reason));
     }
+    let partial = field(called, "partialArgs").is_some_and(|parts| *parts != Value::Array(vec![]));
+    let continues = field(called, "willContinue").is_some_and(|it| *it != Value::Bool(false));
+    if partial || continues {
+        // Toolgate never asks for this; without the other parts the arguments are not known.
+        let reason = "the arguments of a call come in parts (partialArgs), which is not supported; \
+                      do not set streamFunctionCallArguments";
+        return Err(WireFault::new(FaultKind::MalformedCall, reason));
+    }
     Ok(ReplyCall {
         alias: text(called, "id").map(str::to_owned),
         name: unlettered(text(called, "name").unwrap_or_default()).into_owned(),
@@ -66,8 +74,15 @@ fn call(called: &Value) -> Result<ReplyCall, WireFault> {
     })
 }
 
+/// A reason to stop that is not text is never a good end.
+pub(super) fn finish_reason(reason: Option<&str>) -> Result<&str, WireFault> {
+    let fault = "the reason why the reply stopped is not text";
+    reason.ok_or_else(|| WireFault::new(FaultKind::UnknownFinish, fault))
+}
+
 fn finish(candidate: &Value, calls: &[ReplyCall]) -> Result<Finish, WireFault> {
-    let reason = text(candidate, "finishReason").unwrap_or_default();
+    let reason = field(candidate, "finishReason").map(|it| finish_reason(it.as_str()));
+    let reason = reason.transpose()?.unwrap_or_default();
     let fault = |kind, words: &str| {
         let told = text(candidate, "finishMessage").map(|more| format!("{words}: {more}"));
         Err(WireFault::new(kind, told.as_deref().unwrap_or(words)))

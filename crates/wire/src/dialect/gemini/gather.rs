@@ -1,12 +1,13 @@
-//! Decides how the chunks of streamGenerateContent become one answer. A reason to stop ends it.
+//! Puts the chunks of streamGenerateContent together to one answer. A reason to stop ends it.
 
 use serde_json::{Map, Value, json};
+use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::COUNTS;
-use super::decode::{blocked, is_thought, join, told};
-use crate::dialect::shared::{object, text};
-use crate::dialect::{Gathering, WireFault};
+use super::decode::{blocked, finish_reason, is_thought, join, told};
+use crate::dialect::shared::{object, text, whole_index};
+use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
@@ -23,38 +24,34 @@ struct Stream {
     candidate: Map<String, Value>,
     parts: Vec<Value>,
     words: String,
+    size: ReplySize,
 }
 
 impl Gathering for Stream {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        // What a chunk cost counts also where its candidate is a fault.
         for (key, value) in data.fields() {
             match (key.as_ref(), value) {
-                ("candidates", Lent::List(candidates)) => {
-                    let index =
-                        |one: &Lent<'_>| one.get("index").and_then(Lent::as_u64).unwrap_or(0);
-                    if let Some(first) = candidates.first() {
-                        self.chosen.get_or_insert(index(first));
-                    }
-                    // Two that say they are the same are two all the same.
-                    let mut own = candidates.iter().filter(|one| self.chosen == Some(index(one)));
-                    if let Some(candidate) = own.next() {
-                        self.grow(candidate, tap);
-                    }
-                }
-                (_, Lent::Null) => {}
+                ("candidates", Lent::List(_)) | (_, Lent::Null) => {}
                 // Counts are those of the whole reply so far.
                 (key, value) => {
                     self.answer.insert(key.to_owned(), value.value());
                 }
             }
         }
-        Ok(())
+        let mut chosen = None;
+        for candidate in data.get("candidates").and_then(Lent::list).unwrap_or_default() {
+            let index = whole_index(candidate.get("index"))?;
+            // Of two with the same index in one chunk, the first counts.
+            if *self.chosen.get_or_insert(index) == index && chosen.is_none() {
+                chosen = Some(candidate);
+            }
+        }
+        chosen.map_or(Ok(()), |candidate| self.grow(candidate, tap))
     }
 
     fn whole(&self) -> bool {
-        let stopped = self.candidate.get("finishReason").and_then(Value::as_str);
-        let stopped = stopped.is_some_and(|reason| !reason.is_empty());
-        stopped || self.answer.get("promptFeedback").is_some_and(is_block)
+        self.is_finished() || self.answer.get("promptFeedback").is_some_and(is_block)
     }
 
     fn words(&self) -> &str {
@@ -63,6 +60,10 @@ impl Gathering for Stream {
 
     fn counts(&self) -> Option<&Value> {
         self.answer.get(COUNTS)
+    }
+
+    fn size(&self) -> ReplySize {
+        self.size
     }
 
     fn body(self: Box<Self>) -> Value {
@@ -81,27 +82,41 @@ fn is_block(feedback: &Value) -> bool {
 }
 
 impl Stream {
-    fn grow(&mut self, candidate: &Lent<'_>, tap: Tap<'_>) {
+    fn is_finished(&self) -> bool {
+        let reason = self.candidate.get("finishReason").and_then(Value::as_str);
+        reason.is_some_and(|reason| !reason.is_empty())
+    }
+
+    fn grow(&mut self, candidate: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        let finished = self.is_finished();
         for (key, value) in candidate.fields() {
             match (key.as_ref(), value) {
                 ("content", content @ Lent::Object(_)) => {
                     let parts = content.get("parts").and_then(Lent::list);
-                    parts.into_iter().flatten().for_each(|part| self.add(part.value(), tap));
+                    for part in parts.into_iter().flatten() {
+                        if finished && part.get("functionCall").is_some_and(|call| !call.is_null())
+                        {
+                            let reason = "the stream has a call after the reply has ended";
+                            return Err(WireFault::new(FaultKind::MalformedCall, reason));
+                        }
+                        self.add(part.value(), tap);
+                    }
                 }
                 (_, Lent::Null) => {}
-                ("finishReason", reason) => self.finished(reason),
+                ("finishReason", reason) => self.finished(finish_reason(reason.as_str())?),
                 (key, value) => {
                     self.candidate.insert(key.to_owned(), value.value());
                 }
             }
         }
+        Ok(())
     }
 
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
-    fn finished(&mut self, reason: &Lent<'_>) {
+    fn finished(&mut self, reason: &str) {
         let before = self.candidate.get("finishReason").and_then(Value::as_str);
         if before.is_none_or(|before| matches!(before, "" | "STOP")) {
-            self.candidate.insert("finishReason".to_owned(), reason.value());
+            self.candidate.insert("finishReason".to_owned(), json!(reason));
         }
     }
 
@@ -109,6 +124,7 @@ impl Stream {
         // What is no object is no part.
         let Value::Object(part) = part else { return };
         let part = Value::Object(told(part));
+        self.size.bytes += part.to_string().len();
         let words = text(&part, "text").unwrap_or_default();
         if is_thought(&part) {
             tap(Streamed::Thought(words));
@@ -117,6 +133,7 @@ impl Stream {
             tap(Streamed::Text(words));
         }
         if let Some(called) = part.get("functionCall") {
+            self.size.calls += 1;
             // It comes at once, so there is nothing to watch grow.
             tap(Streamed::Call { name: text(called, "name").unwrap_or_default(), bytes: 0 });
         }

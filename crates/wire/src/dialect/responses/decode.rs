@@ -1,11 +1,11 @@
-//! Decides what an answer of the Responses API says.
+//! Reads an answer of the Responses API.
 
 use serde_json::{Map, Value, json};
 use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::NAME;
-use crate::dialect::shared::{arguments, count, name_calls, text};
+use crate::dialect::shared::{arguments, count, field, name_calls, text};
 use crate::dialect::{Dialect, WireFault};
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
@@ -55,7 +55,8 @@ impl Heard {
         match text(item, "type") {
             Some("message") => self.message(item),
             Some("function_call") => {
-                self.cut |= text(item, "status") == Some("incomplete");
+                let status = item.get("status").filter(|status| !status.is_null());
+                self.cut |= status.is_some_and(|status| status != "completed");
                 self.calls.push(ReplyCall {
                     alias: text(item, "call_id").or(text(item, "id")).map(str::to_owned),
                     name: text(item, "name").unwrap_or_default().to_owned(),
@@ -127,6 +128,9 @@ fn truncated() -> WireFault {
 
 fn finish(body: &Value, no_calls: bool) -> Result<Finish, WireFault> {
     let fault = |kind, words: &str| Err(WireFault::new(kind, words));
+    if field(body, "status").is_some_and(|status| !status.is_string()) {
+        return fault(FaultKind::UnknownFinish, "the state of the reply is not text");
+    }
     let details = body.get("incomplete_details").unwrap_or(&Value::Null);
     match (text(body, "status"), text(details, "reason")) {
         // Some compatible servers leave the state out. The answer is whole.

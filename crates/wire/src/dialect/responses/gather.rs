@@ -1,12 +1,12 @@
-//! Decides how the events of a streamed response become one answer.
+//! Puts the events of a streamed response together to one answer.
 
 use serde_json::{Map, Value, json};
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
-use super::items::Items;
+use super::items::{Items, LatePiece};
 use crate::dialect::shared::lent_arguments;
-use crate::dialect::{Gathering, WireFault};
+use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
@@ -17,6 +17,9 @@ pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
 struct Events {
     words: String,
     items: Items,
+    /// Whether the response has begun.
+    begun: bool,
+    size: ReplySize,
     /// The response as the terminal event has it.
     end: Option<Value>,
 }
@@ -28,6 +31,11 @@ impl Gathering for Events {
         }
         let delta = data.text("delta").unwrap_or_default();
         match data.text("type").unwrap_or(name) {
+            // Two responses in one stream would be merged, and their calls would run twice.
+            "response.created" if std::mem::replace(&mut self.begun, true) => {
+                let reason = "a second response begins in the stream";
+                return Err(WireFault::new(FaultKind::Unreadable, reason));
+            }
             "response.output_text.delta" => {
                 self.say(delta, tap);
                 if let Some(item) = self.items.message(data) {
@@ -41,12 +49,14 @@ impl Gathering for Events {
                 }
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.size.bytes += delta.len();
                 tap(Streamed::Thought(delta));
             }
             "response.function_call_arguments.delta" => {
                 match data.get("delta").and_then(Lent::as_str) {
                     Some(delta) => {
-                        if let Some(item) = self.items.call(data) {
+                        self.size.bytes += delta.len();
+                        if let Some(item) = self.items.call(data, LatePiece::Refused) {
                             item.args.push_str(delta);
                             tap(Streamed::Call { name: item.name(), bytes: item.args.len() });
                         }
@@ -57,12 +67,15 @@ impl Gathering for Events {
             }
             "response.function_call_arguments.done" => {
                 let args = lent_arguments(data.get("arguments"));
-                if let Some(item) = self.items.call(data).filter(|_| !args.is_empty()) {
+                let item = self.items.call(data, LatePiece::Ignored);
+                if let Some(item) = item.filter(|_| !args.is_empty()) {
                     args.as_ref().clone_into(&mut item.args);
                 }
             }
             "response.output_item.added" => self.items.add(data),
-            "response.output_item.done" => self.items.finish(data),
+            "response.output_item.done" => {
+                self.size.bytes += self.items.finish(data);
+            }
             "response.completed" => {
                 self.end = Some(data.get("response").map(Lent::value).unwrap_or_default());
             }
@@ -102,6 +115,10 @@ impl Gathering for Events {
         self.end.as_ref().and_then(|end| end.get("usage"))
     }
 
+    fn size(&self) -> ReplySize {
+        ReplySize { calls: self.items.calls(), ..self.size }
+    }
+
     fn fault(&self) -> Option<WireFault> {
         if self.says_all() { None } else { self.items.fault() }
     }
@@ -128,6 +145,7 @@ impl Events {
 
     fn say(&mut self, words: &str, tap: Tap<'_>) {
         tap(Streamed::Text(words));
+        self.size.bytes += words.len();
         self.words.push_str(words);
     }
 }

@@ -1,4 +1,4 @@
-//! Decides which item a piece of a streamed response belongs to, whatever the server leaves out.
+//! Assigns the pieces of a streamed response to its items, whatever the server leaves out.
 //!
 //! Servers leave the place out, give all items the same one, or make up an id for every event. What
 //! one item says never becomes a part of another; where that cannot be told, the reply is refused,
@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_kernel::event::FaultKind;
 
 use crate::dialect::WireFault;
-use crate::dialect::shared::text;
+use crate::dialect::shared::{arguments, text};
 use crate::lent::Lent;
 
 /// The items of a response so far, in the order in which they came.
@@ -25,6 +26,8 @@ pub(super) struct Items {
     open: BTreeMap<String, BTreeSet<usize>>,
     /// Why the items cannot be told apart.
     spoilt: Option<&'static str>,
+    /// How many items are calls.
+    calls: usize,
 }
 
 /// One item, and what came since it was added.
@@ -48,6 +51,15 @@ struct Signs<'a> {
 
 const UNCLEAR: &str = "the stream does not say which item a piece belongs to";
 
+/// What becomes of a piece of an item that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LatePiece {
+    /// It repeats what the item says.
+    Ignored,
+    /// It would change what the item says.
+    Refused,
+}
+
 impl Items {
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.spoilt.is_none()
@@ -58,10 +70,15 @@ impl Items {
         self.spoilt.get_or_insert(reason);
     }
 
+    /// How many items are calls.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
     /// The call that a piece belongs to.
-    pub(super) fn call(&mut self, data: &Lent<'_>) -> Option<&mut Item> {
+    pub(super) fn call(&mut self, data: &Lent<'_>, late: LatePiece) -> Option<&mut Item> {
         let at = self.find("function_call", &Signs::of(data));
-        self.at(at)
+        self.at(at, late)
     }
 
     /// The message that a piece belongs to. One that was not begun begins with its words.
@@ -79,18 +96,18 @@ impl Items {
             }
             found => found,
         };
-        self.at(at)
+        self.at(at, LatePiece::Refused)
     }
 
-    fn at(&mut self, at: Option<usize>) -> Option<&mut Item> {
-        match at {
-            // What follows an item that is whole says nothing new of it.
-            Some(at) => self.items.get_mut(at).filter(|item| !item.done),
-            None => {
-                self.spoil(UNCLEAR);
-                None
-            }
+    fn at(&mut self, at: Option<usize>, late: LatePiece) -> Option<&mut Item> {
+        let Some(at) = at else {
+            self.spoil(UNCLEAR);
+            return None;
+        };
+        if late == LatePiece::Refused && self.items.get(at).is_some_and(|item| item.done) {
+            self.spoil("the stream goes on with an item that was done");
         }
+        self.items.get_mut(at).filter(|item| !item.done)
     }
 
     /// Where the item stands that signs point to; where there are none, the one that is open alone.
@@ -135,10 +152,11 @@ impl Items {
         }
     }
 
-    /// Takes an item that is whole.
-    pub(super) fn finish(&mut self, data: &Lent<'_>) {
+    /// Takes an item that is whole; answers how many bytes it has that were not streamed before.
+    pub(super) fn finish(&mut self, data: &Lent<'_>) -> usize {
         let Some(item) = data.get("item").filter(|item| item.is_object()) else {
-            return self.spoil("the stream has an item that is no object");
+            self.spoil("the stream has an item that is no object");
+            return 0;
         };
         let signs = Signs { place: place(data), ids: ids(item) };
         let kind = item.text("type").unwrap_or_default();
@@ -155,15 +173,18 @@ impl Items {
             Some(at) => at,
             // Whether it is one of those that were begun, nobody can tell.
             None if self.open.get(kind).is_some_and(|open| !open.is_empty()) => {
-                return self.spoil(UNCLEAR);
+                self.spoil(UNCLEAR);
+                return 0;
             }
             None => self.push(item.value(), &signs),
         };
-        let Some(begun) = self.items.get_mut(at).filter(|begun| !begun.done) else { return };
+        let Some(begun) = self.items.get_mut(at).filter(|begun| !begun.done) else { return 0 };
         (begun.item, begun.done) = (item.value(), true);
         if let Some(open) = self.open.get_mut(text(&begun.begun, "type").unwrap_or_default()) {
             open.remove(&at);
         }
+        let streamed = begun.words.len() + begun.refusal.len() + begun.args.len();
+        begun.item.to_string().len().saturating_sub(streamed)
     }
 
     fn push(&mut self, item: Value, signs: &Signs<'_>) -> usize {
@@ -177,6 +198,7 @@ impl Items {
             *place = place.filter(|place| *place == at);
         }
         let kind = text(&item, "type").unwrap_or_default().to_owned();
+        self.calls += usize::from(kind == "function_call");
         self.open.entry(kind).or_default().insert(at);
         let (begun, place) = (item.clone(), signs.place);
         self.items.push(Item { item, begun, place, ..Item::default() });
@@ -185,7 +207,12 @@ impl Items {
 
     /// Why they cannot be told apart, where that is so.
     pub(super) fn fault(&self) -> Option<WireFault> {
-        self.spoilt.map(|reason| WireFault::new(FaultKind::Unreadable, reason))
+        if let Some(reason) = self.spoilt {
+            return Some(WireFault::new(FaultKind::Unreadable, reason));
+        }
+        let reason = "the stream ended with a call that was not written to its end";
+        let cut = self.items.iter().any(Item::is_half_a_call);
+        cut.then(|| WireFault::new(FaultKind::CutOff, reason))
     }
 
     /// The output as it would have come without streaming.
@@ -219,6 +246,17 @@ impl Item {
     /// The tool, where it is a call.
     pub(super) fn name(&self) -> &str {
         text(&self.item, "name").unwrap_or_default()
+    }
+
+    /// Whether it is a call that was not done, and whose arguments are not whole either.
+    fn is_half_a_call(&self) -> bool {
+        if self.done || text(&self.item, "type") != Some("function_call") {
+            return false;
+        }
+        let begun = arguments(self.item.get("arguments"));
+        let args = if self.args.is_empty() { begun.as_str() } else { self.args.as_str() };
+        let args = args.trim();
+        !args.starts_with('{') || serde_json::from_str::<IgnoredAny>(args).is_err()
     }
 
     /// The item with what came since it was added.
