@@ -89,9 +89,13 @@ pub(crate) fn output(
         taking.say(format!("[cut off here: the answer has more than {bytes} bytes]"));
     }
     let words = taking.words.join("\n");
-    if answered.is_error {
-        let said = if words.trim().is_empty() { "The tool failed." } else { &words };
-        return Err(Fault::failed(said));
+    match (answered.is_error, answered.cut_at) {
+        (Some(true), _) => {
+            let said = if words.trim().is_empty() { "The tool failed." } else { &words };
+            return Err(Fault::failed(said));
+        }
+        (None, cut_at) => return Err(unknown(&words, cut_at, limits)),
+        (Some(false), _) => {}
     }
     if declared && let Some(bytes) = answered.cut_at {
         // What is left of it is no value of the type that was declared.
@@ -117,6 +121,21 @@ pub(crate) fn output(
         warnings: taking.warnings,
         parts: Some(Arc::new(Parts { list: taking.parts, structured })),
     })
+}
+
+/// An answer that was cut off before it said whether the tool failed. It is never a success.
+fn unknown(words: &str, cut_at: Option<usize>, limits: &Limits) -> Fault {
+    /// Bytes of the answer's beginning that are shown, as a share of what a result may have.
+    const SHOWN_SHARE: u64 = 4;
+    let max = usize::try_from(limits.result_bytes_max / SHOWN_SHARE).unwrap_or(usize::MAX);
+    let begin = words.get(..words.floor_char_boundary(max)).unwrap_or_default();
+    let bytes = cut_at.map_or("its limit of".to_owned(), |bytes| bytes.to_string());
+    let message = format!(
+        "The answer has more than {bytes} bytes and was cut off, so it is not known whether the \
+         tool succeeded. Ask for a smaller part. It begins with: {begin}"
+    );
+    let trouble = Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message);
+    Fault { lost: true, ..Fault::of(trouble) }
 }
 
 /// JSON without line breaks: over pipes a message is a line, and what is passed on as it came must not
@@ -307,7 +326,7 @@ mod tests {
     use super::*;
 
     fn taken(text: &str, cut_at: Option<usize>, limits: &Limits) -> Output {
-        let answered = Answered { text: text.to_owned(), is_error: false, cut_at };
+        let answered = Answered { text: text.to_owned(), is_error: Some(false), cut_at };
         output(&answered, false, limits).unwrap()
     }
 
@@ -416,9 +435,20 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_cut_off_before_it_said_so_is_no_success() {
+        let text = r#"{"content":[{"type":"text","text":"payment declined"}]}"#.to_owned();
+        let answered = Answered { text, is_error: None, cut_at: Some(60) };
+        for declared in [false, true] {
+            let fault = output(&answered, declared, &Limits::default()).unwrap_err();
+            assert!(fault.lost && fault.errors[0].message.contains("payment declined"));
+            assert_eq!(fault.errors[0].code, Code::TOOL_OUTPUT_TOO_LARGE);
+        }
+    }
+
+    #[test]
     fn an_error_is_told_in_its_words_and_what_is_no_result_is_lost() {
         let said = |text: &str| {
-            let answered = Answered { text: text.to_owned(), is_error: true, cut_at: None };
+            let answered = Answered { text: text.to_owned(), is_error: Some(true), cut_at: None };
             output(&answered, false, &Limits::default()).unwrap_err()
         };
         let failed = said(r#"{"content":[{"type":"text","text":"no such city"}]}"#);
@@ -430,7 +460,7 @@ mod tests {
     fn data_that_is_too_long_stands_back_for_words_unless_it_was_declared() {
         let limits = Limits { result_bytes_max: 1_044, ..Limits::default() };
         let text = json!({"content":[{"type":"text","text":"a"}],"structuredContent":{"n":"x".repeat(50)}});
-        let answered = Answered { text: text.to_string(), is_error: false, cut_at: None };
+        let answered = Answered { text: text.to_string(), is_error: Some(false), cut_at: None };
         let undeclared = output(&answered, false, &limits).unwrap();
         assert_eq!((undeclared.data, undeclared.warnings.len()), (json!({"result":"a"}), 1));
         assert_eq!(output(&answered, true, &limits).unwrap().data["n"], "x".repeat(50));

@@ -146,6 +146,31 @@ fn a_tool_that_changed_a_moment_ago_is_not_called() {
     assert!(!listed.contains("mcp__x__echo") && !listed.contains("PRIVATE"), "{listed}");
 }
 
+/// `isError` stands behind the content and is lost with what is cut off: that is no success, for the
+/// client, for the log and for policies.
+#[test]
+fn a_failed_call_with_a_long_answer_is_no_success() {
+    for effect in ["external", "read"] {
+        let desk = Desk::new();
+        let web = Web::streaming(&desk, "x", Mode::LongFailure);
+        let more = format!(", effects: {{echo: {effect}, write: external}}");
+        let rules = "policies:\n  - sequential: {'mcp:x:write': ['mcp:x:echo']}\n\
+                     limits: {mcp_message_bytes_max: 65536}\n";
+        desk.write("toolgate.yaml", &format!("{}{rules}", config(&web, &more)));
+        let mut pipes = Pipes::open(&desk, &[]);
+        let result = pipes.call("mcp__x__echo", json!({ "text": "a" }));
+        assert_eq!(result["isError"], true, "{effect}: {result:.300}");
+        let told = result.to_string();
+        assert!(told.contains("not known whether"), "{effect}: {told:.600}");
+        assert_eq!(told.contains("OUTCOME_UNKNOWN"), effect == "external", "{told:.600}");
+        let refused = pipes.call("mcp__x__write", json!({ "text": "a" }));
+        assert_eq!(refused["isError"], true, "{effect}: {refused}");
+        assert!(refused.to_string().contains("POLICY"), "{effect}: {refused}");
+        // A read whose answer was lost may be asked for twice; nothing else reached the server.
+        assert!(web.calls().iter().all(|call| call.contains("echo")), "{:?}", web.calls());
+    }
+}
+
 /// A list, a resource and a prompt are there while a call does not come to its end.
 #[test]
 fn whoever_only_looks_waits_for_no_call() {

@@ -1,4 +1,4 @@
-//! Decides how a tool of a server is called, and what counts as its result.
+//! Calls a tool of a server, and reads its result.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,8 +19,9 @@ const ROUNDS_MAX: usize = 4;
 pub struct Answered {
     /// The result, as JSON, as it came. It is data: no link in it is followed.
     pub text: String,
-    /// Whether the tool says that it failed.
-    pub is_error: bool,
+    /// Whether the tool says that it failed. Nothing where the answer was cut off before it said so:
+    /// then nobody knows whether the call succeeded.
+    pub is_error: Option<bool>,
     /// After how many bytes it was cut off, where it was too long.
     pub cut_at: Option<usize>,
 }
@@ -63,7 +64,11 @@ pub(super) async fn call(
             Reply::Cut(text) => {
                 let max = connection.bounds.message_bytes_max;
                 return match result(text) {
-                    Ok(Came::Result(begun)) => Ok(Answered { cut_at: Some(max), ..begun }),
+                    Ok(Came::Result(begun)) => {
+                        let is_error =
+                            begun.is_error.filter(|_| says_whether_it_failed(&begun.text));
+                        Ok(Answered { cut_at: Some(max), is_error, ..begun })
+                    }
                     Ok(Came::Wanted(_)) | Err(_) => Err(CallFault::TooLarge { max }),
                 };
             }
@@ -85,6 +90,16 @@ enum Came {
     Result(Answered),
     /// The server wants something first.
     Wanted(Wanted),
+}
+
+/// Whether a result says `isError`. Left out it means no, but only in a result that is whole.
+fn says_whether_it_failed(result: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Flag {
+        is_error: Option<bool>,
+    }
+    serde_json::from_str::<Flag>(result).is_ok_and(|flag| flag.is_error.is_some())
 }
 
 /// What the server gives back must be a result: something said, or something wanted.
@@ -116,7 +131,7 @@ fn result(text: String) -> Result<Came, CallFault> {
     if !listed && head.structured_content.is_none() {
         return Err(misfit("it has no content"));
     }
-    let is_error = head.is_error;
+    let is_error = Some(head.is_error);
     Ok(Came::Result(Answered { text, is_error, cut_at: None }))
 }
 
@@ -128,7 +143,7 @@ mod tests {
     fn a_result_has_content_and_asks_for_nothing() {
         let ok = |text: &str| {
             result(text.to_owned()).map(|came| match came {
-                Came::Result(answered) => Some(answered.is_error),
+                Came::Result(answered) => answered.is_error,
                 Came::Wanted(_) => None,
             })
         };

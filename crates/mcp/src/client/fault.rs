@@ -207,8 +207,9 @@ pub enum CallFault {
         /// How long was waited.
         ms: u64,
     },
-    /// It happened, and its result is larger than anything that is taken.
-    #[error("it happened, and its result has more than {max} bytes")]
+    /// The server answered, with more than anything that is taken. Whether the call succeeded is not
+    /// known.
+    #[error("the answer has more than {max} bytes, so it is not known whether the call succeeded")]
     TooLarge {
         /// The bound.
         max: usize,

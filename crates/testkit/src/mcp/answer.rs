@@ -252,6 +252,12 @@ impl Server {
                 let bomb = "A".repeat(100 << 20);
                 fields.insert("content".to_owned(), json!([{"type": "text", "text": bomb}]));
             }
+            (Mode::LongFailure, Some(fields)) if name == "echo" => {
+                let long = format!("payment declined {}", "A".repeat(200 << 10));
+                fields.insert("content".to_owned(), json!([{"type": "text", "text": long}]));
+                fields.shift_remove("isError");
+                fields.insert("isError".to_owned(), json!(true));
+            }
             (Mode::Parts, Some(fields)) => {
                 fields.insert("content".to_owned(), parts());
                 fields.insert("_meta".to_owned(), json!({"their/own": "word"}));

@@ -86,6 +86,8 @@ pub enum Mode {
     WrongStructured,
     /// A result of a hundred million letters.
     ResultBomb,
+    /// A result that is too long, and says behind its content that the tool failed.
+    LongFailure,
     /// A result with one part of every kind, good and bad.
     Parts,
     /// It asks for a model, for roots and for a person's key before it answers.

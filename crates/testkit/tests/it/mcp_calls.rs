@@ -15,7 +15,7 @@ async fn keeps_to_the_protocol(stage: &Stage, handshakes: usize) {
     for text in ["one", "two", "三"] {
         let answered = stage.call("echo", text).await.unwrap();
         assert_eq!(said(&answered), format!("{text:?}"));
-        assert!(!answered.is_error);
+        assert_eq!(answered.is_error, Some(false));
     }
     // What is known is not asked for again, and nothing is news.
     stage.tools().await.unwrap();

@@ -78,7 +78,7 @@ async fn call(registry: &Registry, tool: &str, args: Value) -> String {
     let asked = RemoteCall { tool, args: &args, known: None, key: None };
     let answered = registry.call(&name(), asked, after(30_000)).await;
     let answered = answered.unwrap_or_else(|fault| panic!("{tool}: {fault}"));
-    assert!(!answered.is_error, "{tool}: {}", answered.text);
+    assert_eq!(answered.is_error, Some(false), "{tool}: {}", answered.text);
     said(&answered)
 }
 
