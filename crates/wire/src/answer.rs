@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
-use toolgate_kernel::json::parse_strict;
+use toolgate_kernel::json::{inexact_number, parse_strict};
 use toolgate_kernel::limits::Limits;
 
 use crate::halves;
@@ -104,7 +104,9 @@ fn may_be_deep(bytes: &[u8]) -> bool {
 /// Whether arguments are one value that all readers see alike.
 fn is_clear(bytes: &[u8], place: &Range<usize>) -> bool {
     let text = bytes.get(place.clone()).and_then(|text| std::str::from_utf8(text).ok());
-    text.is_some_and(|text| parse_strict(text, &Limits::default()).is_ok())
+    text.is_some_and(|text| {
+        parse_strict(text, &Limits::default()).is_ok() && inexact_number(text).is_none()
+    })
 }
 
 /// The most levels a text is nested.
@@ -268,6 +270,9 @@ mod tests {
             r#"{"a":1,"\u0061":2}"#,
             r#"{"b":[{"a":1,"a":1}]}"#,
             r#"{"a":1e400}"#,
+            r#"{"a":18446744073709551616}"#,
+            r#"{"a":9007199254740993.0}"#,
+            r#"{"a":[1,{"b":1E-400}]}"#,
             r#"{"a":"\ud800"}"#,
             r#"{"a":"\u0000"}"#,
             r#"[{"a":1,"a":2}]"#,
@@ -288,7 +293,7 @@ mod tests {
                 assert!(at_a_glance(&answer).is_none(), "{args}");
             }
         }
-        for args in [r#"{"a":18446744073709551616}"#, r#"{"a":-0.0}"#, "{}", r#"{"a":{"b":1}}"#] {
+        for args in [r#"{"a":18446744073709551615}"#, r#"{"a":-0.0}"#, "{}", r#"{"a":{"b":1}}"#] {
             let answer = format!("{{\"args\":{args}}}");
             let plain: Value = serde_json::from_str(&answer).unwrap();
             assert_eq!(read(answer.as_bytes()), Ok(plain), "{args}");

@@ -1,11 +1,11 @@
-//! Decides whether the text of the arguments is one JSON object of bearable size.
+//! Reads the text of the arguments as one JSON object of bounded size.
 
 use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 use crate::envelope::{Code, Trouble};
 use crate::event::{RawCall, Stage};
-use crate::json::{Document, parse_strict};
+use crate::json::{Document, inexact_number, parse_strict};
 use crate::limits::Limits;
 use crate::tool::Effect;
 
@@ -15,8 +15,9 @@ pub(super) struct Parsed {
     pub(super) repaired: Option<&'static str>,
 }
 
-/// Reads the arguments. Blank text is no arguments, and so is `null`. A code fence and double encoding are
-/// repaired, except that nothing is guessed for a tool that reaches the world.
+/// Reads the arguments. Blank text and `null` mean no arguments, and a code fence and double encoding
+/// are repaired, except that nothing is guessed for an external tool. Numbers reach tools that are not
+/// our own exactly as they are written.
 pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Parsed, Refusal> {
     let text = raw.args.as_str();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
@@ -28,7 +29,20 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
     }
     // Some servers write `null` where a call has no arguments.
     if matches!(text.trim(), "" | "null") {
-        return Ok(Parsed { args: Document::default(), repaired: None });
+        return match effect {
+            Effect::External => {
+                Err(unreadable("it is empty, and nothing is guessed for this tool"))
+            }
+            Effect::Read | Effect::Staged | Effect::Idempotent => {
+                Ok(Parsed { args: Document::default(), repaired: None })
+            }
+        };
+    }
+    // Staged tools are our own, and count as we do.
+    if effect != Effect::Staged
+        && let Some(number) = inexact_number(text)
+    {
+        return Err(inexact(number));
     }
     if let Some(args) = Document::read(text, limits) {
         return Ok(Parsed { args, repaired: None });
@@ -63,6 +77,17 @@ fn repair(text: &str, limits: &Limits) -> Result<(Map<String, Value>, &'static s
             Ok((args, "arguments stood in a code fence"))
         }
     }
+}
+
+fn inexact(number: &str) -> Refusal {
+    /// Characters of the number that are shown.
+    const NUMBER_CHARS_MAX: usize = 40;
+    let shown: String = number.chars().take(NUMBER_CHARS_MAX).collect();
+    let message = format!(
+        "The number {shown} cannot be passed on exactly as it is written. Send it with at most 15 \
+         digits, or as a text if the tool takes one."
+    );
+    Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_INVALID, message))
 }
 
 fn unreadable(reason: &str) -> Refusal {

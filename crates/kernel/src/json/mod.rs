@@ -3,6 +3,7 @@
 mod canonical;
 mod deserialize;
 mod document;
+mod exact;
 mod merge;
 mod read;
 mod strict;
@@ -11,6 +12,7 @@ mod write;
 
 pub use canonical::{canonical, write_canonical};
 pub use document::{Document, Items, Members, Part};
+pub use exact::{inexact_number, is_exact};
 pub use merge::lay_over;
 pub use strict::{JsonRefusal, parse_strict};
 pub use weigh::{Room, TooLarge, weigh};

@@ -67,10 +67,8 @@ fn call(called: &Value) -> Result<ReplyCall, WireFault> {
     Ok(ReplyCall {
         alias: text(called, "id").map(str::to_owned),
         name: unlettered(text(called, "name").unwrap_or_default()).into_owned(),
-        args: match arguments(called.get("args")) {
-            none if none.is_empty() => "{}".to_owned(),
-            args => args,
-        },
+        // Left out means none. What is null is not guessed here; the gate decides.
+        args: called.get("args").map_or_else(|| "{}".to_owned(), |args| arguments(Some(args))),
     })
 }
 
