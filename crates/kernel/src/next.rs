@@ -335,6 +335,12 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if closed.closing == Closing::Truncated && (last || agent.terminal(&closed.start_phase)) {
         return Some((Ending::Truncated, cut()));
     }
+    // A reply without words and calls is fine as the last of several, and no work by itself.
+    let nothing = closed.calls == 0 && closed.summary.trim().is_empty();
+    if closed.closing == Closing::Done && last && nothing && session.iteration <= 1 {
+        let note = "the first reply of the model was empty: no words and no calls".to_owned();
+        return Some((Ending::Stalled, note));
+    }
     // A terminal phase has one last iteration, however it ends.
     if agent.terminal(&closed.start_phase) {
         return Some(held(agent, session, words()));
@@ -359,13 +365,14 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
 /// How a run ends that came to its end: one that had to use tools is held to it.
 fn held(agent: &Agent, session: &Session, words: String) -> (Ending, String) {
     let Some(policy) = agent.tool_calling.enforced else { return (Ending::Completed, words) };
-    let failed = || session.results.iter().filter(|(_, ok)| !**ok).map(|(tool, _)| tool.as_ref());
-    if session.results.is_empty() {
+    let failed = session.results.iter().filter(|(_, ok)| !**ok).map(|(tool, _)| tool.as_ref());
+    let refused = session.not_callable.as_deref();
+    let failed: Vec<&str> = failed.chain(refused).collect();
+    if session.results.is_empty() && refused.is_none() {
         (Ending::NoToolCalls, "tools must be used, and none was called".to_owned())
-    } else if policy == FailurePolicy::Fatal && failed().next().is_some() {
-        let failed: Vec<&str> = failed().collect();
+    } else if policy == FailurePolicy::Fatal && !failed.is_empty() {
         (Ending::ToolError, format!("the last result of {} was a failure", failed.join(", ")))
-    } else if failed().count() == session.results.len() {
+    } else if session.results.values().all(|ok| !ok) {
         (Ending::ToolError, "tools must be used, and no call succeeded".to_owned())
     } else {
         (Ending::Completed, words)

@@ -102,6 +102,10 @@ pub struct Session {
     pub asked: Option<Arc<Asked>>,
     /// The last result of each tool the model called, by the name it used.
     pub results: OrdMap<Arc<str>, bool>,
+    /// The name of the last call that was refused as unknown, hidden or denied, until another call
+    /// succeeds: then the model has corrected itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_callable: Option<Arc<str>>,
     /// What toolgate itself says in the request that is under way.
     pub notes: Vector<Arc<Note>>,
     /// Calls that are not settled.
@@ -230,6 +234,7 @@ impl Session {
             model: None,
             asked: None,
             results: OrdMap::new(),
+            not_callable: None,
             notes: Vector::new(),
             open: OpenCalls::default(),
             next_call: 1,

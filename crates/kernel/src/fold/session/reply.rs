@@ -95,6 +95,16 @@ impl Session {
             return;
         }
         let name: Arc<str> = name.chars().take(80).collect::<String>().into();
+        // Such a call says nothing of a tool, and no later call by that name could make it good.
+        let not_callable =
+            [Code::TOOL_UNKNOWN, Code::TOOL_NOT_GRANTED, Code::TOOL_HELD, Code::POLICY_DENIED];
+        if told.envelope.code().is_some_and(|code| not_callable.contains(code)) {
+            self.not_callable = Some(name);
+            return;
+        }
+        if told.envelope.ok {
+            self.not_callable = None;
+        }
         if self.results.len() < RESULTS_MAX || self.results.contains_key(&name) {
             self.results.insert(name, told.envelope.ok);
         }
