@@ -117,6 +117,14 @@ impl<'s> Walk<'s> {
         let null =
             matches!(&node.kind, Kind::Scalar { text, plain } if scalar(text, *plain).is_null());
         if null && branches.iter().any(|branch| has_type(branch, "null")) {
+            // Null could be read as "no limit", which nothing is: a bound is a number or left out.
+            let is_number =
+                |branch: &&Value| has_type(branch, "integer") || has_type(branch, "number");
+            if let Some(number) = branches.iter().find(|branch| is_number(branch)) {
+                let expected = format!("{}, or the line left out", expected(number, at.list));
+                self.wrong(&expected, node, at);
+                return false;
+            }
             return true;
         }
         let constants: Vec<&str> = branches.iter().flat_map(|branch| choices(branch)).collect();
