@@ -17,6 +17,7 @@ mod person;
 mod probe;
 mod project;
 mod reading;
+mod redaction;
 mod remedy;
 mod roster;
 mod screen;

@@ -24,6 +24,7 @@ use toolgate_wire::{BreakerRules, Retries};
 use crate::console::tell;
 use crate::environment;
 use crate::project::{SystemClock, bounded};
+use crate::redaction::{hidden, redactor};
 
 /// The script that plays the model when none is configured.
 const OWN_SCRIPT: &str = include_str!("../demo/story.yaml");
@@ -150,10 +151,7 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
     spec.key = key(place, model)?;
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
-        let found = look_up(place, secret)?;
-        let written = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
-        let open = secret.parts()?.iter().all(written) && !names_a_secret(name);
-        Ok((name.clone(), if open { Hidden::open(found) } else { Hidden::new(found) }))
+        Ok((name.clone(), hidden(name, secret, &look_up(place, secret)?)))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
     spec.options = options(text, model)?;
@@ -163,18 +161,13 @@ fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpe
     let request_ms = spec.patience.request_ms_max.unwrap_or(0);
     spec.turn_ms_max = text.limits.turn_ms_max.max(request_ms);
     spec.bounds = ReplyBounds::from(&text.limits);
+    spec.redactor = redactor();
     // It is held to that also where it stands in.
     spec.calls_max = model.calling.one_at_a_time().then_some(1);
     if model.text.allow_plain_http == Some(true) {
         spec.plain = Plain::Anywhere;
     }
     Ok(spec)
-}
-
-/// Whether a header of this name holds a secret, also where somebody wrote it in the open.
-fn names_a_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["auth", "key", "token", "secret", "cookie", "pass"].iter().any(|word| name.contains(word))
 }
 
 fn dialect(known: &Known) -> Dialect {

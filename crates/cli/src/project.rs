@@ -25,6 +25,7 @@ use crate::console;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
 use crate::model;
+use crate::redaction::redactor;
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
@@ -150,6 +151,7 @@ impl Place {
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         let held = home.join("held");
         let runtime = runtime.with_files(files).with_resources(self.reach()?);
+        let runtime = runtime.with_redactor(redactor());
         Ok(Opened { runtime: Arc::new(runtime), store, held })
     }
 
@@ -183,7 +185,7 @@ impl Place {
         let staged = std::env::temp_dir().join(format!("toolgate-look-{name:016x}"));
         let files = Arc::new(self.files(&staged)?);
         std::fs::remove_dir(&staged).with_context(|| format!("{} stays", staged.display()))?;
-        let runtime = Arc::new(runtime.with_files(files));
+        let runtime = Arc::new(runtime.with_files(files).with_redactor(redactor()));
         Ok(Opened { runtime, store, held: home.join("held") })
     }
 

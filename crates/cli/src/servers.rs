@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::model::look_up;
 use crate::permits::PermitFile;
 use crate::project::{Opened, SystemClock};
+use crate::redaction::{hidden, redactor};
 use crate::stop::Stop;
 
 /// Milliseconds until a server is connected, when its configuration says nothing: some are fetched
@@ -122,7 +123,7 @@ pub(crate) fn registry(folder: &Path, text: &AgentText) -> Result<Registry> {
         let reach = reach(folder, server, &http).unwrap_or_else(lacking);
         ServerPlan { bounds, ..with(name, server, reach) }
     });
-    Ok(Registry::new(plans.collect(), http))
+    Ok(Registry::with_redactor(plans.collect(), http, &redactor()))
 }
 
 /// A server as it is reached, with its secrets.
@@ -146,8 +147,9 @@ fn with(name: &ServerName, server: &ServerText, reach: Reach) -> ServerPlan {
 }
 
 fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Reach> {
-    let hidden = |secret: &Secret| Ok::<_, anyhow::Error>(Hidden::new(look_up(folder, secret)?));
-    let named = |(name, secret): (&String, &Secret)| Ok((name.clone(), hidden(secret)?));
+    let named = |(name, secret): (&String, &Secret)| {
+        Ok((name.clone(), hidden(name, secret, &look_up(folder, secret)?)))
+    };
     let kind = match server.transport() {
         Way::Stdio => {
             let ours = environment::all();
@@ -175,7 +177,8 @@ fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Re
         Some(Arc::new(Keeper::new(&url, http, Box::new(file), Arc::new(SystemClock))))
     };
     let headers = server.headers.iter().map(named).collect::<Result<_>>()?;
-    let bearer = server.auth.as_ref().map(hidden).transpose()?;
+    let bearer = server.auth.as_ref().map(|secret| look_up(folder, secret)).transpose()?;
+    let bearer = bearer.map(Hidden::new);
     Ok(Reach::Http { url, headers, bearer, keeper, kind })
 }
 

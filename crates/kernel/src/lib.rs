@@ -30,6 +30,7 @@ pub mod plan;
 pub mod policy;
 pub mod profile;
 pub mod prompt;
+pub mod redact;
 pub mod render;
 mod schema;
 pub mod seal;

@@ -15,6 +15,7 @@ use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pinned;
+use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::seal::{SigningKey, StreamKey};
 
 use crate::checkpoint;
@@ -45,6 +46,7 @@ pub struct Runtime {
     pub(crate) mark: Digest,
     pub(crate) files: Arc<dyn Files>,
     pub(crate) resources: Resources,
+    pub(crate) redactor: Redactor,
     /// Version of the program, for the log.
     pub(crate) program: String,
     mirror: Mutex<Mirror>,
@@ -119,6 +121,7 @@ impl Runtime {
             key,
             files: Arc::new(NoFiles),
             resources: Resources::default(),
+            redactor: Redactor::default(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             mirror: Mutex::new(Mirror { project: Arc::new(Project::default()), tip: Tip::START }),
             mirrored: AtomicU64::new(0),
@@ -137,6 +140,13 @@ impl Runtime {
     /// The same with things handlers may ask for.
     pub fn with_resources(mut self, resources: Resources) -> Self {
         self.resources = resources;
+        self
+    }
+
+    /// The same with a redactor: what callers send and what tools answer is logged without the
+    /// secrets that it knows.
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
         self
     }
 

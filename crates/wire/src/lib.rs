@@ -3,15 +3,14 @@
 pub mod answer;
 pub mod assemble;
 mod breaker;
-mod curtain;
 pub mod dialect;
 mod halves;
 mod lent;
 pub mod model;
+mod redacted_tap;
 mod retry;
 pub mod script;
 pub mod transform;
-mod veil;
 mod words;
 
 pub use breaker::BreakerRules;

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use toolgate_kernel::config::read;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Conversation, Ending, Event, Origin, Record, Usage};
 use toolgate_kernel::fold::{OpenCall, Session, Stay};
@@ -23,6 +24,7 @@ use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::project::{Log, Place, block_on};
 use crate::reading::{self, Read};
+use crate::redaction;
 use crate::speaker;
 use crate::summary::Summary;
 
@@ -253,7 +255,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             What::List { json } => list(store, *json).await,
             What::Show { session, verbose, json } => show(store, session, *verbose, *json).await,
             What::Replay { session, delay, json } => replay(&log, session, *delay, *json).await,
-            What::Export { session } => export(store, session).await,
+            What::Export { session } => export(place, store, session).await,
             What::Trace { session, events, bodies } => {
                 let bodies = if *bodies { Bodies::Shown } else { Bodies::Left };
                 print_trace(store, session, *events, bodies).await
@@ -406,7 +408,7 @@ async fn replay(log: &Log, id: &str, delay_ms: u64, json: bool) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-async fn export(store: &dyn Store, id: &str) -> Result<Exit> {
+async fn export(place: &Place, store: &dyn Store, id: &str) -> Result<Exit> {
     let id = SessionId::parse(id)?;
     let Read { session, records, tip } = reading::records(store, &id).await?;
     let (state, state_hash) = session.export();
@@ -414,6 +416,11 @@ async fn export(store: &dyn Store, id: &str) -> Result<Exit> {
     let head = tip.hash;
     let export =
         Export { version: 1, session: id, head, records, state, state_hash, project, project_hash };
-    console::say(&serde_json::to_string_pretty(&export)?);
+    redaction::learn(&place.folder, &read(&place.config_bytes()?.1).text);
+    let redacted = serde_json::to_value(&export).map(|mut export| {
+        redaction::redactor().redact_value(&mut export);
+        export
+    })?;
+    console::say(&serde_json::to_string_pretty(&redacted)?);
     Ok(Exit::Done)
 }

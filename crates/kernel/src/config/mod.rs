@@ -294,18 +294,31 @@ pub enum ConfigRefusal {
 }
 
 impl AgentText {
-    /// The files that secrets are read from.
-    pub fn secret_files(&self) -> Vec<&str> {
-        let models = self.models.values();
-        let of_models = models.flat_map(|model| model.api_key.iter().chain(model.headers.values()));
-        let servers = self.mcp_servers.values();
-        let of_servers = servers.flat_map(|server| {
+    /// Every value that may be a secret, with the name it is written under.
+    pub fn secrets(&self) -> Vec<(&str, &Secret)> {
+        fn named<'a>(
+            values: impl IntoIterator<Item = (&'a String, &'a Secret)>,
+        ) -> impl Iterator<Item = (&'a str, &'a Secret)> {
+            values.into_iter().map(|(name, secret)| (name.as_str(), secret))
+        }
+        let mut all: Vec<(&str, &Secret)> = Vec::new();
+        all.extend(self.settings.api_key.iter().map(|key| ("api_key", key)));
+        for model in self.models.values() {
+            all.extend(model.api_key.iter().map(|key| ("api_key", key)));
+            all.extend(named(&model.headers));
+        }
+        for server in self.mcp_servers.values() {
+            all.extend(server.auth.iter().map(|token| ("auth", token)));
+            all.extend(named(&server.env).chain(named(&server.headers)));
             let oauth = server.oauth.iter().flat_map(|oauth| &oauth.client_secret);
-            let own = server.auth.iter().chain(server.env.values()).chain(server.headers.values());
-            own.chain(oauth)
-        });
-        let all = self.settings.api_key.iter().chain(of_models).chain(of_servers);
-        let parts = all.flat_map(|secret| secret.parts().unwrap_or_default());
+            all.extend(oauth.map(|secret| ("client_secret", secret)));
+        }
+        all
+    }
+
+    /// Every file that a secret is read from.
+    pub fn secret_files(&self) -> Vec<&str> {
+        let parts = self.secrets().into_iter().flat_map(|(_, it)| it.parts().unwrap_or_default());
         parts
             .filter_map(|part| match part {
                 SecretPart::File(path) => Some(path),

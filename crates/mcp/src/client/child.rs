@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::cover::Cover;
 use super::fault::{ServerFault, shown};
 use super::plan::APART;
 use super::strays::{self, MARK, Mark, Stray};
 use toolgate_kernel::hidden::Hidden;
+use toolgate_kernel::redact::Redactor;
 
 /// How long a program may take to end by itself once its input is closed.
 const LEAVE: Duration = Duration::from_millis(1_500);
@@ -38,8 +38,8 @@ pub(super) struct Words {
     kept: Arc<Mutex<VecDeque<u8>>>,
     /// Whether nothing more will come.
     over: Arc<AtomicBool>,
-    /// What must not be quoted.
-    cover: Cover,
+    /// Removes what must not be quoted.
+    redactor: Redactor,
 }
 
 /// A running program and everything it started. Dropping it ends all of it at once.
@@ -114,11 +114,11 @@ impl Program {
     pub(super) fn start(
         launch: &Launch<'_>,
         stderr_bytes_max: usize,
+        redactor: &Redactor,
     ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
         let mut command = launch.command()?;
         command.env_clear();
         let (mark, mut outer) = (Mark::new(), None);
-        let cover = Cover::over(launch.env.values());
         for (name, value) in launch.env {
             if name == MARK {
                 outer = Some(value);
@@ -133,7 +133,7 @@ impl Program {
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let words = Words { cover, ..Words::default() };
+        let words = Words { redactor: redactor.clone(), ..Words::default() };
         if let Some(stderr) = child.stderr.take() {
             // It ends with the pipe, which every process of the group has; they are all ended.
             tokio::spawn(words.clone().keep(stderr, stderr_bytes_max));
@@ -233,7 +233,8 @@ impl Words {
     pub(super) fn all(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
-        self.cover.draw(String::from_utf8_lossy(&bytes).into_owned())
+        // The first of these bytes may be within a secret.
+        self.redactor.redact_error(&String::from_utf8_lossy(&bytes))
     }
 
     /// The end of it, for a message.

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use toolgate_kernel::redact::Redactor;
 
 use super::connection::Connection;
-use super::cover::Cover;
 use super::fault::{CallFault, ServerFault, shown};
 use super::headers::{Repeated, repeated};
 use super::message::Reply;
@@ -65,13 +65,14 @@ struct Page {
 /// Reads the whole list.
 pub(super) async fn list(
     connection: &Connection,
-    cover: &Cover,
+    redactor: &Redactor,
     deadline: Instant,
 ) -> Result<Listed, ServerFault> {
     let instructions = connection.era.instructions.as_deref();
     let mut listed = Listed {
         version: connection.era.version.clone(),
-        instructions: instructions.map(|text| cover.draw(shown(text, INSTRUCTIONS_CHARS_MAX))),
+        instructions: instructions
+            .map(|text| shown(&redactor.redact(text), INSTRUCTIONS_CHARS_MAX)),
         ..Listed::default()
     };
     if !connection.era.has_tools {
@@ -80,7 +81,7 @@ pub(super) async fn list(
     let bounds = connection.bounds;
     let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
     for _ in 0..bounds.pages_max {
-        let page = page(connection, cover, cursor.as_deref(), deadline).await?;
+        let page = page(connection, redactor, cursor.as_deref(), deadline).await?;
         if listed.tools.len() + listed.unreadable.len() + page.tools.len() > bounds.tools_max {
             return Err(ServerFault::TooMany { what: "tools", max: bounds.tools_max });
         }
@@ -128,7 +129,7 @@ fn all_repeated(tools: &[Found]) -> BTreeMap<String, Arc<[Repeated]>> {
 
 async fn page(
     connection: &Connection,
-    cover: &Cover,
+    redactor: &Redactor,
     cursor: Option<&str>,
     deadline: Instant,
 ) -> Result<Page, ServerFault> {
@@ -136,11 +137,11 @@ async fn page(
     let members = [cursor.unwrap_or_default(), connection.meta("")];
     let members: Vec<String> = members.into_iter().filter(|text| !text.is_empty()).collect();
     let params = format!("{{{}}}", members.join(","));
-    let broken = |text: &str| ServerFault::Protocol(cover.draw(format!("tools/list: {text}")));
+    let broken =
+        |text: &str| ServerFault::Protocol(redactor.redact_error(&format!("tools/list: {text}")));
     match connection.ask("tools/list", &params, None, deadline).await {
-        Ok(Reply::Result(text)) => {
-            serde_json::from_str(&cover.draw(text)).map_err(|_| broken("it is no list of tools"))
-        }
+        Ok(Reply::Result(text)) => serde_json::from_str(&redactor.redact_json(text))
+            .map_err(|_| broken("it is no list of tools")),
         Ok(Reply::Error { code, message }) => Err(broken(&format!("{message} ({code})"))),
         Ok(Reply::Cut(_)) | Err(CallFault::TooLarge { .. }) => {
             Err(ServerFault::TooMany { what: "bytes", max: connection.bounds.message_bytes_max })

@@ -3,7 +3,6 @@
 mod call;
 mod child;
 mod connection;
-mod cover;
 mod cut;
 mod fault;
 mod form;
@@ -20,6 +19,7 @@ mod place;
 mod plan;
 mod registry;
 mod seat;
+mod secrets;
 mod sse;
 mod stdio;
 mod strays;

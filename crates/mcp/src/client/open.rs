@@ -10,6 +10,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use toolgate_http::Transport as Http;
+use toolgate_kernel::redact::Redactor;
 
 use super::child::{Launch, Program};
 use super::connection::{Connection, Era, Link, Parts, about_us};
@@ -34,6 +35,8 @@ pub(super) struct Side {
     pub(super) signal: Arc<Signal>,
     /// Who answers the server.
     pub(super) guest: Guest,
+    /// Removes secrets from what the server says.
+    pub(super) redactor: Redactor,
 }
 
 /// Connects to a server and agrees on a revision.
@@ -97,7 +100,8 @@ async fn start(
     };
     let bounds = plan.bounds;
     let launch = Launch { program, args, env, cwd, apart: apart.as_deref() };
-    let (program, stdin, stdout) = Program::start(&launch, bounds.stderr_bytes_max)?;
+    let (program, stdin, stdout) =
+        Program::start(&launch, bounds.stderr_bytes_max, &side.redactor)?;
     let words = program.words.clone();
     let switch = Arc::new(Switch::new(Arc::clone(&side.signal)));
     let outbox = stdio::outbox(stdin);

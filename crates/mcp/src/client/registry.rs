@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use toolgate_http::Transport;
 use toolgate_kernel::names::ServerName;
+use toolgate_kernel::redact::Redactor;
 
 use super::call::{self, Answered, RemoteCall};
 use super::fault::{CallFault, ServerFault};
@@ -17,6 +18,7 @@ use super::form::Respondent;
 use super::listing::Listed;
 use super::plan::ServerPlan;
 use super::seat::{Health, Pace, Seat};
+use super::secrets;
 use super::switch::Signal;
 
 /// All configured servers. Dropping it ends their programs at once; [`Registry::close`] lets them
@@ -35,10 +37,19 @@ pub(crate) type Asking = Shared<BoxFuture<'static, Result<Arc<Listed>, ServerFau
 impl Registry {
     /// The servers of these plans. None is connected to before it is needed.
     pub fn new(plans: Vec<ServerPlan>, http: Arc<Transport>) -> Self {
+        Self::with_redactor(plans, http, &Redactor::default())
+    }
+
+    /// The same with a redactor that others use too. The secrets of the servers are added to it.
+    pub fn with_redactor(
+        plans: Vec<ServerPlan>,
+        http: Arc<Transport>,
+        redactor: &Redactor,
+    ) -> Self {
         let version = Arc::new(AtomicU64::new(0));
         let seat = |plan: ServerPlan| {
             let signal = Signal { version: Arc::clone(&version), ..Signal::default() };
-            (plan.name.clone(), Arc::new(Seat::new(plan, Arc::new(signal))))
+            (plan.name.clone(), Arc::new(Seat::new(plan, Arc::new(signal), redactor.clone())))
         };
         let seats = plans.into_iter().map(seat).collect();
         Self { seats, http, version, asking: Mutex::default() }
@@ -146,8 +157,8 @@ impl Registry {
             Err(_) if connection.switch.gone().is_some() => seat.tidy().await,
             Err(_) => {}
         }
-        let covered = answered.map_err(|fault| seat.cover.draw_over(fault));
-        covered.map(|it| Answered { text: seat.cover.draw_result(it.text), ..it })
+        let answered = answered.map(|answer| secrets::redact_answer(seat.redactor(), answer));
+        answered.map_err(|fault| secrets::redact_call_fault(seat.redactor(), fault))
     }
 
     /// How a server stands.

@@ -8,15 +8,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolgate_http::{Transport, after};
+use toolgate_kernel::redact::Redactor;
 
 use super::connection::Connection;
-use super::cover::Cover;
 use super::fault::ServerFault;
 use super::form::Respondent;
 use super::guest::Guest;
 use super::listing::{self, Found, Listed};
 use super::open::{Side, open};
 use super::plan::ServerPlan;
+use super::secrets;
 use super::switch::Signal;
 
 /// Milliseconds for a list of tools.
@@ -28,8 +29,6 @@ const LASTING: Duration = Duration::from_secs(30);
 /// One server, as all sessions share it.
 pub(super) struct Seat {
     pub(super) plan: ServerPlan,
-    /// The secrets it was given.
-    pub(super) cover: Cover,
     side: Side,
     state: tokio::sync::Mutex<State>,
     /// Failures in a row.
@@ -87,13 +86,13 @@ pub enum Health {
 }
 
 impl Seat {
-    pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>) -> Self {
+    pub(super) fn new(plan: ServerPlan, signal: Arc<Signal>, redactor: Redactor) -> Self {
         let (server, answer_ms_max) = (plan.name.clone(), plan.call_ms_max);
         let guest = Guest { answerer: None, server, answer_ms_max };
+        secrets::register(&plan.reach, &redactor);
         Self {
-            cover: Cover::of(&plan.reach),
             plan,
-            side: Side { signal, guest },
+            side: Side { signal, guest, redactor },
             state: tokio::sync::Mutex::default(),
             failures: AtomicU32::new(0),
             stale: AtomicBool::new(true),
@@ -103,6 +102,11 @@ impl Seat {
             reading: tokio::sync::Mutex::default(),
             closing: watch::Sender::new(false),
         }
+    }
+
+    /// Removes secrets from what the server says.
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.side.redactor
     }
 
     /// Lets somebody answer the questions of the server to a person.
@@ -153,7 +157,7 @@ impl Seat {
                 Ok(connection)
             }
             Err(fault) => {
-                let fault = self.cover.draw_over_server(fault);
+                let fault = secrets::redact_server_fault(self.redactor(), fault);
                 self.failed(&mut state, pace, fault.clone());
                 Err(fault)
             }
@@ -308,7 +312,7 @@ impl Seat {
         // Less than a phase waits for all of its servers, so that one is missed and not all.
         let ms = self.plan.call_ms_max.min(LIST_MS_MAX);
         let began = tokio::time::Instant::now();
-        let listed = match listing::list(connection, &self.cover, after(began, ms)).await {
+        let listed = match listing::list(connection, self.redactor(), after(began, ms)).await {
             Ok(listed) => Arc::new(listed),
             Err(fault) => {
                 self.tidy().await;

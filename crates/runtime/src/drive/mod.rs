@@ -8,6 +8,7 @@ mod judge;
 mod left;
 mod model;
 mod open;
+mod redact;
 mod run;
 mod settle;
 mod supply;
@@ -306,6 +307,9 @@ impl Driver {
         alias: Option<String>,
     ) -> Result<Arc<RawCall>, DriveFault> {
         let id = CallId(self.session.next_call);
+        let redactor = &self.runtime.redactor;
+        let (name, args) = (redactor.redact(&name).into_owned(), redactor.redact_json(args));
+        let alias = alias.map(|alias| redactor.redact(&alias).into_owned());
         // Whoever makes a call again that a person has said yes to meanwhile gets what comes of it.
         let of = self.session.spoken_about(actor, &name, &args);
         let args = of.and_then(|of| self.session.waiting.get(&of)).map_or(args, |w| w.args_text());

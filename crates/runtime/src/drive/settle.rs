@@ -21,6 +21,7 @@ use toolgate_kernel::seal::Settled;
 use toolgate_kernel::section::Home;
 use toolgate_kernel::tool::Effect;
 
+use super::redact::{redact_fault, redact_output};
 use super::{DriveFault, Driver};
 use crate::crash_point;
 use crate::execute::Executed;
@@ -140,9 +141,17 @@ impl Driver {
         let reached_world = ran.call.spec().effect.needs_intent();
         let mut ended = match executed {
             Executed::Answered(answer) => match *answer {
-                Ok(output) => self.checked(ran, output),
-                Err(fault) if fault.lost && reached_world => Ended::lost(self.bounded(fault)),
-                Err(fault) => self.bounded(fault),
+                Ok(mut output) => {
+                    redact_output(&self.runtime.redactor, &mut output);
+                    self.checked(ran, output)
+                }
+                Err(mut fault) => {
+                    redact_fault(&self.runtime.redactor, &mut fault);
+                    match fault.lost && reached_world {
+                        true => Ended::lost(self.bounded(fault)),
+                        false => self.bounded(fault),
+                    }
+                }
             },
             Executed::CutOff(trouble) if reached_world => {
                 let message = "The call was cut off and may or may not have taken effect. \

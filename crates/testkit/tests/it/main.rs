@@ -34,6 +34,7 @@ mod provider;
 mod provider_cut;
 mod provider_endings;
 mod provider_faults;
+mod provider_secrets;
 mod provider_strict;
 mod scenarios;
 mod signatures;

@@ -32,7 +32,6 @@ pub use gather::{Gather, ReplyBounds};
 pub(crate) use gather::{Gathering, ReplySize};
 pub use headers::Headers;
 pub use options::{Capabilities, Options};
-pub(crate) use picture::base64;
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

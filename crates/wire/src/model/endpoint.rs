@@ -1,5 +1,5 @@
-//! Decides where the requests of a model go and what headers they carry; what is secret in them
-//! is shown nowhere.
+//! Where the requests of a model go and what headers they carry; what is secret in them is shown
+//! nowhere.
 
 use std::sync::Arc;
 
@@ -7,13 +7,11 @@ use hyper::Uri;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
 use super::ModelSpec;
-use crate::curtain::Curtain;
 use crate::dialect::Dialect;
-use crate::veil::Veil;
 use toolgate_http::{AddressRefusal, PatienceRefusal, Server, Transport, parse};
 use toolgate_kernel::config::OWN_HEADERS;
 use toolgate_kernel::digest::{Digest, Tag};
-use toolgate_kernel::hidden::Hidden;
+use toolgate_kernel::redact::Redactor;
 
 /// A model that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +41,11 @@ pub enum ModelRefusal {
     Zero(&'static str),
 }
 
+/// Characters of a server's words that are kept.
+pub(crate) const ERROR_CHARS_MAX: usize = 300;
+/// Characters that are looked at.
+const ERROR_CHARS_LOOKED_MAX: usize = 2_000;
+
 /// Where a model is reached.
 pub(super) struct Endpoint {
     pub(super) server: Arc<Server>,
@@ -51,8 +54,7 @@ pub(super) struct Endpoint {
     /// Which model at which address it is. The key is no part of it: it may be renewed.
     pub(super) maker: Tag,
     pub(super) headers: HeaderMap,
-    pub(super) veil: Veil,
-    pub(super) curtain: Curtain,
+    pub(super) redactor: Redactor,
 }
 
 impl Endpoint {
@@ -82,10 +84,8 @@ impl Endpoint {
             sent.set_sensitive(true);
             headers.insert(legal, sent);
         }
-        let given = spec.headers.iter().map(|(_, hidden)| hidden);
-        let secret = given.clone().filter(|hidden| !hidden.is_open()).map(Hidden::reveal);
-        let curtain = Curtain::new(key.into_iter().chain(secret));
-        let veil = Veil::new(key.into_iter().chain(given.map(Hidden::reveal)));
+        let redactor = spec.redactor.clone();
+        redactor.add(spec.key.iter().chain(spec.headers.iter().map(|(_, value)| value)));
         let prefix = prefixed(&path, spec.api_prefix.as_deref());
         let led_away = |part| matches!(part, "" | "." | "..");
         // Gemini's models stand in the path.
@@ -96,7 +96,18 @@ impl Endpoint {
         let _: Uri = format!("{prefix}/x").parse().map_err(|_| AddressRefusal::Unreadable)?;
         let maker = format!("{}\n{host}{prefix}", spec.options.model);
         let maker = Digest::of(maker.as_bytes()).into();
-        Ok(Self { server: transport.server(origin), prefix, maker, headers, veil, curtain })
+        Ok(Self { server: transport.server(origin), prefix, maker, headers, redactor })
+    }
+
+    /// What of a server's words may be shown: short, in one line, and without any secret.
+    pub(super) fn error_text(&self, words: &str) -> String {
+        let looked: String = words.chars().take(ERROR_CHARS_LOOKED_MAX).collect();
+        let shown = self.redactor.redact_error(&looked).replace(char::is_control, " ");
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        match shown.char_indices().nth(ERROR_CHARS_MAX) {
+            Some((end, _)) => format!("{}…", shown.get(..end).unwrap_or_default()),
+            None => shown,
+        }
     }
 
     /// The whole path of a request.
@@ -120,6 +131,7 @@ fn prefixed(path: &str, prefix: Option<&str>) -> String {
 mod tests {
     use super::*;
     use toolgate_http::Roots;
+    use toolgate_kernel::hidden::Hidden;
 
     #[test]
     fn a_prefix_is_added_once() {
@@ -152,6 +164,16 @@ mod tests {
         }
         // Elsewhere a name stands in the body, where it can be anything.
         assert_eq!(of(Dialect::Chat, "../x"), Ok(()));
+    }
+
+    #[test]
+    fn error_texts_are_short_and_in_one_line() {
+        let spec = ModelSpec::new("openai:x", Dialect::Chat, "http://127.0.0.1:1/v1", "x");
+        let endpoint = Endpoint::new(&spec, &Transport::new(Roots::default())).unwrap();
+        assert_eq!(endpoint.error_text("a\r\n\tb\u{1b}[31m  c"), "a b [31m c");
+        let long = endpoint.error_text(&"ä".repeat(5_000));
+        assert_eq!(long.chars().count(), ERROR_CHARS_MAX + 1);
+        assert_eq!(endpoint.error_text("as it is"), "as it is");
     }
 
     #[test]

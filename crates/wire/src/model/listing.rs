@@ -38,7 +38,7 @@ impl Seat {
         let body = body.map_err(|fault| self.broken(&fault, "").fault(Vec::new()))?;
         let none = || ProviderFault::new(FaultKind::Unreadable, "its list of models is no JSON");
         let mut list = serde_json::from_slice(&body).map_err(|_| none())?;
-        self.endpoint.curtain.draw(&mut list);
+        self.endpoint.redactor.redact_value(&mut list);
         Ok(names(&list))
     }
 }

@@ -19,6 +19,7 @@ use toolgate_kernel::event::{Attempt, FaultKind, Finish, Usage};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
+use toolgate_kernel::redact::Redactor;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, Streamed, Tap};
 
 use crate::answer::{self, Unread};
@@ -60,6 +61,8 @@ pub struct ModelSpec {
     pub turn_ms_max: u64,
     /// How large a reply may grow while it streams.
     pub bounds: ReplyBounds,
+    /// Removes secrets from replies and errors. The key and the headers are added to it.
+    pub redactor: Redactor,
     /// How many calls of a reply may run when it stands in for another; as the limits say when
     /// absent.
     pub calls_max: Option<u64>,
@@ -88,6 +91,7 @@ impl ModelSpec {
             plain: Plain::default(),
             turn_ms_max: Limits::default().turn_ms_max,
             bounds: ReplyBounds::default(),
+            redactor: Redactor::default(),
             calls_max: None,
             fallback: Vec::new(),
         }
@@ -378,7 +382,7 @@ impl Seat {
 
     /// What an answer says, mended, if it can be used.
     fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
-        self.endpoint.curtain.draw(&mut body);
+        self.endpoint.redactor.redact_value(&mut body);
         let usage = self.dialect.usage(&body);
         let reply = self.options.transforms.read(self.dialect, &mut body, turning.plan);
         let paid = |failure| Failure { usage: Some(usage), ..failure };
@@ -413,21 +417,21 @@ impl Seat {
         Failure {
             status: Some(answer.status),
             asked_ms: words::wait_ms(answer.status, &answer.headers, &body, self.clock.now()),
-            ..Failure::new(refused.kind, self.endpoint.veil.cover(&refused.reason))
+            ..Failure::new(refused.kind, self.endpoint.error_text(&refused.reason))
         }
     }
 
     fn broken(&self, fault: &HttpFault, words: &str) -> Failure {
         let status =
             if let HttpFault::Redirected { status, .. } = fault { Some(*status) } else { None };
-        let reason = self.endpoint.veil.cover(&words::unanswered(fault));
-        let partial = self.endpoint.curtain.words(words);
+        let reason = self.endpoint.error_text(&words::unanswered(fault));
+        let partial = self.endpoint.redactor.redact(words).into_owned();
         Failure { status, partial, ..Failure::new(fault.kind(), reason) }
     }
 
     fn wire(&self, fault: WireFault, words: &str) -> Failure {
-        let reason = self.endpoint.veil.cover(&fault.reason);
-        let partial = self.endpoint.curtain.words(words);
+        let reason = self.endpoint.error_text(&fault.reason);
+        let partial = self.endpoint.redactor.redact(words).into_owned();
         Failure { partial, ..Failure::new(fault.kind, reason) }
     }
 }

@@ -7,8 +7,8 @@ use toolgate_kernel::event::Usage;
 use toolgate_runtime::port::{Reply, Streamed, Tap};
 
 use super::{Failure, GRACE_MS, Seat, Turning};
-use crate::curtain::Covered;
 use crate::dialect::{Dialect, Gather};
+use crate::redacted_tap::RedactedTap;
 use crate::transform::Thinking;
 
 impl Seat {
@@ -26,19 +26,19 @@ impl Seat {
             None => (turning.tap)(streamed),
         };
         let gathered = {
-            let covered = Covered::new(&self.endpoint.curtain, &hold);
-            let cover = |streamed: Streamed<'_>| covered.pass(streamed);
+            let redacted = RedactedTap::new(&self.endpoint.redactor, &hold);
+            let redact = |streamed: Streamed<'_>| redacted.pass(streamed);
             let finds = transforms.finds_thoughts() && self.dialect == Dialect::Chat;
-            let thinking = finds.then(|| Thinking::new(&cover));
+            let thinking = finds.then(|| Thinking::new(&redact));
             let tap = |streamed: Streamed<'_>| match &thinking {
                 Some(thinking) => thinking.pass(streamed),
-                None => cover(streamed),
+                None => redact(streamed),
             };
             let gathered = self.gathered(answer, &tap).await;
             if let Some(thinking) = &thinking {
                 thinking.end();
             }
-            covered.end();
+            redacted.end();
             gathered
         };
         let reply = gathered.and_then(|body| self.decoded(body, turning));

@@ -7,6 +7,8 @@ use crate::{report, tree};
 
 /// What the kernel is built on. Another crate needs an ADR and a line here.
 const DEPENDENCIES: &[&str] = &[
+    "aho-corasick",
+    "base64",
     "cel",
     "granit-parser",
     "hmac",

@@ -1,13 +1,12 @@
 //! Decides which token a request to a server has: the one that is kept, renewed before it is over.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::header::HeaderValue;
 use toolgate_http::{HttpFault, Transport, after};
-use toolgate_kernel::hidden::Hidden;
+use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::time::Timestamp;
 use toolgate_runtime::port::Clock;
 
@@ -24,9 +23,6 @@ const PEN_MS_MAX: u64 = 20_000;
 
 /// Milliseconds between two looks whether it did.
 const LOOK_MS: u64 = 20;
-
-/// Secrets that are remembered of one server.
-const KNOWN_MAX: usize = 32;
 
 /// Where the permit of one server is kept. Nobody else can read it there.
 pub trait Permits: Send + Sync {
@@ -52,8 +48,8 @@ pub struct Keeper {
     permits: Box<dyn Permits>,
     clock: Arc<dyn Clock>,
     held: Mutex<Option<Held>>,
-    /// The secrets that this server may know: the last ones that were held.
-    known: Mutex<VecDeque<Hidden>>,
+    /// Is told every token: the server may repeat them.
+    redactor: Mutex<Redactor>,
     /// One renewal at a time: a token that renews can often be used once.
     renewing: tokio::sync::Mutex<()>,
     /// Whether somebody does.
@@ -90,11 +86,11 @@ impl Keeper {
         permits: Box<dyn Permits>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (held, known) = (Mutex::default(), Mutex::default());
+        let (held, redactor) = (Mutex::default(), Mutex::default());
         let (renewing, at_it, noting) =
             (tokio::sync::Mutex::default(), AtomicBool::default(), AtomicBool::default());
         let (server, lapse) = (server.to_owned(), Mutex::default());
-        Self { server, http, permits, clock, held, known, renewing, at_it, noting, lapse }
+        Self { server, http, permits, clock, held, redactor, renewing, at_it, noting, lapse }
     }
 
     /// Whether another token is waited for.
@@ -110,22 +106,17 @@ impl Keeper {
     /// Holds another permit, or none. What was held before is not forgotten: a server may repeat it.
     fn put(&self, new: Option<Held>) {
         if let Some(Held { permit, .. }) = &new {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            for secret in permit.secrets() {
-                if !known.contains(secret) {
-                    known.push_back(secret.clone());
-                }
-            }
-            let surplus = known.len().saturating_sub(KNOWN_MAX);
-            known.drain(..surplus);
+            let redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
+            redactor.add(permit.secrets());
         }
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
-    /// The secrets that the server may repeat, now and after they were renewed.
-    pub(in crate::client) fn known(&self) -> Vec<Hidden> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().cloned().collect()
+    /// Tells a redactor the tokens, now and whenever they are renewed: the server may repeat them.
+    pub(in crate::client) fn share_secrets(&self, redactor: &Redactor) {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        redactor.add(held.iter().flat_map(|held| held.permit.secrets()));
+        *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = redactor.clone();
     }
 
     fn kept(&self) -> Option<Permit> {

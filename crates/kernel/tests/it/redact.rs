@@ -1,0 +1,242 @@
+//! Secrets are removed in every form in which a program may repeat them.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use toolgate_kernel::hidden::Hidden;
+use toolgate_kernel::redact::{MARK, Redactor, StreamRedactor};
+
+const SECRETS: &[&str] =
+    &["sk-CANARY/0123+456789", "pä\"ss\\wörd/<😀>&CANARY99", "s3cr3t-CANARY_v2"];
+
+type Encoder = (&'static str, fn(&str) -> String);
+
+fn json_text(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn json_full(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+fn json_mixed(text: &str) -> String {
+    let odd = |(at, c): (usize, char)| {
+        if at % 2 == 0 { json_full(&c.to_string()) } else { json_text(&c.to_string()) }
+    };
+    text.chars().enumerate().map(odd).collect()
+}
+
+fn percent_full(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+fn percent_needed(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let one =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
+
+/// Escapes, which may be applied to each other in any order.
+const ESCAPES: &[Encoder] = &[
+    ("JSON", json_text),
+    ("JSON, every letter", json_full),
+    ("JSON, every second letter", json_mixed),
+    ("percent", percent_needed),
+    ("percent, every byte", percent_full),
+];
+
+/// Other forms, before any escape.
+const FORMS: &[Encoder] = &[
+    ("plain", str::to_owned),
+    ("small letters", |text| text.to_lowercase()),
+    ("reversed", |text| text.chars().rev().collect()),
+    ("hex", |text| text.bytes().map(|byte| format!("{byte:02x}")).collect()),
+    ("HEX:WITH:COLONS", |text| {
+        text.bytes().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+    }),
+    ("base64", |text| STANDARD.encode(text)),
+    ("base64 after one byte", |text| STANDARD.encode(format!("a{text}zz"))),
+    ("base64 after two bytes", |text| STANDARD.encode(format!("ab{text}zz"))),
+    ("base64 for addresses", |text| URL_SAFE_NO_PAD.encode(format!("a?>{text}"))),
+    ("base64 in lines", |text| {
+        let whole = STANDARD.encode(format!("x{text}"));
+        whole
+            .as_bytes()
+            .chunks(7)
+            .map(|line| str::from_utf8(line).unwrap())
+            .collect::<Vec<_>>()
+            .join("\r\n")
+    }),
+    ("broken into lines", |text| {
+        text.chars().map(|c| c.to_string()).collect::<Vec<_>>().join("\n")
+    }),
+];
+
+fn redactor() -> Redactor {
+    let secrets: Vec<Hidden> = SECRETS.iter().map(Hidden::new).collect();
+    Redactor::new(&secrets)
+}
+
+/// Every form of a secret, with up to three levels of escapes around it.
+fn written(secret: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> =
+        FORMS.iter().map(|(name, form)| ((*name).to_owned(), form(secret))).collect();
+    let mut level = all.clone();
+    for _ in 0..3 {
+        let escaped = |(about, text): &(String, String)| {
+            let about = about.clone();
+            let text = text.clone();
+            ESCAPES
+                .iter()
+                .map(move |(name, escape)| (format!("{about}, {name}"), escape(&text)))
+                .collect::<Vec<_>>()
+        };
+        // The same escape of everything three times over is long; a part of it shows as much.
+        level = level.iter().step_by(3).flat_map(escaped).collect();
+        all.extend(level.clone());
+    }
+    all
+}
+
+#[test]
+fn every_form_of_a_secret_is_removed() {
+    let redactor = redactor();
+    let mut count = 0;
+    for secret in SECRETS {
+        for (about, text) in written(secret) {
+            let said = format!("before ä {text} after");
+            let redacted = redactor.redact(&said);
+            assert!(redacted.contains(MARK), "{about}: {said}");
+            // Of base64, the digits shared with neighbours stay; they say less than two bytes.
+            let chars: Vec<char> = text.chars().collect();
+            let inner: String = chars[chars.len() / 3..chars.len() * 2 / 3].iter().collect();
+            assert!(!redacted.contains(&inner), "{about}: {redacted}");
+            assert!(
+                redacted.starts_with("before ä ") && redacted.ends_with(" after"),
+                "{redacted}"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 300, "{count}");
+}
+
+#[test]
+fn what_is_not_a_secret_stays() {
+    let redactor = redactor();
+    let long = format!("{} 100% of \\n it", "\\u0041 %41 ".repeat(500));
+    for text in ["", "ordinary words", "sk-CANARY", "50%", "\\", "\\u00", "%4", "ä😀", &long] {
+        assert_eq!(redactor.redact(text), text);
+    }
+    let odd = [
+        Hidden::new("lm-studio"),
+        Hidden::new("not-needed"),
+        Hidden::new("x"),
+        Hidden::new(""),
+        Hidden::open("written-in-the-open"),
+    ];
+    let text = "lm-studio, not-needed, x and written-in-the-open";
+    assert_eq!(Redactor::new(&odd).redact(text), text);
+    assert_eq!(Redactor::default().redact(text), text);
+}
+
+#[test]
+fn json_stays_json() {
+    let redactor = redactor();
+    redactor.add(&[Hidden::new("1234567890")]);
+    for secret in SECRETS {
+        for (about, text) in written(secret) {
+            let said =
+                json!({ "a": [text.clone(), 1], text: { "b": 1234567890_u64 }, "kept": "ä\n" });
+            let redacted: Value =
+                serde_json::from_str(&redactor.redact_json(said.to_string())).unwrap();
+            assert_eq!(
+                (&redacted["kept"], &redacted["a"][1]),
+                (&json!("ä\n"), &json!(1)),
+                "{about}"
+            );
+            let text = redacted.to_string();
+            assert!(text.matches(MARK).count() >= 3 && !text.contains("123456"), "{about}: {text}");
+            let mut value = said;
+            assert!(redactor.redact_value(&mut value), "{about}");
+            assert_eq!(value, redacted, "{about}");
+        }
+    }
+    let same = r#"{"n":1.0, "m":1E2,"text":"a\u0041"}"#;
+    assert_eq!(
+        redactor.redact_json(same.to_owned()),
+        same,
+        "what has no secret is not written anew"
+    );
+    // Text that is no JSON is redacted all the same.
+    assert_eq!(redactor.redact_json(format!("{{\"a\": {}", SECRETS[0])), "{\"a\": ***");
+}
+
+#[test]
+fn a_secret_that_comes_in_pieces_is_removed() {
+    let redactor = redactor();
+    for secret in SECRETS {
+        let short = |(_, text): &(String, String)| text.len() < 2_000;
+        for (about, text) in written(secret).into_iter().filter(short).step_by(5) {
+            let said = format!("Your key is {text}, ä 100% sure? sk-CAN \\u0041");
+            let whole = redactor.redact(&said).into_owned();
+            let chars: Vec<char> = said.chars().collect();
+            for size in [1, 5, 64] {
+                let mut stream = StreamRedactor::default();
+                let mut shown = String::new();
+                for piece in chars.chunks(size) {
+                    let piece: String = piece.iter().collect();
+                    shown.push_str(&stream.push(&redactor, &piece));
+                }
+                shown.push_str(&stream.finish());
+                assert_eq!(shown, whole, "{about} by {size}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn text_that_is_shown_does_not_wait_without_a_reason() {
+    let (redactor, mut stream) = (redactor(), StreamRedactor::default());
+    for piece in ["Once upon a time, ", "100% true, ", "there was a \\ in the sky."] {
+        assert_eq!(stream.push(&redactor, piece), piece);
+    }
+    assert_eq!(stream.push(&redactor, "sk-"), "", "this may be the beginning of a secret");
+    assert_eq!(stream.push(&redactor, "ating"), "sk-ating");
+}
+
+#[test]
+fn errors_have_no_part_of_a_secret_and_no_short_one() {
+    let redactor = redactor();
+    redactor.add(&[Hidden::new("hush"), Hidden::new("Bearer t0ken-abcdef-99")]);
+    let table = [
+        (
+            "Incorrect API key provided: sk-CANARY/0***789.",
+            "Incorrect API key provided: ******789.",
+        ),
+        ("hush, or else; hushed", "***, or else; hushed"),
+        ("the token t0ken-abcdef-99 is wrong", "the token *** is wrong"),
+        ("nothing here", "nothing here"),
+    ];
+    for (said, wanted) in table {
+        assert_eq!(redactor.redact_error(said), wanted);
+    }
+    assert!(!format!("{redactor:?}").contains("CANARY"));
+}
+
+#[test]
+fn secrets_within_each_other_and_deep_escapes_uncover_nothing() {
+    let secrets = ["customers", "postgres://u:Hunter2@db/customers-Tail99", "Tail99-more"];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let hidden = order.map(|at| Hidden::new(secrets[at]));
+        let said = "url: postgres://u:Hunter2@db/customers-Tail99-more; db: customers.";
+        assert_eq!(Redactor::new(&hidden).redact(said), "url: ***; db: ***.");
+    }
+    // Deeper than anything is looked into: all of it goes.
+    let deep = (0..20).fold(json_full("s3cr3t-CANARY_v2"), |text, _| {
+        text.replace('%', "%25").replace('\\', "%5c")
+    });
+    assert_eq!(redactor().redact(&deep), MARK);
+}

@@ -1,0 +1,94 @@
+//! A provider that repeats its key in any form, in any place of a reply: none of it is kept or shown.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolgate_kernel::tool::Effect;
+use toolgate_testkit::fake::{Fake, Fault, Play};
+use toolgate_wire::dialect::Dialect;
+
+use crate::corpus_bench::{Bench, crew, taking_text};
+use crate::provider::{KEY, block_on, exchange, spec};
+
+fn escaped(text: &str) -> String {
+    text.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect()
+}
+
+/// The key as text between quotes of JSON.
+fn forms() -> Vec<(&'static str, String)> {
+    let percent: String = KEY.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    // `printf 'user:sk-CANARY-0123456789' | base64`
+    let base64 = "dXNlcjpzay1DQU5BUlktMDEyMzQ1Njc4OQ==".to_owned();
+    vec![
+        ("plain", KEY.to_owned()),
+        ("escaped", escaped(KEY)),
+        ("escaped twice", escaped(KEY).replace('\\', "\\\\")),
+        ("percent", percent),
+        ("hex", hex),
+        ("base64", base64),
+        ("reversed", KEY.chars().rev().collect()),
+    ]
+}
+
+/// A reply that says the key in its words and in the arguments of a call.
+fn page(dialect: Dialect, form: &str) -> String {
+    // What JSON means by the form is what the server says; `form` itself stands in the bytes.
+    let args = format!(r#"{{"path":"{form}"}}"#);
+    let args_text = Value::from(args.clone()).to_string();
+    match dialect {
+        Dialect::Chat => format!(
+            r#"{{"choices":[{{"finish_reason":"tool_calls","message":{{"content":"{form}","reasoning_content":"{form}","tool_calls":[{{"id":"{form}","type":"function","function":{{"name":"read","arguments":{args_text}}}}}]}}}}]}}"#
+        ),
+        Dialect::Responses => format!(
+            r#"{{"status":"completed","output":[{{"type":"message","content":[{{"type":"output_text","text":"{form}"}}]}},{{"type":"function_call","call_id":"{form}","name":"read","arguments":{args_text}}}]}}"#
+        ),
+        Dialect::Anthropic => format!(
+            r#"{{"stop_reason":"tool_use","content":[{{"type":"text","text":"{form}"}},{{"type":"tool_use","id":"{form}","name":"read","input":{args}}}]}}"#
+        ),
+        Dialect::Gemini => format!(
+            r#"{{"candidates":[{{"finishReason":"STOP","content":{{"parts":[{{"text":"{form}"}},{{"functionCall":{{"id":"{form}","name":"read","args":{args}}}}}]}}}}]}}"#
+        ),
+    }
+}
+
+#[test]
+fn no_form_of_the_key_reaches_log_state_or_tool() {
+    for dialect in Dialect::ALL {
+        for (about, form) in forms() {
+            let bench = Bench::new();
+            block_on(async {
+                let body = page(dialect, &form).into_bytes();
+                let kind = "application/json".to_owned();
+                let fault = Fault::Page { status: 200, kind, body };
+                let script = json!({"replies": [{"text": "never"}, {"text": "Done."}]});
+                let play = Play {
+                    script: serde_json::from_value(script).unwrap(),
+                    faults: vec![fault],
+                    key: Some(KEY.to_owned()),
+                    ..Play::default()
+                };
+                let fake = Fake::start(play).await.unwrap();
+                let tool = bench.reaching(taking_text("read", "path", Effect::External));
+                let mut crew = crew(json!({}), vec![tool], Vec::new()).unwrap();
+                let spec = spec(dialect, &fake, false);
+                crew.provider = Some(Arc::new(exchange().model(&spec).unwrap()));
+                let mut driver = bench.open(crew).await;
+                driver.run(&|_| {}).await.unwrap();
+            });
+            let events = serde_json::to_string(&bench.events()).unwrap();
+            let seen = format!("{events} {:?}", bench.seen());
+            // The inner half of the form, as it is written at any depth of escapes.
+            let inner = &form[form.len() / 4..form.len() * 3 / 4];
+            let inner = inner.trim_start_matches('\\').trim_start_matches(char::is_alphanumeric);
+            assert!(seen.contains("***"), "{dialect:?}, {about}: the reply was read\n{seen}");
+            for trace in [inner, KEY, "CANARY", "YRANAC"] {
+                assert!(
+                    trace.len() < 6 || !seen.contains(trace),
+                    "{dialect:?}, {about}: {trace}\n{seen}"
+                );
+            }
+            assert_eq!(bench.effects().len(), 1, "{dialect:?}, {about}");
+        }
+    }
+}
