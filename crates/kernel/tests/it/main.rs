@@ -12,6 +12,7 @@ mod forks;
 mod json;
 mod masks;
 mod names;
+mod patterns;
 mod registration;
 mod schemas;
 mod shapes;
