@@ -10,6 +10,7 @@ mod configs;
 mod folds;
 mod forks;
 mod json;
+mod keywords;
 mod masks;
 mod names;
 mod patterns;
