@@ -20,8 +20,11 @@ pub enum SchemaRefusal {
         /// The keyword.
         keyword: String,
     },
-    /// The keyword has a value of the wrong kind.
-    #[error("{place}: the value of {keyword:?} is not usable")]
+    /// The keyword has a value that makes the schema invalid, or that cannot be enforced exactly.
+    #[error(
+        "{place}: the value of {keyword:?} is not valid in JSON Schema, or cannot be enforced exactly \
+         (docs/tools.md says which can)"
+    )]
     Value {
         /// Where in the schema.
         place: String,

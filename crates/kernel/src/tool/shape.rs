@@ -84,7 +84,7 @@ const ALLOWED_MAX: usize = 50;
 /// Steps of one walk. Kinds that look alike at every depth would take two to the power of it.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
 /// Schemas in schemas that are walked at once; each takes a part of the stack.
-pub(super) const WALK_DEPTH_MAX: u32 = 300;
+pub(super) const WALK_DEPTH_MAX: u32 = 400;
 
 impl Shape {
     /// Compiles a schema; a keyword that could not be enforced is refused, not ignored. Where fields
