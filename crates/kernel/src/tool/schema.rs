@@ -1,10 +1,13 @@
 //! Compiles JSON Schemas into shapes. A schema that is not valid, or that has a keyword that could
 //! not be enforced, is refused.
 
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use super::keywords::{Keywords, Level};
 use super::number::is_equal;
+use super::pattern::{Pattern, SCHEMA_PATTERN_BYTES_MAX};
 use super::reference::{DEFINITION_KEYWORDS, DefinitionNames};
 use super::shape::{Field, Node, Others, Shape};
 use super::union::Matching;
@@ -48,6 +51,9 @@ pub enum SchemaRefusal {
     /// Nested deeper than any real type.
     #[error("the schema is nested deeper than {SCHEMA_DEPTH_MAX}")]
     TooDeep,
+    /// Their compiled forms would take too much memory.
+    #[error("the patterns of the schema are too large together; use fewer or simpler ones")]
+    TooManyPatterns,
     /// An alias was declared for a field that does not exist.
     #[error("no field {path:?} to give an alias to")]
     NoSuchField {
@@ -82,7 +88,8 @@ pub(super) fn compile(schema: &Value, unnamed: Unnamed) -> Result<Shape, SchemaR
             sources.push(source);
         }
     }
-    let compiler = Compiler { names, unnamed };
+    let pattern_bytes_left = Cell::new(SCHEMA_PATTERN_BYTES_MAX);
+    let compiler = Compiler { names, unnamed, pattern_bytes_left };
     let definitions = sources
         .into_iter()
         .map(|source| compiler.node(source, "$defs", 0))
@@ -98,6 +105,7 @@ pub(super) fn compile(schema: &Value, unnamed: Unnamed) -> Result<Shape, SchemaR
 struct Compiler {
     names: DefinitionNames,
     unnamed: Unnamed,
+    pattern_bytes_left: Cell<usize>,
 }
 
 impl Compiler {
@@ -230,7 +238,7 @@ impl Compiler {
             "string" => {
                 keys.only(&["type", "minLength", "maxLength", "pattern"])?;
                 let (min, max) = (keys.count("minLength")?, keys.count("maxLength")?);
-                Ok(Node::Text { min, max, pattern: keys.pattern()? })
+                Ok(Node::Text { min, max, pattern: self.pattern(keys)? })
             }
             "array" => {
                 keys.only(&["type", "items", "minItems", "maxItems"])?;
@@ -244,6 +252,15 @@ impl Compiler {
             "object" => self.object(keys, depth, TypeKeyword::Written),
             _ => Err(keys.bad("type")),
         }
+    }
+
+    /// A pattern, as long as those of the whole schema are not too large together.
+    fn pattern(&self, keys: &Keywords<'_>) -> Result<Option<Pattern>, SchemaRefusal> {
+        let pattern = keys.pattern()?;
+        let bytes = pattern.as_ref().map_or(0, Pattern::bytes_max);
+        let left = self.pattern_bytes_left.get().checked_sub(bytes);
+        self.pattern_bytes_left.set(left.ok_or(SchemaRefusal::TooManyPatterns)?);
+        Ok(pattern)
     }
 
     fn object(

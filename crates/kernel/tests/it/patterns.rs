@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_kernel::tool::Shape;
+use toolgate_kernel::tool::{SchemaRefusal, Shape};
 
 /// In CI a missing Node is a failure.
 const REQUIRE_NODE: &str = "TOOLGATE_REQUIRE_NODE";
@@ -154,4 +154,18 @@ fn deep_and_large_patterns_are_refused() {
         assert!(compiled(&pattern).is_none(), "{} bytes", pattern.len());
     }
     assert!(compiled("^[^;]{1,1000}$").is_some());
+}
+
+/// Many large patterns would take much memory before the first call.
+#[test]
+fn the_patterns_of_a_schema_are_bounded_together() {
+    let schema = |pattern: &str, count: usize| {
+        let field = |at: usize| (format!("f{at}"), json!({"type": "string", "pattern": pattern}));
+        let fields: serde_json::Map<String, Value> = (0..count).map(field).collect();
+        json!({"type": "object", "properties": fields})
+    };
+    assert!(Shape::compile(&schema("^[a-z][a-z0-9-]{0,63}$", 400)).is_ok());
+    assert!(Shape::compile(&schema("^[^;]{1,500}$", 5)).is_ok());
+    let refusal = Shape::compile(&schema("^[^;]{1,500}$", 100)).err();
+    assert_eq!(refusal, Some(SchemaRefusal::TooManyPatterns));
 }
