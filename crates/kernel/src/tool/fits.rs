@@ -3,36 +3,46 @@
 
 use serde_json::Value;
 
-use super::shape::{Field, Node, Others, STEPS_MAX, Shape};
+use super::number::is_within;
+use super::shape::{Field, Node, Others, STEPS_MAX, Shape, WALK_DEPTH_MAX};
 use crate::json::{Document, Members, Part};
 
 impl Shape {
     /// Whether [`fit`](Shape::fit) would certainly leave this as it is and warn of nothing.
     pub(crate) fn fits(&self, document: &Document) -> bool {
-        Look { shape: self, steps_left: STEPS_MAX }.node(&self.root, document.root())
+        Look { shape: self, steps_left: STEPS_MAX, depth_left: WALK_DEPTH_MAX }
+            .node(&self.root, document.root())
     }
 }
 
 struct Look<'a> {
     shape: &'a Shape,
     steps_left: u32,
+    depth_left: u32,
 }
 
 impl Look<'_> {
     fn node(&mut self, node: &Node, part: Part<'_>) -> bool {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
+        let Some(left) = self.depth_left.checked_sub(1) else { return false };
+        self.depth_left = left;
+        let fits = self.within_bounds(node, part);
+        self.depth_left = left + 1;
+        fits
+    }
+
+    fn within_bounds(&mut self, node: &Node, part: Part<'_>) -> bool {
         match node {
             Node::Any => true,
             Node::Null => matches!(part, Part::Null),
             Node::Bool => matches!(part, Part::Bool(_)),
-            Node::Integer { min, max } => {
+            Node::Integer { taken: (min, max), .. } => {
                 whole(part).is_some_and(|number| within(number, *min, *max))
             }
-            Node::Number { min, max } => part
-                .number()
-                .and_then(|number| number.as_f64())
-                .is_some_and(|number| within(number, *min, *max)),
+            Node::Number { min, max } => {
+                part.number().is_some_and(|number| is_within(&number, min.as_ref(), max.as_ref()))
+            }
             Node::Text { min, max, pattern } => part.as_str().is_some_and(|text| {
                 let counted = min.is_none() && max.is_none() || within(chars(text), *min, *max);
                 counted && pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
@@ -43,7 +53,7 @@ impl Look<'_> {
                 let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
                 within(count, *min, *max) && items.all(|part| self.node(item, part))
             }
-            Node::Object { fields, others } => {
+            Node::Object { fields, others, .. } => {
                 let Part::Object(members) = part else { return false };
                 self.object(fields, others, members)
             }

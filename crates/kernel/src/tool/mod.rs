@@ -1,9 +1,13 @@
 //! Decides what a tool is: its name, its types, its effect, and what it touches.
 
 mod domain;
+mod exact;
 mod fits;
+mod keywords;
 mod misfit;
+mod number;
 mod pattern;
+mod reference;
 mod schema;
 mod shape;
 mod spec;

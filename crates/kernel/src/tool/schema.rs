@@ -1,11 +1,15 @@
-//! Decides which JSON Schemas can be enforced, and compiles them into shapes.
+//! Compiles JSON Schemas into shapes. A schema that is not valid, or that has a keyword that could
+//! not be enforced, is refused.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::pattern::Pattern;
-use super::shape::{Field, Node, Others, Shape, is_a};
+use super::keywords::{Keywords, Level};
+use super::number::is_equal;
+use super::pattern::{Pattern, SCHEMA_PATTERN_BYTES_MAX};
+use super::reference::{DEFINITION_KEYWORDS, DefinitionNames};
+use super::shape::{Field, Node, Others, Shape};
 use super::union::Matching;
 
 /// Why a schema cannot be used. Whoever wrote the tool reads this.
@@ -19,8 +23,11 @@ pub enum SchemaRefusal {
         /// The keyword.
         keyword: String,
     },
-    /// The keyword has a value of the wrong kind.
-    #[error("{place}: the value of {keyword:?} is not usable")]
+    /// The keyword has a value that makes the schema invalid, or that cannot be enforced exactly.
+    #[error(
+        "{place}: the value of {keyword:?} is not valid in JSON Schema, or cannot be enforced exactly \
+         (docs/tools.md says which can)"
+    )]
     Value {
         /// Where in the schema.
         place: String,
@@ -44,6 +51,9 @@ pub enum SchemaRefusal {
     /// Nested deeper than any real type.
     #[error("the schema is nested deeper than {SCHEMA_DEPTH_MAX}")]
     TooDeep,
+    /// Their compiled forms would take too much memory.
+    #[error("the patterns of the schema are too large together; use fewer or simpler ones")]
+    TooManyPatterns,
     /// An alias was declared for a field that does not exist.
     #[error("no field {path:?} to give an alias to")]
     NoSuchField {
@@ -59,24 +69,7 @@ pub enum SchemaRefusal {
 }
 
 /// Deepest nesting of a schema.
-const SCHEMA_DEPTH_MAX: usize = 32;
-
-/// Keywords that describe and do not constrain.
-const NOTES: &[&str] = &[
-    "$schema",
-    "$id",
-    "$defs",
-    "definitions",
-    "$comment",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "format",
-];
+pub(super) const SCHEMA_DEPTH_MAX: usize = 32;
 
 /// What becomes of fields that a schema does not name, where it says nothing of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,61 +79,37 @@ pub(super) enum Unnamed {
 }
 
 pub(super) fn compile(schema: &Value, unnamed: Unnamed) -> Result<Shape, SchemaRefusal> {
-    let mut names = BTreeMap::new();
+    let mut names = DefinitionNames::default();
     let mut sources = Vec::new();
-    for root in ["$defs", "definitions"] {
-        let Some(defs) = schema.get(root).and_then(Value::as_object) else { continue };
+    for keyword in DEFINITION_KEYWORDS {
+        let Some(defs) = schema.get(keyword).and_then(Value::as_object) else { continue };
         for (name, source) in defs {
-            names.insert(format!("#/{root}/{name}"), sources.len());
+            names.insert(keyword, name, sources.len());
             sources.push(source);
         }
     }
-    let compiler = Compiler { names, unnamed };
+    let pattern_bytes_left = Cell::new(SCHEMA_PATTERN_BYTES_MAX);
+    let compiler = Compiler { names, unnamed, pattern_bytes_left };
     let definitions = sources
         .into_iter()
         .map(|source| compiler.node(source, "$defs", 0))
         .collect::<Result<Vec<_>, _>>()?;
-    for (target, at) in &compiler.names {
-        if leads_to(&definitions, *at, *at, &mut Vec::new()) {
-            return Err(SchemaRefusal::Circle { target: target.clone() });
-        }
-    }
-    Ok(Shape { root: compiler.node(schema, "schema", 0)?, definitions })
-}
-
-/// Whether walking a definition comes to another one without stepping into the value.
-fn leads_to(definitions: &[Node], from: usize, to: usize, seen: &mut Vec<usize>) -> bool {
-    let mut nodes: Vec<&Node> = definitions.get(from).into_iter().collect();
-    while let Some(node) = nodes.pop() {
-        match node {
-            Node::Definition(next) if *next == to => return true,
-            Node::Definition(next) if !seen.contains(next) => {
-                seen.push(*next);
-                nodes.extend(definitions.get(*next));
-            }
-            Node::Nullable(inner) | Node::Typed { inner, .. } => nodes.push(inner),
-            Node::Union { branches, .. } => nodes.extend(branches),
-            Node::Definition(_)
-            | Node::Any
-            | Node::Null
-            | Node::Bool
-            | Node::Integer { .. }
-            | Node::Number { .. }
-            | Node::Text { .. }
-            | Node::OneOf(_)
-            | Node::List { .. }
-            | Node::Object { .. } => {}
-        }
-    }
-    false
+    compiler.names.check_chains(&definitions)?;
+    let root = match schema.as_object() {
+        Some(map) => compiler.keywords(&Keywords::read(map, "schema", Level::Root)?, 0)?,
+        None => compiler.node(schema, "schema", 0)?,
+    };
+    Ok(Shape { root, definitions })
 }
 
 struct Compiler {
-    names: BTreeMap<String, usize>,
+    names: DefinitionNames,
     unnamed: Unnamed,
+    pattern_bytes_left: Cell<usize>,
 }
 
 impl Compiler {
+    /// A schema below the root.
     fn node(&self, schema: &Value, place: &str, depth: usize) -> Result<Node, SchemaRefusal> {
         if depth > SCHEMA_DEPTH_MAX {
             return Err(SchemaRefusal::TooDeep);
@@ -151,10 +120,22 @@ impl Compiler {
         let Some(map) = schema.as_object() else {
             return Err(SchemaRefusal::Value { place: place.to_owned(), keyword: "schema" });
         };
-        let keys = Keywords { map, place };
+        let keys = Keywords::read(map, place, Level::Below)?;
+        // Nothing can refer to these, and they must be valid all the same.
+        for keyword in DEFINITION_KEYWORDS {
+            let defs = map.get(keyword).and_then(Value::as_object);
+            for source in defs.into_iter().flat_map(|defs| defs.values()) {
+                self.node(source, place, depth + 1)?;
+            }
+        }
+        self.keywords(&keys, depth)
+    }
+
+    fn keywords(&self, keys: &Keywords<'_>, depth: usize) -> Result<Node, SchemaRefusal> {
+        let (map, place) = (keys.map, keys.place);
         if let Some(target) = map.get("$ref").and_then(Value::as_str) {
             keys.only(&["$ref"])?;
-            return self.names.get(target).map(|at| Node::Definition(*at)).ok_or_else(|| {
+            return self.names.resolve(target).map(Node::Definition).ok_or_else(|| {
                 SchemaRefusal::Reference { place: place.to_owned(), target: target.to_owned() }
             });
         }
@@ -163,7 +144,7 @@ impl Compiler {
             return self.node(single, place, depth + 1);
         }
         for (union, matching) in [("anyOf", Matching::Any), ("oneOf", Matching::One)] {
-            if let Some(branches) = map.get(union).and_then(Value::as_array) {
+            if let Some(branches) = keys.branches(union)? {
                 keys.only(&[union, "type"])?;
                 let inner = self.union(branches, matching, place, depth)?;
                 return Ok(match keys.types()? {
@@ -180,7 +161,7 @@ impl Compiler {
             keys.only(&["enum", "type"])?;
             return keys.one_of(values);
         }
-        self.typed(&keys, depth)
+        self.typed(keys, depth)
     }
 
     fn union(
@@ -217,13 +198,12 @@ impl Compiler {
     }
 
     fn typed(&self, keys: &Keywords<'_>, depth: usize) -> Result<Node, SchemaRefusal> {
-        let types = match keys.types()? {
-            Some(types) => types,
-            None if keys.map.contains_key("properties") => vec!["object".to_owned()],
-            None => {
-                keys.only(&[])?;
-                return Ok(Node::Any);
+        let Some(types) = keys.types()? else {
+            if keys.map.contains_key("properties") {
+                return self.object(keys, depth, TypeKeyword::Implied);
             }
+            keys.only(&[])?;
+            return Ok(Node::Any);
         };
         let nullable = types.iter().any(|name| name == "null");
         let mut nodes = types
@@ -232,7 +212,7 @@ impl Compiler {
             .map(|name| self.of_type(name, keys, depth))
             .collect::<Result<Vec<_>, _>>()?;
         let node = match nodes.len() {
-            0 => return Ok(Node::Null),
+            0 => return keys.only(&["type"]).map(|()| Node::Null),
             1 => nodes.remove(0),
             _ => Node::Union { branches: nodes, matching: Matching::Any },
         };
@@ -249,33 +229,16 @@ impl Compiler {
             "boolean" => keys.only(&["type"]).map(|()| Node::Bool),
             "integer" => {
                 keys.only(&["type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])?;
-                let (least, most) = keys.width();
-                let above = keys
-                    .integer("exclusiveMinimum", f64::floor)?
-                    .map(|bound| bound.saturating_add(1));
-                let below = keys
-                    .integer("exclusiveMaximum", f64::ceil)?
-                    .map(|bound| bound.saturating_sub(1));
-                let min = keys.integer("minimum", f64::ceil)?.max(above).max(least);
-                let max = keys.integer("maximum", f64::floor)?;
-                let max = max.into_iter().chain(below).chain(most).min();
-                Ok(Node::Integer { min, max })
+                keys.whole_number()
             }
             "number" => {
                 keys.only(&["type", "minimum", "maximum"])?;
-                Ok(Node::Number { min: keys.float("minimum")?, max: keys.float("maximum")? })
+                Ok(Node::Number { min: keys.number("minimum")?, max: keys.number("maximum")? })
             }
             "string" => {
                 keys.only(&["type", "minLength", "maxLength", "pattern"])?;
-                let pattern = match keys.map.get("pattern") {
-                    None => None,
-                    Some(value) => Some(keys.pattern(value)?),
-                };
-                Ok(Node::Text {
-                    min: keys.count("minLength")?,
-                    max: keys.count("maxLength")?,
-                    pattern,
-                })
+                let (min, max) = (keys.count("minLength")?, keys.count("maxLength")?);
+                Ok(Node::Text { min, max, pattern: self.pattern(keys)? })
             }
             "array" => {
                 keys.only(&["type", "items", "minItems", "maxItems"])?;
@@ -283,25 +246,31 @@ impl Compiler {
                     None => Node::Any,
                     Some(items) => self.node(items, &format!("{}[]", keys.place), depth + 1)?,
                 };
-                Ok(Node::List {
-                    item: Box::new(item),
-                    min: keys.count("minItems")?,
-                    max: keys.count("maxItems")?,
-                })
+                let (min, max) = (keys.count("minItems")?, keys.count("maxItems")?);
+                Ok(Node::List { item: Box::new(item), min, max })
             }
-            "object" => self.object(keys, depth),
+            "object" => self.object(keys, depth, TypeKeyword::Written),
             _ => Err(keys.bad("type")),
         }
     }
 
-    fn object(&self, keys: &Keywords<'_>, depth: usize) -> Result<Node, SchemaRefusal> {
+    /// A pattern, as long as those of the whole schema are not too large together.
+    fn pattern(&self, keys: &Keywords<'_>) -> Result<Option<Pattern>, SchemaRefusal> {
+        let pattern = keys.pattern()?;
+        let bytes = pattern.as_ref().map_or(0, Pattern::bytes_max);
+        let left = self.pattern_bytes_left.get().checked_sub(bytes);
+        self.pattern_bytes_left.set(left.ok_or(SchemaRefusal::TooManyPatterns)?);
+        Ok(pattern)
+    }
+
+    fn object(
+        &self,
+        keys: &Keywords<'_>,
+        depth: usize,
+        type_keyword: TypeKeyword,
+    ) -> Result<Node, SchemaRefusal> {
         keys.only(&["type", "properties", "required", "additionalProperties"])?;
-        let required: Vec<&str> = match keys.map.get("required") {
-            None => Vec::new(),
-            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-            Some(_) => return Err(keys.bad("required")),
-        };
-        let properties = keys.map.get("properties").and_then(Value::as_object);
+        let (properties, required) = (keys.properties()?, keys.required()?);
         let mut fields = Vec::new();
         for (name, schema) in properties.into_iter().flatten() {
             let place = format!("{}.{name}", keys.place);
@@ -312,125 +281,44 @@ impl Compiler {
                 node: self.node(schema, &place, depth + 1)?,
             });
         }
-        for name in required {
-            if fields.iter().any(|field| field.name == name) {
-                continue;
-            }
-            if self.unnamed == Unnamed::Refused {
-                return Err(keys.bad("required"));
-            }
-            let (name, aliases) = (name.to_owned(), Vec::new());
-            fields.push(Field { name, aliases, required: true, node: Node::Any });
+        // A field that is required and not listed is one of the others, so it can be checked only
+        // where those may be anything.
+        let others = self.others(keys, depth)?;
+        let free = matches!(&others, Others::Each(node) if matches!(**node, Node::Any));
+        let unlisted: Vec<&str> = required
+            .into_iter()
+            .filter(|name| !fields.iter().any(|field| field.name == *name))
+            .collect();
+        if !unlisted.is_empty() && (self.unnamed == Unnamed::Refused || !free) {
+            return Err(keys.bad("required"));
         }
-        let others = match keys.map.get("additionalProperties") {
+        fields.extend(unlisted.into_iter().map(|name| Field {
+            name: name.to_owned(),
+            aliases: Vec::new(),
+            required: true,
+            node: Node::Any,
+        }));
+        let implied = type_keyword == TypeKeyword::Implied;
+        Ok(Node::Object { fields, others, implied })
+    }
+
+    fn others(&self, keys: &Keywords<'_>, depth: usize) -> Result<Others, SchemaRefusal> {
+        let listed = keys.map.contains_key("properties");
+        Ok(match keys.map.get("additionalProperties") {
             Some(Value::Bool(false)) => Others::Refused,
             // Fields were listed and nothing was said of others: others are mistakes.
-            None if properties.is_some() && self.unnamed == Unnamed::Refused => Others::Refused,
-            None | Some(Value::Bool(true)) => Others::Each(Box::new(Node::Any)),
+            None if listed && self.unnamed == Unnamed::Refused => Others::Refused,
+            None => Others::Each(Box::new(Node::Any)),
             Some(schema) => Others::Each(Box::new(self.node(schema, keys.place, depth + 1)?)),
-        };
-        Ok(Node::Object { fields, others })
+        })
     }
 }
 
-struct Keywords<'a> {
-    map: &'a Map<String, Value>,
-    place: &'a str,
-}
-
-impl Keywords<'_> {
-    fn bad(&self, keyword: &'static str) -> SchemaRefusal {
-        SchemaRefusal::Value { place: self.place.to_owned(), keyword }
-    }
-
-    fn only(&self, known: &[&str]) -> Result<(), SchemaRefusal> {
-        let plain =
-            |key: &str| known.contains(&key) || NOTES.contains(&key) || key.starts_with("x-");
-        match self.map.keys().find(|key| !plain(key)) {
-            None => Ok(()),
-            Some(keyword) => Err(SchemaRefusal::Keyword {
-                place: self.place.to_owned(),
-                keyword: keyword.clone(),
-            }),
-        }
-    }
-
-    /// The types a schema names; absent when it names none.
-    fn types(&self) -> Result<Option<Vec<String>>, SchemaRefusal> {
-        const KNOWN: &[&str] =
-            &["null", "boolean", "integer", "number", "string", "array", "object"];
-        let names: Vec<&Value> = match self.map.get("type") {
-            None => return Ok(None),
-            Some(Value::Array(several)) => several.iter().collect(),
-            Some(one) => vec![one],
-        };
-        let types: Option<Vec<String>> = names
-            .iter()
-            .map(|name| name.as_str().filter(|name| KNOWN.contains(name)).map(str::to_owned))
-            .collect();
-        types.filter(|types| !types.is_empty()).map(Some).ok_or_else(|| self.bad("type"))
-    }
-
-    /// A choice of values. One that is not of the type beside it can never be sent.
-    fn one_of(&self, values: &[Value]) -> Result<Node, SchemaRefusal> {
-        let mut values = values.to_vec();
-        if let Some(types) = self.types()? {
-            values.retain(|value| types.iter().any(|name| is_a(name, value)));
-        }
-        if values.is_empty() { Err(self.bad("type")) } else { Ok(Node::OneOf(values)) }
-    }
-
-    /// The bounds of a whole number of a certain width, which its format names.
-    fn width(&self) -> (Option<i128>, Option<i128>) {
-        let (least, most): (i128, i128) =
-            match self.map.get("format").and_then(Value::as_str).unwrap_or_default() {
-                "int8" => (i8::MIN.into(), i8::MAX.into()),
-                "int16" => (i16::MIN.into(), i16::MAX.into()),
-                "int32" => (i32::MIN.into(), i32::MAX.into()),
-                "int64" => (i64::MIN.into(), i64::MAX.into()),
-                "uint8" => (0, u8::MAX.into()),
-                "uint16" => (0, u16::MAX.into()),
-                "uint32" => (0, u32::MAX.into()),
-                "uint64" => (0, u64::MAX.into()),
-                _ => return (None, None),
-            };
-        (Some(least), Some(most))
-    }
-
-    /// A bound of a whole number. One with a fraction is brought to the whole number `towards`.
-    fn integer(
-        &self,
-        keyword: &'static str,
-        towards: fn(f64) -> f64,
-    ) -> Result<Option<i128>, SchemaRefusal> {
-        let Some(value) = self.map.get(keyword) else { return Ok(None) };
-        let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
-        let float = || {
-            let bound = towards(value.as_f64()?);
-            // The bounds of a type wider than any number we take are as good as none.
-            let beyond = if bound < 0.0 { i128::MIN } else { i128::MAX };
-            Some(format!("{bound:.0}").parse().unwrap_or(beyond))
-        };
-        whole.or_else(float).map(Some).ok_or_else(|| self.bad(keyword))
-    }
-
-    fn float(&self, keyword: &'static str) -> Result<Option<f64>, SchemaRefusal> {
-        match self.map.get(keyword) {
-            None => Ok(None),
-            Some(value) => value.as_f64().map(Some).ok_or_else(|| self.bad(keyword)),
-        }
-    }
-
-    fn count(&self, keyword: &'static str) -> Result<Option<u64>, SchemaRefusal> {
-        match self.map.get(keyword) {
-            None => Ok(None),
-            Some(value) => value.as_u64().map(Some).ok_or_else(|| self.bad(keyword)),
-        }
-    }
-
-    fn pattern(&self, value: &Value) -> Result<Pattern, SchemaRefusal> {
-        value.as_str().and_then(Pattern::compile).ok_or_else(|| self.bad("pattern"))
-    }
+/// Whether a schema of an object says that it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TypeKeyword {
+    Written,
+    Implied,
 }
 
 /// Whether it is plain that no value can be two of these kinds: at most one null, and beside it
@@ -441,6 +329,8 @@ fn plainly_apart(nodes: &[Node]) -> bool {
         match node {
             Node::Null => nulls += 1,
             Node::OneOf(choice) => values.extend(choice),
+            // It says nothing of what is no object, so it takes null too.
+            Node::Object { implied: true, .. } => return false,
             Node::Bool
             | Node::Integer { .. }
             | Node::Number { .. }
@@ -455,7 +345,7 @@ fn plainly_apart(nodes: &[Node]) -> bool {
         }
     }
     let distinct = values.iter().enumerate().all(|(at, value)| {
-        !value.is_null() && !values.iter().take(at).any(|before| before == value)
+        !value.is_null() && !values.iter().take(at).any(|before| is_equal(before, value))
     });
     nulls <= 1 && (values.is_empty() && plain <= 1 || plain == 0 && distinct)
 }

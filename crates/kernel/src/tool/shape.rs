@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Number, Value};
 
+use super::keywords::Bounds;
 use super::misfit::{Misfit, Path, Problem};
+use super::number::is_within;
 use super::pattern::Pattern;
 use super::schema::{SchemaRefusal, Unnamed, compile};
 use super::union::Matching;
@@ -21,12 +23,14 @@ pub(super) enum Node {
     Null,
     Bool,
     Integer {
-        min: Option<i128>,
-        max: Option<i128>,
+        /// What is taken, which is no wider than the number in Rust.
+        taken: Bounds<i128>,
+        /// What the schema itself says.
+        declared: Bounds<i128>,
     },
     Number {
-        min: Option<f64>,
-        max: Option<f64>,
+        min: Option<Number>,
+        max: Option<Number>,
     },
     Text {
         min: Option<u64>,
@@ -42,6 +46,9 @@ pub(super) enum Node {
     Object {
         fields: Vec<Field>,
         others: Others,
+        /// Whether the schema does not say that this is an object. It is taken as one, and to JSON
+        /// Schema fits everything that is none.
+        implied: bool,
     },
     Nullable(Box<Node>),
     Union {
@@ -76,6 +83,8 @@ const MISFITS_MAX: usize = 10;
 const ALLOWED_MAX: usize = 50;
 /// Steps of one walk. Kinds that look alike at every depth would take two to the power of it.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
+/// Schemas in schemas that are walked at once; each takes a part of the stack.
+pub(super) const WALK_DEPTH_MAX: u32 = 400;
 
 impl Shape {
     /// Compiles a schema; a keyword that could not be enforced is refused, not ignored. Where fields
@@ -115,14 +124,38 @@ impl Shape {
 
     /// Makes the value fit, or says what does not. Warnings tell what was ignored on the way.
     pub fn fit(&self, value: &mut Value, warnings: &mut Vec<String>) -> Result<Fit, Vec<Misfit>> {
-        let mut walk = Walk::new(self, warnings, STEPS_MAX);
+        let mut walk = Walk::new(self, warnings, STEPS_MAX, WALK_DEPTH_MAX);
         walk.node(&self.root, value, &Path::Root);
         if walk.misfits.is_empty() { Ok(walk.fit) } else { Err(walk.misfits) }
     }
 
+    /// Whether this takes fields that it does not name, in any of its forms.
+    pub fn takes_unnamed_fields(&self) -> bool {
+        self.is_open(&self.root)
+    }
+
+    fn is_open(&self, node: &Node) -> bool {
+        match node {
+            Node::Any => true,
+            Node::Object { others, .. } => matches!(others, Others::Each(_)),
+            Node::Nullable(inner) | Node::Typed { inner, .. } => self.is_open(inner),
+            Node::Union { branches, .. } => branches.iter().any(|branch| self.is_open(branch)),
+            Node::Definition(at) => {
+                self.definitions.get(*at).is_none_or(|definition| self.is_open(definition))
+            }
+            Node::Null
+            | Node::Bool
+            | Node::Integer { .. }
+            | Node::Number { .. }
+            | Node::Text { .. }
+            | Node::OneOf(_)
+            | Node::List { .. } => false,
+        }
+    }
+
     /// Whether this shape takes no field at all.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.root, Node::Object { fields, others: Others::Refused } if fields.is_empty())
+        matches!(&self.root, Node::Object { fields, others: Others::Refused, .. } if fields.is_empty())
     }
 }
 
@@ -141,11 +174,18 @@ pub(super) struct Walk<'a, 'w> {
     pub(super) misfits: Vec<Misfit>,
     pub(super) warnings: &'w mut Vec<String>,
     pub(super) steps_left: u32,
+    pub(super) depth_left: u32,
 }
 
 impl<'a, 'w> Walk<'a, 'w> {
-    pub(super) fn new(shape: &'a Shape, warnings: &'w mut Vec<String>, steps_left: u32) -> Self {
-        Self { shape, fit: Fit::AsWritten, misfits: Vec::new(), warnings, steps_left }
+    pub(super) fn new(
+        shape: &'a Shape,
+        warnings: &'w mut Vec<String>,
+        steps_left: u32,
+        depth_left: u32,
+    ) -> Self {
+        let (fit, misfits) = (Fit::AsWritten, Vec::new());
+        Self { shape, fit, misfits, warnings, steps_left, depth_left }
     }
 }
 
@@ -156,6 +196,16 @@ impl Walk<'_, '_> {
             return self.misfit(path, Problem::OutOfRange, message, Vec::new());
         };
         self.steps_left = left;
+        let Some(left) = self.depth_left.checked_sub(1) else {
+            let message = "is nested too deep; send something simpler".to_owned();
+            return self.misfit(path, Problem::OutOfRange, message, Vec::new());
+        };
+        self.depth_left = left;
+        self.within_bounds(node, value, path);
+        self.depth_left = left + 1;
+    }
+
+    fn within_bounds(&mut self, node: &Node, value: &mut Value, path: &Path<'_>) {
         match node {
             Node::Any => {}
             Node::Null => {
@@ -164,14 +214,14 @@ impl Walk<'_, '_> {
                 }
             }
             Node::Bool => self.bool(value, path),
-            Node::Integer { min, max } => self.integer(*min, *max, value, path),
-            Node::Number { min, max } => self.number(*min, *max, value, path),
+            Node::Integer { taken: (min, max), .. } => self.integer(*min, *max, value, path),
+            Node::Number { min, max } => self.number(min.as_ref(), max.as_ref(), value, path),
             Node::Text { min, max, pattern } => {
                 self.text(*min, *max, pattern.as_ref(), value, path);
             }
             Node::OneOf(allowed) => self.one_of(allowed, value, path),
             Node::List { item, min, max } => self.list(item, *min, *max, value, path),
-            Node::Object { fields, others } => self.object(fields, others, value, path),
+            Node::Object { fields, others, .. } => self.object(fields, others, value, path),
             Node::Nullable(inner) => self.nullable(inner, value, path),
             Node::Union { branches, matching } => self.union(branches, *matching, value, path),
             Node::Typed { types, inner } => self.typed(types, inner, value, path),
@@ -225,7 +275,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn number(&mut self, min: Option<f64>, max: Option<f64>, value: &mut Value, path: &Path<'_>) {
+    fn number(
+        &mut self,
+        min: Option<&Number>,
+        max: Option<&Number>,
+        value: &mut Value,
+        path: &Path<'_>,
+    ) {
         if let Some(text) = value.as_str() {
             match serde_json::from_str::<Number>(text.trim()) {
                 // Zero has one form, as in the arguments themselves.
@@ -234,8 +290,8 @@ impl Walk<'_, '_> {
                 Err(_) => return self.wrong(path, "a number", value),
             }
         }
-        let Some(number) = value.as_f64() else { return self.wrong(path, "a number", value) };
-        if min.is_some_and(|min| number < min) || max.is_some_and(|max| number > max) {
+        let Value::Number(number) = value else { return self.wrong(path, "a number", value) };
+        if !is_within(number, min, max) {
             self.range(path, min, max, value);
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::exact::ExactJudge;
 use super::misfit::{Misfit, Path, Problem};
 use super::shape::{Field, Fit, Node, Walk};
 
@@ -55,10 +56,8 @@ impl Walk<'_, '_> {
             }
             attempts.push(attempt);
         }
-        match attempts.iter().filter(|attempt| attempt.as_written()).count() {
-            0 => {}
-            1 => return,
-            _ => return self.ambiguous(path),
+        if attempts.iter().any(Attempt::as_written) {
+            return self.check_single(branches, value, path);
         }
         let Some(fitting) = attempts.iter().position(|attempt| attempt.misfits.is_empty()) else {
             let nearest = attempts.into_iter().min_by_key(|attempt| attempt.distance(path));
@@ -66,19 +65,27 @@ impl Walk<'_, '_> {
         };
         let Attempt { value: coerced, warnings, .. } = attempts.swap_remove(fitting);
         if matching == Matching::One {
-            let fits = |branch: &&Node| self.attempt(branch, &coerced, path).as_written();
-            if branches.iter().filter(fits).count() != 1 {
-                return self.ambiguous(path);
-            }
+            self.check_single(branches, &coerced, path);
         }
         self.coerce(value, coerced);
         self.warnings.extend(warnings);
     }
 
+    /// Refuses what fits several kinds to JSON Schema, also where it fits one only to us.
+    fn check_single(&mut self, branches: &[Node], value: &Value, path: &Path<'_>) {
+        let (steps_left, depth_left) = (self.steps_left, self.depth_left);
+        let mut judge = ExactJudge { shape: self.shape, steps_left, depth_left };
+        let count = judge.count(branches, value);
+        self.steps_left = judge.steps_left;
+        if count != Some(1) {
+            self.ambiguous(path);
+        }
+    }
+
     /// Tries one kind and leaves no trace of it.
     fn attempt(&mut self, branch: &Node, value: &Value, path: &Path<'_>) -> Attempt {
         let (mut value, mut warnings) = (value.clone(), Vec::new());
-        let mut walk = Walk::new(self.shape, &mut warnings, self.steps_left);
+        let mut walk = Walk::new(self.shape, &mut warnings, self.steps_left, self.depth_left);
         walk.node(branch, &mut value, path);
         let (fit, misfits) = (walk.fit, walk.misfits);
         self.steps_left = walk.steps_left;

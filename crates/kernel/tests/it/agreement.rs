@@ -246,8 +246,7 @@ fn schema_and_value() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-/// `3` and `3.0` are one value to a validator and two to us. That refuses more, except where
-/// something must fit exactly one of several kinds.
+/// `3` and `3.0` are one value to a validator and two to us, so that we refuse more.
 fn has_float(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64(),
@@ -262,8 +261,7 @@ fn compare(schema: &Value, value: &Value) -> Result<Option<Fit>, String> {
     let shape = Shape::compile(schema).map_err(|refusal| refusal.to_string())?;
     let judge = draft202012::new(schema).map_err(|error| error.to_string())?;
     let floats = has_float(value) || has_float(schema);
-    let taken =
-        |value: &Value| judge.is_valid(value) || floats && schema.to_string().contains("\"oneOf\"");
+    let taken = |value: &Value| judge.is_valid(value);
     let mut fitted = value.clone();
     match shape.fit(&mut fitted, &mut Vec::new()) {
         Ok(Fit::AsWritten) if fitted != *value => Err(format!("became {fitted} unnoticed")),
@@ -299,4 +297,72 @@ fn what_we_take_the_published_schema_takes() {
     runner.run(&schema_and_value(), property).unwrap_or_else(|failure| panic!("{failure}"));
     let seen = seen.into_inner().unwrap();
     assert!(seen.len() == 3 && seen.values().all(|count| *count > 50), "vacuous: {seen:?}");
+}
+
+/// Schemas in which a value may fit an alternative for reasons that are not ours: without a type,
+/// with a width, with numbers that are equal and not the same.
+fn odd_schema() -> BoxedStrategy<Value> {
+    let numbers = vec![json!(1), json!(1.0), json!(0), json!(-0.0), json!(1.5), json!(1e300)];
+    let wide = vec![json!(9_007_199_254_740_992_u64), json!(9_007_199_254_740_993_u64), json!(2)];
+    let leaf = prop_oneof![
+        2 => select(vec!["int8", "uint8", "int64", "uint64"])
+            .prop_map(|width| json!({"type": "integer", "format": width})),
+        2 => select(wide.clone()).prop_map(|most| json!({"type": "number", "maximum": most})),
+        2 => select(wide).prop_map(|most| json!({"type": "integer", "minimum": most})),
+        2 => select(numbers.clone()).prop_map(|value| json!({ "const": value })),
+        2 => prop::collection::vec(select(numbers), 1..3).prop_map(|all| json!({ "enum": all })),
+        4 => scalar_schema(),
+    ];
+    let schema = leaf.prop_recursive(3, 24, 4, |inner| {
+        let implied = (inner.clone(), any::<bool>()).prop_map(|(field, needed)| {
+            let required = if needed { vec!["a"] } else { vec![] };
+            json!({"properties": {"a": field}, "required": required})
+        });
+        let unlisted = (inner.clone(), select(NAMES)).prop_map(|(others, name)| {
+            json!({"type": "object", "required": [name], "additionalProperties": others})
+        });
+        let union = (select(vec!["anyOf", "oneOf"]), prop::collection::vec(inner.clone(), 1..4))
+            .prop_map(|(keyword, branches)| json!({ keyword: branches }));
+        let typed = (select(vec!["integer", "number", "object"]), inner.clone(), inner.clone())
+            .prop_map(|(name, one, other)| json!({"type": name, "oneOf": [one, other]}));
+        prop_oneof![
+            2 => implied,
+            1 => unlisted,
+            6 => union,
+            2 => typed,
+            2 => inner.prop_map(|item| json!({"type": "array", "items": item})),
+        ]
+    });
+    schema.boxed()
+}
+
+#[test]
+fn what_we_take_of_odd_schemas_the_validator_takes() {
+    let values = prop_oneof![
+        3 => any_value(),
+        1 => select(vec![
+            json!(1), json!(1.0), json!(300), json!(-0.0), json!(1e300), json!({"a": 1.0}),
+            json!({"a": 300}), json!([1, 1.0]), json!(9_007_199_254_740_993_u64),
+        ]),
+    ];
+    let taken = Mutex::new(0);
+    let mut runner = TestRunner::new(cases(6_000));
+    let property = |(mut schema, value): (Value, Value)| {
+        with(
+            &mut schema,
+            "$defs",
+            Some(json!({"leaf": {"type": "string"}, "tree": {"type": "object"}})),
+        );
+        let Ok(shape) = Shape::compile_open(&schema) else { return Ok(()) };
+        let judge = draft202012::new(&schema).unwrap();
+        let mut fitted = value.clone();
+        if shape.fit(&mut fitted, &mut Vec::new()).is_ok() {
+            prop_assert!(judge.is_valid(&fitted), "{schema} takes {value} as {fitted}");
+            *taken.lock().unwrap() += 1;
+        }
+        Ok(())
+    };
+    let values = (odd_schema(), values);
+    runner.run(&values, property).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(taken.into_inner().unwrap() > 500, "vacuous");
 }

@@ -5,7 +5,7 @@ use std::error::Error;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_kernel::tool::{SchemaRefusal, Shape, SpecDraft, SpecRefusal};
+use toolgate_kernel::tool::{Fit, SchemaRefusal, Shape, SpecDraft, SpecRefusal};
 
 fn with_field(schema: &Value) -> Value {
     json!({"type": "object", "properties": {"a": schema}})
@@ -53,6 +53,11 @@ fn unenforceable() -> Vec<(&'static str, Value)> {
         ("unevaluatedProperties", json!({"type": "object", "unevaluatedProperties": false})),
         ("$dynamicRef", json!({"$dynamicRef": "#x"})),
         ("required", json!({"required": ["a"]})),
+        ("$id", json!({"$id": "https://example.org/a", "type": "string"})),
+        ("$schema", json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})),
+        ("$anchor", json!({"$anchor": "x", "type": "string"})),
+        ("not", json!({"type": "null", "not": {}})),
+        ("minLength", json!({"type": "null", "minLength": 1})),
         ("minLength", json!({"minLength": 1})),
         ("made_up", json!({"type": "string", "made_up": true})),
     ]
@@ -77,6 +82,10 @@ fn a_keyword_that_cannot_be_enforced_is_refused_where_it_stands() {
             registered(defined.clone()).is_err(),
             "{defined}: unused, and refused all the same"
         );
+        // These are legal at the root.
+        if ["$id", "$schema"].contains(&keyword) {
+            continue;
+        }
         let answer = SpecDraft::new("read", "A tool.").returns_schema(schema.clone()).build();
         assert!(matches!(answer, Err(SpecRefusal::Schema { .. })), "{schema} of the answer");
     }
@@ -111,6 +120,25 @@ fn a_keyword_with_a_value_of_another_kind_is_refused() {
         json!({"type": "array", "items": "string"}),
         json!({"type": "object", "properties": {}, "required": "a"}),
         json!({"type": "object", "properties": {}, "required": ["a"]}),
+        json!({"type": "object", "properties": null}),
+        json!({"type": "object", "properties": 5}),
+        json!({"type": "object", "properties": []}),
+        json!({"properties": 5}),
+        json!({"type": "object", "properties": {"a": {}}, "required": ["a", 7]}),
+        json!({"type": "object", "properties": {"a": {}}, "required": ["a", "a"]}),
+        json!({"type": "object", "properties": {"a": {}}, "required": [["a"]]}),
+        json!({"type": "object", "additionalProperties": null}),
+        json!({"anyOf": []}),
+        json!({"oneOf": []}),
+        json!({"$defs": 5}),
+        json!({"$defs": {"x": {"type": "text"}}}),
+        json!({"definitions": []}),
+        json!({"type": "string", "title": 5}),
+        json!({"type": "string", "description": null}),
+        json!({"type": "string", "format": ["email"]}),
+        json!({"type": "string", "examples": "x"}),
+        json!({"type": "string", "readOnly": "yes"}),
+        json!({"type": ["object", "object"]}),
         json!({"type": "text"}),
         json!({"type": 3}),
         json!({"type": []}),
@@ -152,6 +180,80 @@ fn references_stay_inside_the_schema() {
     let inside = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}},
                         "$defs": {"x": {"type": "string"}}});
     assert_eq!(registered(inside), Ok(()));
+}
+
+/// The name of a definition is escaped as in a pointer, and as in an address around it.
+#[test]
+fn references_are_pointers() {
+    let schema = |target: &str| {
+        json!({"type": "object", "properties": {"a": {"$ref": target}}, "$defs": {
+            "a/b": {"type": "string"}, "a~1b": {"type": "integer"}, "%41": {"type": "boolean"},
+            "A": {"type": "null"}, "a": {"type": "object", "properties": {"b": {"type": "array"}}},
+            "é": {"type": "number"},
+        }})
+    };
+    for (target, fitting) in [
+        ("#/$defs/a~1b", json!("x")),
+        ("#/$defs/a~01b", json!(1)),
+        ("#/$defs/%2541", json!(true)),
+        ("#/$defs/%41", json!(null)),
+        ("#/%24defs/A", json!(null)),
+        ("#/$defs/a%2Fb", json!(null)),
+        ("#/$defs/é", json!(1.5)),
+        ("#/$defs/%C3%A9", json!(1.5)),
+    ] {
+        let Ok(shape) = Shape::compile(&schema(target)) else {
+            assert_eq!(target, "#/$defs/a%2Fb", "a slash is a slash, however it is written");
+            continue;
+        };
+        for value in [json!("x"), json!(1), json!(true), json!(null), json!(1.5), json!([])] {
+            let mut args = json!({"a": value});
+            let fits = shape.fit(&mut args, &mut Vec::new()) == Ok(Fit::AsWritten);
+            let number = fitting == json!(1.5) && value.is_number();
+            assert_eq!(fits, value == fitting || number, "{target} {value}");
+        }
+    }
+    for target in
+        ["#/$defs/a/b", "#/$defs/a~2b", "#/$defs/a~", "#/$defs/%4", "#/$defs/%FF", "#%", "#/$defs"]
+    {
+        let refusal = registered(schema(target)).unwrap_err();
+        assert!(matches!(refusal, SchemaRefusal::Reference { .. }), "{target}: {refusal}");
+    }
+}
+
+/// A chain of definitions is followed for every value, so it takes little of the stack.
+#[test]
+fn chains_of_definitions_end_somewhere() {
+    let chain = |links: usize| {
+        let mut defs = serde_json::Map::new();
+        for at in 0..links {
+            defs.insert(format!("d{at}"), json!({"$ref": format!("#/$defs/d{}", at + 1)}));
+        }
+        defs.insert(format!("d{links}"), json!({"type": "string"}));
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
+    };
+    assert_eq!(registered(chain(20)), Ok(()));
+    for links in [40, 3_000] {
+        assert_eq!(registered(chain(links)), Err(SchemaRefusal::TooDeep), "{links}");
+    }
+}
+
+/// However a schema nests kinds in kinds, a deep value takes little of the stack.
+#[test]
+fn a_deep_value_takes_little_of_the_stack() {
+    let mut kind = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}});
+    for _ in 0..12 {
+        kind = json!({"oneOf": [kind, {"type": "string"}]});
+    }
+    let schema = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {"d0": kind}});
+    let value = (0..63).fold(json!("x"), |inner, _| json!({ "x": inner }));
+    let small = std::thread::Builder::new().stack_size(1 << 20);
+    let walked = small.spawn(move || {
+        let shape = Shape::compile(&schema).unwrap();
+        shape.fit(&mut value.clone(), &mut Vec::new()).is_ok()
+    });
+    // Whether it fits is another matter: it must not end the process.
+    assert!(walked.unwrap().join().is_ok());
 }
 
 /// A definition that is itself, with nothing in between, has no values and no end.

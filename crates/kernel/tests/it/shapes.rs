@@ -136,6 +136,30 @@ fn bounds_of_whole_numbers() {
     );
 }
 
+/// Bounds are compared exactly, also where two whole numbers are one float.
+#[test]
+fn large_bounds_of_numbers_hold() {
+    let large = 9_007_199_254_740_992_u64;
+    check(
+        &json!({"type": "number", "maximum": large}),
+        vec![
+            (json!(large), As),
+            (json!(large + 1), out("at most")),
+            (json!("9007199254740993"), out("at most")),
+            (json!(1e300), out("at most")),
+            (json!(-1e300), As),
+        ],
+    );
+    check(
+        &json!({"type": "number", "minimum": u64::MAX}),
+        vec![(json!(u64::MAX), As), (json!(u64::MAX - 1), out("at least"))],
+    );
+    check(
+        &json!({"type": "number", "minimum": 0.5}),
+        vec![(json!(0), out("at least")), (json!(1), As), (json!(0.5), As)],
+    );
+}
+
 /// Other tools write bounds of whole numbers as floats; they hold all the same.
 #[test]
 fn bounds_written_with_a_fraction_hold() {
@@ -217,7 +241,7 @@ fn texts() {
         ],
     );
     check(
-        &json!({"type": "string", "minLength": 1, "maxLength": 3}),
+        &json!({"type": "string", "minLength": 1.0, "maxLength": 3}),
         vec![
             (json!(""), out("1 to 3 characters (got 0)")),
             (json!("あああ"), As),
@@ -610,8 +634,32 @@ fn what_fits_two_kinds_at_once_is_neither() {
             (json!(1.5), As),
             (json!(3), wrong("several")),
             (json!("3"), wrong("several")),
+            // A number without a fraction is an integer, however it is written.
+            (json!(3.0), wrong("several")),
+            (json!(7.0), To(json!(7))),
         ],
     );
+    let both = json!({"oneOf": [{"type": "integer"}, {"type": "number"}]});
+    check(
+        &both,
+        vec![
+            (json!(1), wrong("several")),
+            (json!(1.0), wrong("several")),
+            (json!(1e300), wrong("several")),
+            (json!(1.5), As),
+        ],
+    );
+    let width = json!({"oneOf": [{"type": "integer", "format": "uint8"}, {"type": "integer"}]});
+    check(&width, vec![(json!(3), wrong("several")), (json!(300), wrong("several"))]);
+    let equal = json!({"oneOf": [{"const": 1}, {"const": 1.0}]});
+    check(&equal, vec![(json!(1), wrong("several")), (json!(1.0), wrong("several"))]);
+    let tags = |tag: Value| json!({"type": "object", "required": ["k"], "properties": {"k": {"const": tag}}});
+    let tagged = json!({"oneOf": [tags(json!(1)), tags(json!(1.0))]});
+    check(&tagged, vec![(json!({"k": 1}), wrong("several"))]);
+    let implied = json!({"oneOf": [{"properties": {"a": {}}}, {"type": "string"}]});
+    check(&implied, vec![(json!("x"), wrong("several")), (json!({"a": 1}), As)]);
+    let implied = json!({"oneOf": [{"properties": {"a": {}}}, {"type": "null"}]});
+    check(&implied, vec![(json!(null), wrong("several"))]);
     let nullable = json!({"oneOf": [{"type": "integer"}, {"type": "null"}]});
     check(&nullable, vec![(json!(null), As), (json!(3), As), (json!(""), To(json!(null)))]);
     let twice = json!({"oneOf": [{"enum": ["a", "b"]}, {"enum": ["b", "c"]}]});

@@ -36,10 +36,12 @@ pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> S
         let why = format!("its description has more than {ABOUT_BYTES_MAX} bytes");
         return Scanned::Excluded(why);
     }
-    let input = schema::check(&definition.input).and_then(|()| header::check(&definition.input));
-    if let Err(why) = input {
-        return Scanned::Excluded(format!("its input schema {why}"));
-    }
+    let input = schema::check_input(&definition.input)
+        .and_then(|shape| header::check(&definition.input).map(|()| shape));
+    let input = match input {
+        Ok(shape) => shape,
+        Err(why) => return Scanned::Excluded(format!("its input schema {why}")),
+    };
     if let Some(Err(why)) = definition.output.as_ref().map(schema::check) {
         return Scanned::Excluded(format!("its output schema {why}"));
     }
@@ -60,7 +62,7 @@ pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> S
     if let Some(output) = &definition.output {
         each_text(output, &mut |text| look("its output schema", text));
     }
-    why.extend(schema::open(&definition.input));
+    why.extend(schema::open(&input));
     why.extend(schema::curious(&definition.input));
     if why.is_empty() { Scanned::Clean } else { Scanned::Flagged(why) }
 }

@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use toolgate_kernel::tool::Shape;
 
 use super::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX};
 
 /// Parts a schema may have once all its references are written out.
 const PARTS_MAX: u64 = 10_000;
+
+/// References that lead to one another; following them takes a part of the stack.
+const REFERENCES_MAX: usize = 64;
 
 /// The same where they are part of a longer name.
 const CURIOUS_PARTS: &[&str] =
@@ -43,14 +47,19 @@ const CURIOUS: &[&str] = &[
     "toollist",
 ];
 
+/// Whether the schema of a tool's arguments can be enforced, and what it takes.
+pub(super) fn check_input(schema: &Value) -> Result<Shape, String> {
+    check(schema)?;
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        return Err("does not have \"type\": \"object\" at its root, as MCP requires".to_owned());
+    }
+    Shape::compile(schema).map_err(|refusal| format!("cannot be enforced: {refusal}"))
+}
+
 /// Whether a schema can be used; why not, where it cannot.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
-    match schema {
-        Value::Object(_) => {}
-        Value::Bool(_) => return Err("takes anything".to_owned()),
-        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            return Err("is no schema".to_owned());
-        }
+    if !schema.is_object() {
+        return Err("is not an object".to_owned());
     }
     if depth(schema) > SCHEMA_DEPTH_MAX {
         return Err(format!("has more than {SCHEMA_DEPTH_MAX} levels"));
@@ -144,6 +153,9 @@ impl<'a> Weigher<'a> {
         if let Some(known) = self.known.get(to) {
             return Ok(*known);
         }
+        if open.len() >= REFERENCES_MAX {
+            return Err(format!("has more than {REFERENCES_MAX} references in a row"));
+        }
         let target = self.root.pointer(&unescaped(pointer));
         let target = target.ok_or_else(|| "refers to a part that it does not have".to_owned())?;
         open.push((to.to_owned(), false));
@@ -172,14 +184,12 @@ fn unescaped(pointer: &str) -> String {
     pointer.replace("%24", "$").replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
 }
 
-/// Whether a tool takes whatever it is given.
-pub(super) fn open(schema: &Value) -> Option<String> {
-    let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-    let free = schema.get("additionalProperties") == Some(&Value::Bool(true));
-    let composed = ["$ref", "allOf", "anyOf", "oneOf"].iter().any(|key| schema.get(key).is_some());
-    let named = schema.get("properties").is_some();
-    let open = free || (!closed && !named && !composed);
-    open.then(|| "its input schema is open: it takes any argument".to_owned())
+/// Why a person must look at a tool that takes arguments it does not name: what they are, the
+/// description does not say.
+pub(super) fn open(shape: &Shape) -> Option<String> {
+    shape
+        .takes_unnamed_fields()
+        .then(|| "its input schema is open: it takes arguments that it does not name".to_owned())
 }
 
 /// Parameters that ask for the conversation or for keys.
@@ -236,7 +246,9 @@ mod tests {
             (json!({"properties": {"a": {"$ref": "other.json"}}}), "outside"),
             (json!({"properties": {"a": {"$ref": "#/$defs/none"}}}), "does not have"),
             (json!({"$ref": 7}), "no text"),
-            (json!([]), "no schema"),
+            (json!([]), "not an object"),
+            (json!(true), "not an object"),
+            (json!(null), "not an object"),
         ] {
             assert!(check(&schema).is_err_and(|told| told.contains(why)), "{schema}");
         }
@@ -258,13 +270,90 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_schema_is_not_open() {
-        assert!(open(&json!({"type": "object"})).is_some());
-        assert!(
-            open(&json!({"type": "object", "properties": {}, "additionalProperties": true}))
-                .is_some()
-        );
-        assert!(open(&json!({"type": "object", "properties": {}})).is_none());
-        assert!(open(&json!({"type": "object", "additionalProperties": false})).is_none());
+    fn a_schema_that_takes_unnamed_arguments_is_open() {
+        let object = |more: &str| -> Value {
+            serde_json::from_str(&format!(r#"{{"type":"object"{more}}}"#)).unwrap()
+        };
+        for more in [
+            "",
+            r#","additionalProperties":true"#,
+            r#","additionalProperties":{}"#,
+            r#","additionalProperties":{"description":"more"}"#,
+            r#","additionalProperties":{"type":["string","number","boolean","array","object"]}"#,
+            r#","properties":{},"additionalProperties":true"#,
+            r#","properties":{"a":{"type":"string"}},"additionalProperties":{}"#,
+            r##","additionalProperties":{"$ref":"#/$defs/x"},"$defs":{"x":{}}"##,
+            r##","additionalProperties":{"anyOf":[{"$ref":"#/$defs/x"}]},"$defs":{"x":true}"##,
+            r##","anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{}}"##,
+            r##","oneOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":true}"##,
+            r#","anyOf":[{}]"#,
+            r#","anyOf":[{"type":"object"},{"type":"object","properties":{}}]"#,
+            r#","anyOf":[{"type":["object","null"]}]"#,
+        ] {
+            let schema = object(more);
+            let shape = check_input(&schema).unwrap_or_else(|why| panic!("{schema} {why}"));
+            assert!(open(&shape).is_some(), "{schema}");
+        }
+        for more in [
+            r#","properties":{}"#,
+            r#","additionalProperties":false"#,
+            r#","properties":{"a":{}},"required":["a"]"#,
+            r##","anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"object","properties":{}}}"##,
+        ] {
+            let schema = object(more);
+            assert!(open(&check_input(&schema).unwrap()).is_none(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_enforced_is_excluded() {
+        let root = "at its root";
+        let value = "is not valid in JSON Schema";
+        let keyword = "cannot be enforced";
+        for (schema, why) in [
+            (json!({}), root),
+            (json!({"type": "string"}), root),
+            (json!({"type": ["object"]}), root),
+            (json!({"type": ["object", "null"]}), root),
+            (json!({"properties": {"a": {"type": "string"}}}), root),
+            (json!({"$ref": "#/$defs/x", "$defs": {"x": {}}}), root),
+            (json!({"anyOf": [{"type": "object"}]}), root),
+            (json!({"type": "object", "$ref": "#/$defs/x", "$defs": {"x": {}}}), keyword),
+            (json!({"type": "object", "allOf": [{}]}), keyword),
+            (json!({"type": "object", "properties": null}), value),
+            (json!({"type": "object", "properties": 5}), value),
+            (json!({"type": "object", "properties": []}), value),
+            (json!({"type": "object", "properties": {"a": {}}, "required": ["a", 7]}), value),
+            (json!({"type": "object", "properties": {"a": {"$id": "x"}}}), keyword),
+            (json!({"type": "object", "properties": {}, "$defs": {"a": {"$id": "x"}}}), keyword),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=a)"}}}),
+                value,
+            ),
+            (json!({"type": "object", "patternProperties": {"": {}}}), keyword),
+            (json!({"type": "object", "properties": {}, "title": 5}), value),
+            (
+                json!({"type": "object", "properties": {}, "$schema": "https://example.org/s"}),
+                value,
+            ),
+        ] {
+            let told = check_input(&schema).err();
+            assert!(told.as_ref().is_some_and(|told| told.contains(why)), "{schema}: {told:?}");
+        }
+    }
+
+    /// Thousands of references in a row end in a refusal and not in the end of the stack.
+    #[test]
+    fn references_in_a_row_are_bounded() {
+        let mut defs = serde_json::Map::new();
+        for at in 0..2_000 {
+            defs.insert(format!("d{at}"), json!({"$ref": format!("#/$defs/d{}", at + 1)}));
+        }
+        defs.insert("d2000".to_owned(), json!({}));
+        let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}},
+                            "$defs": defs});
+        let thread = std::thread::Builder::new().stack_size(1 << 20);
+        let told = thread.spawn(move || check_input(&schema).err()).unwrap().join().unwrap();
+        assert!(told.is_some_and(|told| told.contains("in a row")));
     }
 }

@@ -15,7 +15,7 @@ use toolgate_testkit::stage::{SCENARIO_KEY, Stage};
 use crate::scenarios::block_on;
 
 const YAML: &str = "about: many calls\nfamilies: {note: session}\nsections:\n  - name: desk\n    \
-    tools:\n      - name: save\n        effect: staged\n        params: {type: object, required: [n], \
+    tools:\n      - name: save\n        effect: staged\n        params: {type: object, required: ['n'], \
     properties: {n: {type: integer}}}\n        writes: ['note:{n}']\n        does: [put_arg: ['note:{n}', n]]\n";
 
 #[test]

@@ -24,7 +24,7 @@ sections:
     tools:
       - name: save
         effect: staged
-        params: {type: object, required: [n, at], properties: {n: {type: integer}, at: {type: integer}}}
+        params: {type: object, required: ['n', at], properties: {n: {type: integer}, at: {type: integer}}}
         writes: ['memo:{at}', 'log:{at}', 'book:{at}', 'file:f{at}.md']
         does: [put_arg: ['memo:{at}', n], push: ['log:{at}', x], put_arg: ['book:{at}', n], write_file: ['f{at}.md', 'text {n}']]
       - name: drop

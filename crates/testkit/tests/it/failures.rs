@@ -134,7 +134,7 @@ fn every_cause_of_failure_leaves_nothing_behind() {
              sections:\n  - name: desk\n    tools:\n\
              \x20     - name: wait\n        does: [clock_ms: 1000]\n\
              \x20     - name: act\n        effect: staged\n\
-             \x20       params: {{type: object, required: [n], properties: {{n: {{type: integer}}}}}}\n\
+             \x20       params: {{type: object, required: ['n'], properties: {{n: {{type: integer}}}}}}\n\
              \x20       writes: ['note:a', 'file:canon.md']\n        does: {does}\n\
              script:\n  replies:\n\
              \x20   - calls: [{{tool: wait}}, {{tool: act, args: {args}}}]\n\
