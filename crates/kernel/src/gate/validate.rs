@@ -17,7 +17,7 @@ use crate::json::Document;
 use crate::key::{Access, Key};
 use crate::path::{is_plain, project_path};
 use crate::section::Toolset;
-use crate::tool::{Fit, Misfit, ToolSpec};
+use crate::tool::{Effect, Fit, Misfit, ToolSpec};
 
 pub(super) fn validate(
     resolved: Resolved,
@@ -86,6 +86,20 @@ pub fn fitting(spec: &ToolSpec, args: &Map<String, Value>) -> Result<Map<String,
     Ok(taken.args.to_map())
 }
 
+/// Whether a blank text was taken for null somewhere.
+fn became_null(written: &Value, fitted: &Value) -> bool {
+    match (written, fitted) {
+        (Value::String(_), Value::Null) => true,
+        (Value::Array(written), Value::Array(fitted)) => {
+            written.iter().zip(fitted).any(|(written, fitted)| became_null(written, fitted))
+        }
+        (Value::Object(written), Value::Object(fitted)) => written.iter().any(|(key, written)| {
+            fitted.get(key).is_some_and(|fitted| became_null(written, fitted))
+        }),
+        _ => false,
+    }
+}
+
 /// The arguments made to fit, with every path in its one form.
 fn fitted(
     spec: &ToolSpec,
@@ -96,7 +110,13 @@ fn fitted(
     let misfitting = |misfits: Vec<Misfit>| {
         Refusal::of(Stage::Validate, misfits.into_iter().map(Trouble::from).collect())
     };
+    let written = (spec.effect == Effect::External).then(|| args.clone());
     let mut fit = spec.input_shape.fit(&mut args, warnings).map_err(misfitting)?;
+    if written.is_some_and(|written| became_null(&written, &args)) {
+        return Err(invalid(
+            "A blank text is not null. Nothing is guessed for this tool: send null.",
+        ));
+    }
     let mut moved = Fit::AsWritten;
     if let Value::Object(args) = &mut args {
         moved = normalise_paths(spec, args)?;

@@ -8,6 +8,7 @@ use super::number::is_within;
 use super::pattern::Pattern;
 use super::schema::{SchemaRefusal, Unnamed, compile};
 use super::union::Matching;
+use crate::json::is_exact;
 use crate::names::nearest;
 
 /// A schema compiled for walking: fields in declared order, unknown keys refused at every depth.
@@ -285,6 +286,9 @@ impl Walk<'_, '_> {
         if let Some(text) = value.as_str() {
             match serde_json::from_str::<Number>(text.trim()) {
                 // Zero has one form, as in the arguments themselves.
+                Ok(_) if !is_exact(text.trim()) => {
+                    return self.wrong(path, "a number of at most 15 digits", value);
+                }
                 Ok(number) if number.as_f64() == Some(0.0) => self.coerce(value, 0.into()),
                 Ok(number) => self.coerce(value, Value::Number(number)),
                 Err(_) => return self.wrong(path, "a number", value),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use toolgate_kernel::json::parse_strict;
+use toolgate_kernel::json::{inexact_number, parse_strict};
 use toolgate_kernel::limits::Limits;
 
 /// Most characters of a name on the wire.
@@ -87,7 +87,7 @@ pub(super) fn object(args: &str) -> Map<String, Value> {
 /// Arguments that were streamed as text: read where they are one clear value, else as written. They
 /// are read as those of a plain answer are, so that both give the same.
 pub(super) fn streamed(text: String) -> Value {
-    let clear = parse_strict(&text, &Limits::default()).is_ok();
+    let clear = parse_strict(&text, &Limits::default()).is_ok() && inexact_number(&text).is_none();
     let read = clear.then(|| serde_json::from_str(&text).ok()).flatten();
     read.unwrap_or(Value::String(text))
 }
