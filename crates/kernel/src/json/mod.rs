@@ -6,6 +6,7 @@ mod document;
 mod merge;
 mod read;
 mod strict;
+mod surrogate;
 mod weigh;
 mod write;
 
@@ -13,5 +14,6 @@ pub use canonical::{canonical, write_canonical};
 pub use document::{Document, Items, Members, Part};
 pub use merge::lay_over;
 pub use strict::{JsonRefusal, parse_strict};
+pub use surrogate::{joined_surrogates, replace_lone_surrogates, without_lone_surrogates};
 pub use weigh::{Room, TooLarge, weigh};
 pub(crate) use write::{write_inner, write_text};
