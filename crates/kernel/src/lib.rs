@@ -31,6 +31,7 @@ pub mod policy;
 pub mod profile;
 pub mod prompt;
 pub mod render;
+pub mod reserved;
 mod schema;
 pub mod seal;
 pub mod section;

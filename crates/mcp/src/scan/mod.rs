@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use toolgate_kernel::pin::Definition;
+use toolgate_kernel::reserved::person_only_act;
 
 /// Bytes of a description.
 pub const ABOUT_BYTES_MAX: usize = 4 << 10;
@@ -32,6 +33,10 @@ pub enum Scanned {
 /// Looks at a tool's definition. `others` are the names of tools that others have: a definition
 /// that names one of them wants to change what that one does.
 pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> Scanned {
+    if let Some(act) = person_only_act(name) {
+        let why = format!("its name is reserved: `{act}` is for a person alone, never for a tool");
+        return Scanned::Excluded(why);
+    }
     if definition.about.len() > ABOUT_BYTES_MAX {
         let why = format!("its description has more than {ABOUT_BYTES_MAX} bytes");
         return Scanned::Excluded(why);
