@@ -14,6 +14,8 @@ use toolgate_kernel::reserved::person_only_act;
 
 /// Bytes of a description.
 pub const ABOUT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a title, and of annotations.
+pub const ASIDE_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a schema.
 pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// Levels of a schema.
@@ -47,6 +49,15 @@ pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> S
     }
     if let Some(Err(why)) = definition.output.as_ref().map(schema::check) {
         return Scanned::Excluded(format!("its output schema {why}"));
+    }
+    for (what, value) in [
+        ("its title", definition.title.as_deref().map_or(0, str::len)),
+        ("its list of annotations", definition.annotations.to_string().len()),
+    ] {
+        if value > ASIDE_BYTES_MAX {
+            let why = format!("{what} has {value} bytes; at most {ASIDE_BYTES_MAX} are taken");
+            return Scanned::Excluded(why);
+        }
     }
     let mut why = Vec::new();
     let mut look = |place: &str, text: &str| {
@@ -82,5 +93,49 @@ fn each_text(value: &Value, look: &mut impl FnMut(&str)) {
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excluded(name: &str, definition: &Definition) -> Option<String> {
+        match scan(name, definition, &BTreeSet::new()) {
+            Scanned::Excluded(why) => Some(why),
+            Scanned::Flagged(_) | Scanned::Clean => None,
+        }
+    }
+
+    fn definition() -> Definition {
+        Definition {
+            title: None,
+            about: "Looks.".to_owned(),
+            input: serde_json::json!({"type": "object", "additionalProperties": false}),
+            output: None,
+            annotations: Value::Null,
+        }
+    }
+
+    #[test]
+    fn a_tool_with_the_name_of_a_persons_act_is_left_out() {
+        for name in ["facts_commit", "Facts.Commit", "approve", "approvals-list", "TRUST"] {
+            let why = excluded(name, &definition()).unwrap_or_default();
+            assert!(why.contains("its name is reserved"), "{name}: {why}");
+        }
+        assert_eq!(excluded("approve_pull_request", &definition()), None);
+    }
+
+    #[test]
+    fn titles_and_annotations_are_bounded() {
+        let long = "x".repeat(ASIDE_BYTES_MAX + 1);
+        let titled = Definition { title: Some(long.clone()), ..definition() };
+        assert!(excluded("look", &titled).unwrap_or_default().contains("its title has"));
+        let annotated = Definition { annotations: Value::String(long), ..definition() };
+        assert!(
+            excluded("look", &annotated)
+                .unwrap_or_default()
+                .contains("its list of annotations has")
+        );
     }
 }
