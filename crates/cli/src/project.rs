@@ -193,15 +193,18 @@ impl Place {
     /// whatever they are called.
     fn files(&self, staged: &Path) -> Result<Folder> {
         let mut folder = Folder::open(&self.folder, staged)?;
+        if let Ok(keys) = config_folder("key") {
+            folder = folder.keeping_outside_from_tools(keys);
+        }
         let top = self.folder.canonicalize()?;
         let reading = read(&self.config_bytes()?.1);
         let secrets = reading.text.secret_files().into_iter().map(|path| self.folder.join(path));
         for path in secrets.chain(self.config.clone()) {
-            let inside = path.canonicalize().ok();
-            let inside = inside.as_deref().and_then(|path| path.strip_prefix(&top).ok());
-            if let Some(path) = inside.and_then(Path::to_str) {
-                folder = folder.keeping_from_tools(path);
-            }
+            let Ok(path) = path.canonicalize() else { continue };
+            folder = match path.strip_prefix(&top).map(Path::to_str) {
+                Ok(Some(inside)) => folder.keeping_from_tools(inside),
+                Ok(None) | Err(_) => folder.keeping_outside_from_tools(path),
+            };
         }
         Ok(folder)
     }

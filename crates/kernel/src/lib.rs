@@ -5,6 +5,7 @@
 
 pub mod actor;
 pub mod agent;
+pub mod bounded;
 pub mod budget;
 pub mod calling;
 pub mod config;
@@ -32,6 +33,7 @@ pub mod profile;
 pub mod prompt;
 pub mod redact;
 pub mod render;
+pub mod reserved;
 mod schema;
 pub mod seal;
 pub mod section;

@@ -33,6 +33,13 @@ pub struct Limits {
     pub reply_bytes_max: u64,
     /// Calls of a model's reply; one with more counts as one that failed.
     pub reply_calls_max: u64,
+    /// Bytes of the name of a tool that a model or a client calls; a longer one is cut, and names
+    /// no tool.
+    pub call_name_bytes_max: u64,
+    /// Bytes of the id that a provider or a client gives a call; a longer one is cut.
+    pub call_id_bytes_max: u64,
+    /// Bytes of what a provider says about a failure; more is cut.
+    pub fault_bytes_max: u64,
     /// Milliseconds a person is waited for before a question is left pending.
     pub answer_ms_max: u64,
     /// Milliseconds after which a call that waits for a person's yes waits no more.
@@ -133,6 +140,9 @@ impl Default for Limits {
             turn_ms_max: 600_000,
             reply_bytes_max: 4 << 20,
             reply_calls_max: 1_000,
+            call_name_bytes_max: 256,
+            call_id_bytes_max: 4_096,
+            fault_bytes_max: 4_096,
             answer_ms_max: 600_000,
             approval_ms_max: 24 * 3_600_000,
             approvals_max: 20,
@@ -224,7 +234,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 53] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 56] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -245,6 +255,9 @@ impl Limits {
             ("turn_ms_max", self.turn_ms_max, HOUR_MS),
             ("reply_bytes_max", self.reply_bytes_max, BYTES),
             ("reply_calls_max", self.reply_calls_max, 10_000),
+            ("call_name_bytes_max", self.call_name_bytes_max, 65_536),
+            ("call_id_bytes_max", self.call_id_bytes_max, 65_536),
+            ("fault_bytes_max", self.fault_bytes_max, 65_536),
             ("answer_ms_max", self.answer_ms_max, MS),
             ("approval_ms_max", self.approval_ms_max, MS),
             ("approvals_max", self.approvals_max, 1_000),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::bounded::bounded_text;
 use crate::digest::Digest;
 
 /// A text that is not a legal name of its kind.
@@ -29,6 +30,14 @@ fn is_id(text: &str) -> bool {
 fn is_word(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+}
+
+/// Bytes of a refused name that are told.
+const TOLD_BYTES_MAX: u64 = 160;
+
+/// A refused name, cut where it is too long to be told.
+fn cut(text: &str) -> String {
+    bounded_text(text, TOLD_BYTES_MAX).into_owned()
 }
 
 /// What the name of a tool of an MCP server begins with.
@@ -82,8 +91,7 @@ macro_rules! name {
                 if $check(text) {
                     return Ok(Self(text.into()));
                 }
-                let text = text.chars().take(80).collect();
-                Err(NameRefusal { kind: $kind, text, grammar: $grammar })
+                Err(NameRefusal { kind: $kind, text: cut(text), grammar: $grammar })
             }
 
             /// The name as text.
@@ -162,8 +170,7 @@ impl ToolName {
         if is_id(text) {
             return Ok(Self(text.into()));
         }
-        let text = text.chars().take(80).collect();
-        Err(NameRefusal { kind: "tool name", text, grammar: ID_GRAMMAR })
+        Err(NameRefusal { kind: "tool name", text: cut(text), grammar: ID_GRAMMAR })
     }
 
     /// Another name of a tool of our own: one it could have, or a former one.
@@ -181,8 +188,8 @@ impl ToolName {
         let name = format!("{REMOTE}{server}:{tool}");
         let legal = remote_parts(&name).is_some_and(|(_, kept)| kept == tool);
         let refused = || {
-            let text = tool.chars().take(80).collect();
-            NameRefusal { kind: "tool name of an MCP server", text, grammar: REMOTE_GRAMMAR }
+            let (kind, text) = ("tool name of an MCP server", cut(tool));
+            NameRefusal { kind, text, grammar: REMOTE_GRAMMAR }
         };
         if legal { Ok(Self(name.into())) } else { Err(refused()) }
     }
@@ -255,7 +262,7 @@ impl TryFrom<String> for CallId {
             text.strip_prefix('c').filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         number.and_then(|digits| digits.parse().ok()).map(CallId).ok_or(NameRefusal {
             kind: "call id",
-            text: text.chars().take(80).collect(),
+            text: cut(&text),
             grammar: "the letter c and a number",
         })
     }

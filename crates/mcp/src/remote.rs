@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::gate::{is_down, is_held};
 use toolgate_kernel::names::ServerName;
 use toolgate_kernel::tool::{Effect, ToolSpec};
@@ -54,8 +55,8 @@ impl Tool for Remote {
     }
 }
 
-/// Characters of what only the log is told of a fault.
-const DETAIL_CHARS_MAX: usize = 2_000;
+/// Bytes of what only the log is told of a fault.
+const DETAIL_BYTES_MAX: u64 = 2_000;
 
 impl Remote {
     /// What the caller is told. Addresses and the like are for the log alone.
@@ -70,7 +71,7 @@ impl Remote {
             None => (fault.to_string(), fault.in_our_words()),
         };
         if whole != told {
-            let detail: String = whole.chars().take(DETAIL_CHARS_MAX).collect();
+            let detail = bounded_text(&whole, DETAIL_BYTES_MAX).into_owned();
             // A call that wrote down too much already says no more.
             drop(tx.audit("detail", detail));
         }

@@ -378,7 +378,7 @@ impl Past {
     fn files(&self, agent: &Agent, place: u64) -> Vec<String> {
         let mut files: BTreeMap<&str, (Option<Digest>, Option<Digest>)> = BTreeMap::new();
         let after = self.written.iter().filter(|(seq, _)| *seq > place);
-        for FileChange { path, old, new } in after.flat_map(|(_, changes)| changes) {
+        for FileChange { path, old, new, kept: _ } in after.flat_map(|(_, changes)| changes) {
             files.entry(path).and_modify(|ends| ends.1 = *new).or_insert((*old, *new));
         }
         let shows = |path: &str| agent.toolset.projections().any(|shown| shown.path == path);

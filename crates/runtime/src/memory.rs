@@ -118,6 +118,10 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(stream.epoch)))
     }
 
+    fn epoch(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        Box::pin(ready(Ok(self.lock().streams.get(stream).map_or(0, |stream| stream.epoch))))
+    }
+
     fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>> {
         if let Some(fault) = append.malformed() {
             return at_once(Err(fault));

@@ -165,6 +165,7 @@ impl Check<'_> {
                 break;
             }
         }
+        self.epoch(store, stream, session.epoch).await?;
         if kept.as_ref().is_some_and(|kept| kept.seq > head.seq) {
             self.problem(stream, head.seq, "the checkpoint has seen later records");
         }
@@ -256,7 +257,33 @@ impl Check<'_> {
         self.project.iter().skip(known).any(|(_, opened)| opened.as_ref() == Some(id))
     }
 
-    /// Whether a result that was kept aside is still there, and what it was.
+    /// Whether the stored epoch is one that the records could have been written under. It only grows,
+    /// and one that was set back would let a driver that was replaced write again. A higher one is
+    /// what a take-over leaves that wrote nothing yet.
+    async fn epoch(
+        &mut self,
+        store: &dyn Store,
+        stream: &StreamId,
+        written: u64,
+    ) -> Result<(), StoreFault> {
+        let stored = match store.epoch(stream).await {
+            Err(StoreFault::Damaged(_)) => {
+                self.problem(stream, 0, "the epoch cannot be read");
+                return Ok(());
+            }
+            stored => stored?,
+        };
+        let is_session = matches!(stream, StreamId::Session(_));
+        if is_session && stored < written {
+            self.problem(stream, 0, "the epoch was set back, below that of the records");
+        } else if !is_session && stored != 0 {
+            self.problem(stream, 0, "the epoch is not 0, though no driver owns this stream");
+        }
+        Ok(())
+    }
+
+    /// Whether what was kept aside is still there, and what it was: results, pictures, and what files
+    /// said before a call changed them.
     async fn kept(
         &mut self,
         store: &dyn Store,
@@ -264,9 +291,10 @@ impl Check<'_> {
         seq: u64,
         session: &mut SessionCheck,
     ) -> Result<(), StoreFault> {
-        for kept in std::mem::take(&mut session.kept) {
+        for (kept, must) in std::mem::take(&mut session.kept) {
             match store.blob(kept).await {
                 Ok(Some(_)) => {}
+                Ok(None) if !must => {}
                 Ok(None) => self.problem(stream, seq, "what was kept aside is lost"),
                 Err(StoreFault::Damaged(_)) => {
                     self.problem(stream, seq, "what was kept aside is another one");
@@ -309,7 +337,7 @@ impl Check<'_> {
         if let Event::Opened { images, .. }
         | Event::Heard { said: Said::Feedback { images, .. }, .. } = &record.event
         {
-            session.kept.extend(images.iter().map(|image| image.hash));
+            session.must_keep(images.iter().map(|image| image.hash));
         }
         if let Event::Forked(forked) = &record.event {
             self.forks.push((stream.clone(), record.seq, forked.clone()));
@@ -327,9 +355,12 @@ impl Check<'_> {
             session.admitted.insert(admitted.call, call);
         }
         if let Event::CallSettled(settled) = &record.event {
-            session.kept.extend(settled.kept.map(|kept| kept.hash));
+            session.must_keep(settled.kept.map(|kept| kept.hash));
             let shown = settled.attached.iter().filter(|attached| attached.shown);
-            session.kept.extend(shown.map(|attached| attached.hash));
+            session.must_keep(shown.map(|attached| attached.hash));
+            // Older records do not say whether it was kept. Where it was, it must be what it was.
+            let replaced = settled.files.iter().filter_map(|file| Some((file.old?, file.kept)));
+            session.kept.extend(replaced);
             let admitted = session.admitted.remove(&settled.call);
             if !session.receipt_holds(settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
@@ -442,8 +473,8 @@ struct SessionCheck {
     known: bool,
     admitted: BTreeMap<CallId, (ToolName, Digest)>,
     epoch: u64,
-    /// What the record at hand says was kept aside.
-    kept: Vec<Digest>,
+    /// What the record at hand says was kept aside, and whether it is known to have been.
+    kept: Vec<(Digest, bool)>,
     /// What signs its receipts.
     key: StreamKey,
 }
@@ -452,6 +483,10 @@ impl SessionCheck {
     fn new(key: StreamKey) -> Self {
         let (admitted, kept) = (BTreeMap::new(), Vec::new());
         Self { seen: None, known: false, admitted, epoch: 0, kept, key }
+    }
+
+    fn must_keep(&mut self, hashes: impl IntoIterator<Item = Digest>) {
+        self.kept.extend(hashes.into_iter().map(|hash| (hash, true)));
     }
 
     fn receipt_holds(

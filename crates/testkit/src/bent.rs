@@ -59,6 +59,10 @@ impl<B: Bend> Store for Bent<B> {
         self.bend.outlasts_process()
     }
 
+    fn epoch(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        self.log.epoch(stream)
+    }
+
     fn read(
         &self,
         stream: &StreamId,

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
+use toolgate_kernel::json::{joined_surrogates as character, replace_lone_surrogates as replaced};
 use toolgate_runtime::port::{Streamed, Tap};
 
 /// Stands before a half that waits for the other one. No text means anything by this character.
@@ -31,42 +32,6 @@ pub(crate) fn marked(json: &str) -> Option<String> {
 /// JSON with each lone half as what cannot be read; nothing where there is none.
 pub(crate) fn lost(json: &[u8]) -> Option<Vec<u8>> {
     replaced(json, |_| LOST.to_string())
-}
-
-fn replaced(json: &[u8], instead: impl Fn(u16) -> String) -> Option<Vec<u8>> {
-    let (mut out, mut from, mut at) = (Vec::new(), 0, 0);
-    while let Some(next) = json.get(at..)?.iter().position(|byte| *byte == b'\\') {
-        at += next;
-        at += match (named(json, at), named(json, at + 6)) {
-            (None, _) => 2,
-            (Some(high), Some(low)) if character(high, low).is_some() => 12,
-            (Some(half), _) => {
-                out.extend_from_slice(json.get(from..at)?);
-                out.extend_from_slice(instead(half).as_bytes());
-                from = at + 6;
-                6
-            }
-        };
-        if at >= json.len() {
-            break;
-        }
-    }
-    out.extend_from_slice(json.get(from..)?);
-    (from > 0).then_some(out)
-}
-
-/// The half that an escape names.
-fn named(json: &[u8], at: usize) -> Option<u16> {
-    let digits = json.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
-    let digits = std::str::from_utf8(digits).ok()?;
-    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let number = u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
-    (u32::from(number.checked_sub(HALVES.0)?) < HALVES.1).then_some(number)
-}
-
-/// The character that two halves are.
-fn character(high: u16, low: u16) -> Option<char> {
-    char::decode_utf16([high, low]).next()?.ok()
 }
 
 /// A text with the halves in it joined that were marked.

@@ -171,7 +171,7 @@ fn lines(undo: &Undo, agent: &Agent) -> Vec<String> {
         lines.push(format!("  and {more} more; --dry-run --json shows all"));
     }
     lines.extend(undo.phase.as_ref().map(|(now, then)| format!("  phase: {now} → {then}")));
-    lines.extend(undo.files.iter().map(|FileChange { path, old, new }| {
+    lines.extend(undo.files.iter().map(|FileChange { path, old, new, kept: _ }| {
         let what = match (old, new) {
             (Some(_), None) => "is removed",
             (None, _) => "comes back",

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::reserved::reserved;
 use crate::directive::{DirectiveRefusal, DirectiveType, Directives, Mode};
+use crate::reserved::person_only_act;
 
 /// Directives as they are written down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +93,11 @@ impl DirectiveText {
         let schema = (!self.payload.is_empty()).then(|| Value::Object(self.payload.clone()));
         let mut kind = DirectiveType::new(name, schema)
             .map_err(|refusal| DirectivesRefusal::Type { name: name.to_owned(), refusal })?;
+        let mut names = std::iter::once(name).chain(self.aliases.iter().map(String::as_str));
+        if let Some((given, act)) = names.find_map(|given| Some((given, person_only_act(given)?))) {
+            let refusal = DirectiveRefusal::PersonOnly { name: given.to_owned(), act };
+            return Err(DirectivesRefusal::Type { name: name.to_owned(), refusal });
+        }
         kind.about.clone_from(&self.description);
         kind.aliases.clone_from(&self.aliases);
         kind.patch = self.patch;
@@ -102,6 +108,23 @@ impl DirectiveText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_directive_has_the_name_of_a_persons_act() {
+        for text in [
+            serde_json::json!({"types": {"facts_commit": {}}}),
+            serde_json::json!({"types": {"note": {"aliases": ["jot", "Facts Commit"]}}}),
+            serde_json::json!({"types": {"note": {"aliases": ["approvals.grant"]}}}),
+        ] {
+            let told: DirectivesText = serde_json::from_value(text.clone()).unwrap();
+            let told = told.build();
+            let person_only = matches!(
+                &told,
+                Err(DirectivesRefusal::Type { refusal: DirectiveRefusal::PersonOnly { .. }, .. })
+            );
+            assert!(person_only, "{text}: {told:?}");
+        }
+    }
 
     /// T35: what the ladder writes itself cannot be written over.
     #[test]

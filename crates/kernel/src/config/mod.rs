@@ -7,6 +7,7 @@ mod chosen;
 mod directive;
 mod finding;
 mod header;
+mod loader;
 mod migrate;
 mod model;
 mod phase;

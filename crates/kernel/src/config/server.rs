@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::authority;
+use super::loader::is_loader_variable;
 use super::secret::Secret;
 use crate::tool::Effect;
 
@@ -26,6 +27,10 @@ pub struct ServerText {
     /// Variables it is given; it gets no others that hold secrets.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub env: IndexMap<String, Secret>,
+    /// Whether `env` may set variables that make the program load other code, such as `LD_PRELOAD`,
+    /// `PYTHONPATH` or `NODE_OPTIONS`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub loader_env: bool,
     /// The folder it is started in; the project when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -112,6 +117,13 @@ impl ServerText {
             (None, Some(_)) => Transport::Stdio,
             (None, None) => Transport::Auto,
         }
+    }
+
+    /// The variables of `env` that make a program load other code, where the file does not allow
+    /// them.
+    pub(super) fn forbidden_loader_variables(&self) -> impl Iterator<Item = &str> {
+        let names = self.env.keys().map(String::as_str).filter(|_| !self.loader_env);
+        names.filter(|name| is_loader_variable(name))
     }
 
     /// What is wrong with it.
@@ -204,6 +216,7 @@ impl ServerText {
             let idle = [
                 ("args", self.args.is_empty()),
                 ("env", self.env.is_empty()),
+                ("loader_env", !self.loader_env),
                 ("cwd", self.cwd.is_none()),
             ];
             idle.into_iter().filter(|(_, left)| !left).for_each(|(key, _)| wrong(key, what, help));
@@ -300,6 +313,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn loader_variables_need_a_word_of_their_own() {
+        let server = |text: &str| -> ServerText { serde_json::from_str(text).unwrap() };
+        for (text, forbidden) in [
+            (r#"{"command":"npx","env":{"TOKEN":"a"}}"#, &[][..]),
+            (r#"{"command":"npx","env":{"LD_PRELOAD":"a.so","A":"b"}}"#, &["LD_PRELOAD"]),
+            (
+                r#"{"command":"npx","env":{"LD_PRELOAD":"a.so"},"loader_env":false}"#,
+                &["LD_PRELOAD"],
+            ),
+            (r#"{"command":"npx","env":{"LD_PRELOAD":"a.so"},"loader_env":true}"#, &[]),
+        ] {
+            let found: Vec<_> =
+                server(text).forbidden_loader_variables().map(str::to_owned).collect();
+            assert_eq!(found, forbidden, "{text}");
+        }
+    }
+
+    #[test]
     fn a_server_is_reached_in_one_way() {
         let server = |text: &str| -> ServerText { serde_json::from_str(text).unwrap() };
         for (text, problems) in [
@@ -322,6 +353,7 @@ mod tests {
             (r#"{"url":"https://x","headers":{"X-Team":"a"},"auth":"env:TOKEN"}"#, 0),
             (r#"{"url":"https://x","headers":{"authorization":"a"},"auth":"env:TOKEN"}"#, 1),
             (r#"{"url":"https://x","args":["a"],"env":{"A":"b"},"cwd":"c"}"#, 3),
+            (r#"{"url":"https://x","loader_env":true}"#, 1),
             (r#"{"command":"npx","auth":"env:TOKEN","headers":{"X-Team":"a"}}"#, 2),
             (r#"{"command":"npx","env":{"A=B":"c"}}"#, 1),
             (r#"{"command":"npx","effects":{"a":"read","b":"staged"}}"#, 1),

@@ -98,6 +98,14 @@ pub enum DirectiveRefusal {
         /// The other.
         other: String,
     },
+    /// The name, or an alias, is that of something only a person may do.
+    #[error("the name {name:?} is reserved: `{act}` is for a person alone; give it another name")]
+    PersonOnly {
+        /// The name.
+        name: String,
+        /// What only a person may do.
+        act: &'static str,
+    },
     /// The schema of a payload cannot be enforced.
     #[error("directive {name:?}: {source}")]
     Schema {

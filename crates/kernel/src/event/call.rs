@@ -176,6 +176,10 @@ pub struct FileChange {
     /// Its content after; absent when it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<Digest>,
+    /// Whether the content before is kept in the log, so that the change can be undone. Records of
+    /// older versions do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
 }
 
 /// Something a tool wants known beside its answer.

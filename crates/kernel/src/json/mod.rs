@@ -7,6 +7,7 @@ mod exact;
 mod merge;
 mod read;
 mod strict;
+mod surrogate;
 mod weigh;
 mod write;
 
@@ -15,5 +16,6 @@ pub use document::{Document, Items, Members, Part};
 pub use exact::{inexact_number, is_exact};
 pub use merge::lay_over;
 pub use strict::{JsonRefusal, parse_strict};
+pub use surrogate::{joined_surrogates, replace_lone_surrogates, without_lone_surrogates};
 pub use weigh::{Room, TooLarge, weigh};
 pub(crate) use write::{write_inner, write_text};

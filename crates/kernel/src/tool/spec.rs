@@ -15,6 +15,7 @@ use crate::digest::Digest;
 use crate::json::Document;
 use crate::key::{Access, Key, KeyRefusal};
 use crate::names::{GroupName, NameRefusal, ToolName};
+use crate::reserved::person_only_act;
 
 /// Longest description of a tool or an example, in characters of any script.
 pub const ABOUT_CHARS_MAX: usize = 200;
@@ -136,6 +137,19 @@ pub enum SpecRefusal {
         tool: String,
         /// What is wrong with it.
         source: NameRefusal,
+    },
+    /// The name, or an alias, is that of something only a person may do.
+    #[error(
+        "tool {tool:?}: the name {name:?} is reserved: `{act}` is for a person alone, and no tool may \
+         have such a name; give it another one"
+    )]
+    PersonOnly {
+        /// The tool's name as given.
+        tool: String,
+        /// The name that is reserved.
+        name: String,
+        /// What only a person may do.
+        act: &'static str,
     },
     /// The description is blank or too long.
     #[error("tool {tool}: the description of {of} must have 1 to {max} characters, it has {chars}")]
@@ -341,6 +355,13 @@ impl SpecDraft {
         }
         if wire != name && !aliases.contains(&wire) {
             aliases.push(wire.clone());
+        }
+        for shown in [&name, &wire].into_iter().chain(&aliases) {
+            let shown = shown.of_server().map_or(shown.as_str(), |(_, tool)| tool);
+            if let Some(act) = person_only_act(shown) {
+                let name = shown.to_owned();
+                return Err(SpecRefusal::PersonOnly { tool: given, name, act });
+            }
         }
         let about_max = match name.of_server() {
             Some(_) => REMOTE_ABOUT_CHARS_MAX,

@@ -199,6 +199,18 @@ const MISTAKES: &[(&str, Mistake, &str, &str)] = &[
     ),
     ("phases: {A: {tools: {mcp: [web]}}}", Mistake::UnknownName, "web", "mcp_servers"),
     (
+        "mcp_servers: {web: {command: npx, env: {LD_PRELOAD: ./a.so}}}",
+        Mistake::Server,
+        "LD_PRELOAD",
+        "loader_env: true",
+    ),
+    (
+        "mcp_servers: {web: {command: npx, env: {A: b, node_options: x}, loader_env: false}}",
+        Mistake::Server,
+        "node_options",
+        "loader_env: true",
+    ),
+    (
         "phases: {A: {transitions: [{to: B, otherwise: Not yet.}]}, B: {}}",
         Mistake::Condition,
         "otherwise",

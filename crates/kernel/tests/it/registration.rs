@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_kernel::agent::{Agent, AgentDraft};
+use toolgate_kernel::names::{ServerName, ToolName};
 use toolgate_kernel::section::{FamilySpec, Home, Section, Toolset, ToolsetRefusal};
 use toolgate_kernel::tool::{SpecDraft, SpecRefusal, ToolSpec};
 
@@ -284,4 +285,24 @@ fn a_version_changes_with_the_contract() {
         assert_eq!(versions.iter().filter(|other| *other == version).count(), 1, "row {at}");
     }
     assert_eq!(base().build().unwrap().version, versions[0]);
+}
+
+/// Only a person commits facts or approves; no tool may look as if it did.
+#[test]
+fn no_tool_has_the_name_of_a_persons_act() {
+    for name in ["facts_commit", "approve", "approvals_list", "trust", "facts-commit", "appr0ve"] {
+        let refused = |draft: SpecDraft| {
+            let told = draft.build().map(drop).unwrap_err().to_string();
+            assert!(told.contains("is reserved"), "{name}: {told}");
+        };
+        refused(SpecDraft::new(name, "A tool."));
+        refused(SpecDraft::new("harmless", "A tool.").alias(name));
+        refused(SpecDraft::new(&format!("mcp__web__{name}"), "A tool."));
+        let server = ServerName::parse("web").unwrap();
+        let remote = ToolName::remote(&server, name).unwrap();
+        refused(SpecDraft::of_server(remote, "A tool."));
+        let harmless = ToolName::remote(&server, "harmless").unwrap();
+        refused(SpecDraft::of_server(harmless, "A tool.").shown_as(name));
+    }
+    assert!(SpecDraft::new("facts_propose", "A tool.").build().is_ok());
 }

@@ -187,7 +187,7 @@ impl Connection {
             Ok(Ok(reply)) => {
                 leaving.outbox = None;
                 self.silent.store(0, Ordering::Relaxed);
-                Ok(reply)
+                reply
             }
             Ok(Err(_)) => {
                 leaving.outbox = None;

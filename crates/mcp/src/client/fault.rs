@@ -2,6 +2,7 @@
 //! have happened.
 
 use toolgate_http::HttpFault;
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::names::ServerName;
 
 /// Why a server cannot be used now. No text in it holds a secret; what a server wrote is short and
@@ -259,8 +260,12 @@ impl CallFault {
 /// What a server wrote, for a person to read: short, and without anything invisible.
 pub(crate) fn shown(text: &str, chars_max: usize) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
-    let hidden = |c: &char| !toolgate_kernel::letters::is_hidden(*c);
-    text.trim().chars().filter(hidden).map(visible).take(chars_max).collect()
+    let seen = |c: &char| !toolgate_kernel::letters::is_hidden(*c);
+    let all: String = text.trim().chars().filter(seen).map(visible).collect();
+    if all.chars().nth(chars_max).is_none() {
+        return all;
+    }
+    bounded_text(&all, u64::try_from(chars_max).unwrap_or(u64::MAX)).into_owned()
 }
 
 fn last_words(words: &str) -> String {

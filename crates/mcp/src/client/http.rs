@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use toolgate_http::sse::{RESPONSE_BYTES_MAX, Reader, SseFault};
 use toolgate_http::{Answer, HttpFault, Verb, after};
+use toolgate_kernel::json::without_lone_surrogates;
 
 use super::cut::cut_off;
 use super::fault::{CallFault, ServerFault, shown};
@@ -21,7 +22,7 @@ use super::headers;
 use super::message::{self, Head, Reply};
 use super::place::Place;
 use super::plan::Bounds;
-use super::switch::{Heard, Switch};
+use super::switch::{self, Heard, Switch};
 
 /// The request for a stream of notifications, in the new revision.
 const LISTEN: &str = "subscriptions/listen";
@@ -144,11 +145,14 @@ impl Web {
             if !whole {
                 return Ok(cut_off(&text));
             }
-            let head = std::str::from_utf8(&text).ok().and_then(Head::read);
-            let reply = head.filter(|head| head.ours() == Some(number)).and_then(|h| h.reply());
-            return reply.ok_or_else(|| CallFault::Misfit("it answers something else".to_owned()));
+            let misfit = |why: &str| CallFault::Misfit(why.to_owned());
+            let text = std::str::from_utf8(&text).map_err(|_| misfit("it is not UTF-8"))?;
+            return match answer_to(number, text) {
+                Some(answer) => answer.map_err(misfit),
+                None => Err(misfit("it answers something else")),
+            };
         }
-        self.streamed(&mut answer, number, deadline).await.map_err(told)
+        self.streamed(&mut answer, number, deadline).await.map_err(told)?
     }
 
     /// Reads a stream until the answer to a request of ours comes. Servers of older revisions may
@@ -158,7 +162,7 @@ impl Web {
         answer: &mut Answer,
         number: u64,
         deadline: Instant,
-    ) -> Result<Reply, HttpFault> {
+    ) -> Result<switch::Answer, HttpFault> {
         let mut reader = Reader::bounded(self.bounds.message_bytes_max, RESPONSE_BYTES_MAX);
         for _ in 0..STREAMS_MAX {
             let cut = match self.read_until(answer, &mut reader, number).await {
@@ -188,20 +192,20 @@ impl Web {
         answer: &mut Answer,
         reader: &mut Reader,
         number: u64,
-    ) -> Result<Option<Reply>, HttpFault> {
+    ) -> Result<Option<switch::Answer>, HttpFault> {
         let mut reply = None;
         loop {
             let bytes = match answer.chunk().await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => return Ok(None),
-                Err(HttpFault::TooLarge { .. }) => return Ok(Some(cut_off(&reader.open()))),
+                Err(HttpFault::TooLarge { .. }) => return Ok(Some(Ok(cut_off(&reader.open())))),
                 Err(fault) => return Err(fault),
             };
             let read = reader.read(&bytes, |event| {
-                let head = Head::read(event.data);
-                match head.filter(|head| head.ours() == Some(number)).and_then(|head| head.reply())
-                {
-                    Some(found) if reply.is_none() => reply = Some(found),
+                match answer_to(number, event.data) {
+                    Some(found) if reply.is_none() => {
+                        reply = Some(found.map_err(|why| CallFault::Misfit(why.to_owned())));
+                    }
                     // The first event of a stream may only tell its id.
                     None if event.data.is_empty() => {}
                     Some(_) | None => self.pass(event.data),
@@ -215,7 +219,7 @@ impl Web {
                     return Ok(Some(reply));
                 }
                 (None, Err(SseFault::EventTooLong(_) | SseFault::TooLong(_))) => {
-                    return Ok(Some(cut_off(&reader.open())));
+                    return Ok(Some(Ok(cut_off(&reader.open()))));
                 }
                 (None, Err(SseFault::NotText)) => return Err(HttpFault::Unreadable("no UTF-8")),
                 (None, Ok(())) => {}
@@ -494,6 +498,24 @@ impl Web {
             return Err(ServerFault::Status(answer.status));
         }
         Ok(answer)
+    }
+}
+
+/// What a message answers to a request of ours, or why it cannot be read as its answer; nothing
+/// where it does not name the request.
+fn answer_to(number: u64, text: &str) -> Option<Result<Reply, &'static str>> {
+    let text = &*without_lone_surrogates(text);
+    match Head::read(text) {
+        Some(head) if head.ours() == Some(number) => Some(head.answer()),
+        // A request or a notification of the server is no answer, whatever its id is.
+        Some(head) if head.method.is_some() && !head.has_answer() => None,
+        Some(head) => {
+            (head.claimed() == Some(number)).then_some(Err("its id is not the one that was asked"))
+        }
+        None => {
+            let claimed = message::claimed_by_unreadable(text.as_bytes());
+            claimed.contains(&number).then_some(Err(message::NOT_A_MESSAGE))
+        }
     }
 }
 

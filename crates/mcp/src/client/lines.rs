@@ -13,7 +13,7 @@ pub(super) enum LineRead<'a> {
     /// A line of text.
     Text(&'a str),
     /// A line that is no UTF-8.
-    NotText,
+    NotText(&'a [u8]),
     /// A line that is longer than anything that is taken; its begin and its end.
     TooLong { begin: Vec<u8>, end: Vec<u8> },
 }
@@ -55,9 +55,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 }
                 // The borrow checker wants the range again.
                 let line = self.buffer.get(begin..end).unwrap_or_default();
-                return Ok(Some(
-                    std::str::from_utf8(line).map_or(LineRead::NotText, LineRead::Text),
-                ));
+                return Ok(Some(match std::str::from_utf8(line) {
+                    Ok(text) => LineRead::Text(text),
+                    Err(_) => LineRead::NotText(line),
+                }));
             }
             self.make_room();
             self.buffer.reserve(CHUNK_BYTES);
@@ -128,7 +129,7 @@ mod tests {
         while let Some(line) = lines.next().await.unwrap() {
             told.push(match line {
                 LineRead::Text(text) => text.to_owned(),
-                LineRead::NotText => "(not text)".to_owned(),
+                LineRead::NotText(_) => "(not text)".to_owned(),
                 LineRead::TooLong { begin, end } => {
                     assert!(begin.len() <= bytes_max);
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use toolgate_kernel::json::without_lone_surrogates;
 
 use super::fault::shown;
 
@@ -30,6 +31,8 @@ pub(super) struct Head<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    jsonrpc: Option<&'a RawValue>,
 }
 
 /// What a server answered.
@@ -63,14 +66,94 @@ impl<'a> Head<'a> {
         self.id?.get().parse().ok()
     }
 
+    /// The number of a request, of ours or of the protocol library, that this means to answer. The
+    /// spelling may be wrong, so it is good for failing the request and for nothing else.
+    pub(super) fn claimed(&self) -> Option<u64> {
+        claimed(self.id?.get().as_bytes())
+    }
+
+    /// Whether it has what only an answer has.
+    pub(super) fn has_answer(&self) -> bool {
+        self.result.is_some() || self.error.is_some()
+    }
+
     /// What the message answers.
     pub(super) fn reply(&self) -> Option<Reply> {
-        match (self.result, self.error) {
-            (Some(result), None) => Some(Reply::Result(result.get().to_owned())),
-            (None, Some(error)) => Some(error_of(error.get())),
-            (None, None) | (Some(_), Some(_)) => None,
+        self.content().ok()
+    }
+
+    /// What the message answers, or why it cannot be read as an answer.
+    pub(super) fn answer(&self) -> Result<Reply, &'static str> {
+        match self.jsonrpc.map(RawValue::get) {
+            Some(r#""2.0""#) => self.content(),
+            Some(_) | None => Err("it is not JSON-RPC 2.0"),
         }
     }
+
+    fn content(&self) -> Result<Reply, &'static str> {
+        match (self.result, self.error) {
+            (Some(result), None) => {
+                Ok(Reply::Result(without_lone_surrogates(result.get()).into_owned()))
+            }
+            (None, Some(error)) => error_of(error.get()).ok_or("its error has no code and message"),
+            (None, None) => Err("it has neither a result nor an error"),
+            (Some(_), Some(_)) => Err("it has both a result and an error"),
+        }
+    }
+}
+
+/// Why a message that names a request of ours cannot be read at all.
+pub(super) const NOT_A_MESSAGE: &str = "it is not one JSON-RPC message";
+
+/// The number in an id, however it is spelled: `"tg-7"`, `"7"` or `7`.
+fn claimed(id: &[u8]) -> Option<u64> {
+    let id = id.trim_ascii_start();
+    let id = id.strip_prefix(b"\"").unwrap_or(id);
+    let id = id.strip_prefix(PREFIX.as_bytes()).unwrap_or(id);
+    let digits = id.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(id.len());
+    std::str::from_utf8(id.get(..digits)?).ok()?.parse().ok()
+}
+
+/// The numbers of the requests that a message, or a list of messages, means to answer, where it
+/// cannot be read as JSON. What stands deeper than the id of a message is not looked at.
+pub(super) fn claimed_by_unreadable(text: &[u8]) -> Vec<u64> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let level = match text.trim_ascii_start().first() {
+        Some(b'{') => 1,
+        Some(b'[') => 2,
+        Some(_) | None => return Vec::new(),
+    };
+    let (mut numbers, mut depth, mut at) = (Vec::new(), 0_usize, 0);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                let end = end_of_string(text, at);
+                let is_id = depth == level && text.get(at..=end) == Some(b"\"id\"");
+                let value = is_id.then(|| text.get(end + 1..)).flatten();
+                let value = value.and_then(|rest| rest.trim_ascii_start().strip_prefix(b":"));
+                numbers.extend(value.and_then(claimed));
+                at = end;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    numbers
+}
+
+/// Where the string that begins here ends.
+fn end_of_string(text: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => break,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    at
 }
 
 /// The number in one of our ids, as JSON.
@@ -96,16 +179,19 @@ pub(super) fn number_at_an_end(begin: &[u8], end: &[u8]) -> Option<u64> {
     at(&begin, begin.find(&marker)).or_else(|| at(&end, end.rfind(&marker)))
 }
 
-fn error_of(text: &str) -> Reply {
-    #[derive(Deserialize, Default)]
+/// An error as the protocol has it. One without a code or a message says nothing about whether the
+/// call happened, so it is no refusal.
+fn error_of(text: &str) -> Option<Reply> {
+    #[derive(Deserialize)]
     struct Error {
-        #[serde(default)]
         code: i64,
-        #[serde(default)]
         message: String,
     }
-    let error: Error = serde_json::from_str(text).unwrap_or_default();
-    Reply::Error { code: error.code, message: shown(&error.message, MESSAGE_CHARS_MAX) }
+    // A list would be read as the fields of an error, one after the other.
+    let is_object = text.trim_start().starts_with('{');
+    let error: Error =
+        is_object.then(|| serde_json::from_str(&without_lone_surrogates(text)).ok())??;
+    Some(Reply::Error { code: error.code, message: shown(&error.message, MESSAGE_CHARS_MAX) })
 }
 
 /// A request of our own. `params` is JSON already.
@@ -165,6 +251,56 @@ mod tests {
         assert_eq!(read(r#"{"id":"tg-1"}"#).reply(), None);
         assert!(Head::read("npm WARN").is_none());
         assert!(Head::read("[1]").is_none());
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_says_why() {
+        for (members, why) in [
+            (r#""jsonrpc":"2.0","result":null"#, "neither"),
+            (r#""jsonrpc":"2.0""#, "neither"),
+            (r#""jsonrpc":"2.0","result":{},"error":{"code":1,"message":"x"}"#, "both"),
+            (r#""result":{}"#, "JSON-RPC 2.0"),
+            (r#""jsonrpc":2.0,"result":{}"#, "JSON-RPC 2.0"),
+            (r#""jsonrpc":"1.0","result":{}"#, "JSON-RPC 2.0"),
+            (r#""jsonrpc":"2.0","error":"no""#, "no code and message"),
+            (r#""jsonrpc":"2.0","error":7"#, "no code and message"),
+            (r#""jsonrpc":"2.0","error":[-32000,"no"]"#, "no code and message"),
+            (r#""jsonrpc":"2.0","error":{"code":"-32000","message":"x"}"#, "no code and message"),
+            (r#""jsonrpc":"2.0","error":{"code":-32000}"#, "no code and message"),
+        ] {
+            let text = format!(r#"{{"id":"tg-1",{members}}}"#);
+            let told = Head::read(&text).unwrap().answer().unwrap_err();
+            assert!(told.contains(why), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn half_a_character_costs_no_answer() {
+        let text = r#"{"jsonrpc":"2.0","id":"tg-1","result":{"content":[{"text":"a\ud800b"}]}}"#;
+        let wanted = "{\"content\":[{\"text\":\"a\u{fffd}b\"}]}".to_owned();
+        assert_eq!(Head::read(text).unwrap().answer(), Ok(Reply::Result(wanted)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_still_tells_whom_it_answers() {
+        for (text, numbers) in [
+            (&br#"{"jsonrpc":"2.0","id":"tg-7","result":"#[..], &[7][..]),
+            (br#"{"id" : "tg-7""#, &[7]),
+            (br#"{"id":7,"result":{"#, &[7]),
+            (br#"{"result":{"id":"tg-9"},"id":"tg-7",}"#, &[7]),
+            (br#"{"id":"tg-7","id":"tg-8","result":{}}"#, &[7, 8]),
+            (br#"[{"id":"tg-7","result":{}},{"id":"tg-8"}]"#, &[7, 8]),
+            (b"{\"text\":\"\xff\",\"id\":\"tg-7\"}", &[7]),
+            (br#"{"text":"say \"id\":\"tg-7\"""#, &[]),
+            (br#"npm WARN "id":"tg-7""#, &[]),
+            (b"", &[]),
+            (br#"{"id":"#, &[]),
+            (br#"{"id":null,"#, &[]),
+            (br#"{"id":"tg-99999999999999999999","#, &[]),
+        ] {
+            let told = claimed_by_unreadable(text);
+            assert_eq!(told, numbers, "{}", String::from_utf8_lossy(text));
+        }
     }
 
     #[test]

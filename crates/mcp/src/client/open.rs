@@ -10,6 +10,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use toolgate_http::Transport as Http;
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::redact::Redactor;
 
 use super::child::{Launch, Program};
@@ -28,6 +29,9 @@ use super::switch::{Signal, Switch};
 
 /// How long the wish to hear of changes may take.
 const LISTEN: Duration = Duration::from_secs(5);
+
+/// Bytes of the revision that a server names; all there are have ten.
+const VERSION_BYTES_MAX: u64 = 64;
 
 /// What a connection has of this side.
 pub(super) struct Side {
@@ -212,7 +216,7 @@ async fn greet<T: Transport<RoleClient> + 'static>(
 fn era(info: &ServerPeerInfo) -> Era {
     let tools = info.capabilities.tools.as_ref();
     Era {
-        version: info.protocol_version.as_str().to_owned(),
+        version: bounded_text(info.protocol_version.as_str(), VERSION_BYTES_MAX).into_owned(),
         modern: !info.protocol_version.has_initialize(),
         has_tools: tools.is_some(),
         tells_changes: tools.is_some_and(|tools| tools.list_changed == Some(true)),

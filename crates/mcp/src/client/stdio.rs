@@ -68,7 +68,7 @@ impl Transport<RoleClient> for Pipes {
         loop {
             let heard = match self.lines.next().await {
                 Ok(Some(LineRead::Text(text))) => self.switch.hear(text),
-                Ok(Some(LineRead::NotText)) => self.switch.noise(),
+                Ok(Some(LineRead::NotText(bytes))) => self.switch.unreadable(bytes),
                 Ok(Some(LineRead::TooLong { begin, end })) => self.switch.too_long(&begin, &end),
                 Ok(None) | Err(_) => {
                     self.words.settle().await;

@@ -5,13 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rmcp::model::{JsonRpcMessage, NumberOrString, ServerJsonRpcMessage};
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, NumberOrString, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, TxJsonRpcMessage};
 use tokio::sync::{Notify, oneshot};
+use toolgate_kernel::json::without_lone_surrogates;
 
 use super::cut::cut_off;
-use super::fault::ServerFault;
-use super::message::{Head, Reply, number_at_an_end};
+use super::fault::{CallFault, ServerFault};
+use super::message::{Head, NOT_A_MESSAGE, Reply, claimed_by_unreadable, number_at_an_end};
+
+/// The number of our first request. The protocol library counts its own from 0 and sends a handful,
+/// so a number alone tells whose request is meant, also where a server spells the id wrongly.
+const FIRST_NUMBER: u64 = 1_001;
+
+/// An answer to a request of ours, or why what came is none.
+pub(super) type Answer = Result<Reply, CallFault>;
 
 /// Requests of a server that are answered at the same time; more are not heard.
 const REQUESTS_MAX: usize = 16;
@@ -39,7 +47,7 @@ pub(super) struct Counts {
 /// Where the messages of one connection are given out.
 pub(super) struct Switch {
     next: AtomicU64,
-    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Reply>>>,
+    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Answer>>>,
     /// What the protocol library asked and was not answered yet.
     asked: Mutex<BTreeSet<i64>>,
     /// Requests of the server that were not answered yet.
@@ -65,7 +73,7 @@ pub(super) enum Heard {
 impl Switch {
     pub(super) fn new(signal: Arc<Signal>) -> Self {
         Self {
-            next: AtomicU64::new(1),
+            next: AtomicU64::new(FIRST_NUMBER),
             waiting: Mutex::default(),
             asked: Mutex::default(),
             open: AtomicUsize::new(0),
@@ -83,7 +91,7 @@ impl Switch {
     }
 
     /// A place to wait for the answer to a request of our own.
-    pub(super) fn wait(&self) -> (u64, oneshot::Receiver<Reply>) {
+    pub(super) fn wait(&self) -> (u64, oneshot::Receiver<Answer>) {
         let number = self.number();
         let (sender, receiver) = oneshot::channel();
         if self.gone.get().is_none() {
@@ -99,13 +107,39 @@ impl Switch {
 
     /// Gives a message to whoever it is for.
     pub(super) fn hear(&self, text: &str) -> Heard {
-        let Some(head) = Head::read(text) else { return self.noise() };
+        let text = &*without_lone_surrogates(text);
+        let Some(head) = Head::read(text) else { return self.unreadable(text.as_bytes()) };
         self.heard.fetch_add(1, Ordering::Relaxed);
         match (&head.method, head.id) {
             (Some(method), None) => self.notified(method, text),
+            // An id that is ours beside an answer is an answer, whatever else it has.
+            (Some(_), Some(_)) if head.has_answer() => self.unreadable(text.as_bytes()),
             (Some(_), Some(_)) => self.requested(text),
             (None, _) => self.answered(&head, text),
         }
+    }
+
+    /// Something that is no message. Requests that it names are failed at once: their answer is lost,
+    /// and nothing is gained by waiting for the deadline.
+    pub(super) fn unreadable(&self, text: &[u8]) -> Heard {
+        let heard = self.noise();
+        let failed = claimed_by_unreadable(text);
+        let failed = failed.into_iter().filter_map(|number| self.fail(number, NOT_A_MESSAGE));
+        failed.last().unwrap_or(heard)
+    }
+
+    /// Fails the request of this number. One of the protocol library is failed in its own words.
+    fn fail(&self, number: u64, why: &'static str) -> Option<Heard> {
+        let theirs = i64::try_from(number).ok().filter(|number| self.asked().remove(number));
+        if let Some(number) = theirs {
+            let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None);
+            let id = Some(NumberOrString::Number(number));
+            return Some(Heard::Theirs(Box::new(ServerJsonRpcMessage::error(error, id))));
+        }
+        let waiter = self.waiting().remove(&number)?;
+        // A caller that stopped waiting has removed its number before.
+        drop(waiter.send(Err(CallFault::Misfit(why.to_owned()))));
+        None
     }
 
     fn notified(&self, method: &str, text: &str) -> Heard {
@@ -140,11 +174,27 @@ impl Switch {
 
     fn answered(&self, head: &Head<'_>, text: &str) -> Heard {
         if let Some(number) = head.ours() {
-            let Some(reply) = head.reply() else { return self.noise() };
-            return self.give(number, reply);
+            return match head.answer() {
+                Ok(reply) => self.give(number, reply),
+                Err(why) => {
+                    let heard = self.noise();
+                    self.fail(number, why).unwrap_or(heard)
+                }
+            };
         }
         let asked = match head.theirs() {
-            Some(number) => self.asked().remove(&number),
+            Some(number) if self.asked().contains(&number) => {
+                let answer = head.answer().map(|_| serde_json::from_str(text));
+                return match answer {
+                    Ok(Ok(message)) => {
+                        self.asked().remove(&number);
+                        Heard::Theirs(Box::new(message))
+                    }
+                    Ok(Err(_)) => self.misspelled(head, NOT_A_MESSAGE),
+                    Err(why) => self.misspelled(head, why),
+                };
+            }
+            Some(_) => false,
             // An error that tells no id can only mean the one thing that is waited for.
             None => head.id.is_none() && head.error.is_some() && self.asked().pop_first().is_some(),
         };
@@ -152,13 +202,18 @@ impl Switch {
             return self.theirs(text);
         }
         self.counts.unasked.fetch_add(1, Ordering::Relaxed);
-        Heard::Done
+        self.misspelled(head, "its id is not the one that was asked")
+    }
+
+    /// An answer that names a request, but not as the protocol wants it.
+    fn misspelled(&self, head: &Head<'_>, why: &'static str) -> Heard {
+        head.claimed().and_then(|number| self.fail(number, why)).unwrap_or(Heard::Done)
     }
 
     fn give(&self, number: u64, reply: Reply) -> Heard {
         let waiter = self.waiting().remove(&number);
         // Whoever stopped waiting has taken the number away before.
-        if waiter.is_none_or(|waiter| waiter.send(reply).is_err()) {
+        if waiter.is_none_or(|waiter| waiter.send(Ok(reply)).is_err()) {
             self.counts.unasked.fetch_add(1, Ordering::Relaxed);
         }
         Heard::Done
@@ -227,7 +282,7 @@ impl Switch {
         self.heard.load(Ordering::Relaxed)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Reply>>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Answer>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,14 +307,76 @@ mod tests {
     async fn the_first_answer_counts_and_others_are_counted() {
         let switch = switch();
         let (number, answer) = switch.wait();
-        assert_eq!(number, 1);
-        for id in [r#""tg-2""#, r#""1""#, "1", "999"] {
-            switch.hear(&format!(r#"{{"id":{id},"result":{{"no":1}}}}"#));
+        assert_eq!(number, FIRST_NUMBER);
+        for id in [r#""tg-2""#, r#""1""#, "1", "999", "null"] {
+            switch.hear(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"no":1}}}}"#));
         }
-        switch.hear(r#"{"id":"tg-1","result":{"first":1}}"#);
-        switch.hear(r#"{"id":"tg-1","result":{"second":1}}"#);
-        assert_eq!(answer.await, Ok(Reply::Result(r#"{"first":1}"#.to_owned())));
-        assert_eq!(unasked(&switch), 5);
+        for text in [r#"{"first":1}"#, r#"{"second":1}"#] {
+            switch.hear(&format!(r#"{{"jsonrpc":"2.0","id":"tg-{number}","result":{text}}}"#));
+        }
+        assert_eq!(answer.await, Ok(Ok(Reply::Result(r#"{"first":1}"#.to_owned()))));
+        assert_eq!(unasked(&switch), 6);
+    }
+
+    /// What names a request and is no answer to it fails it at once, and never counts as one.
+    #[tokio::test]
+    async fn a_malformed_answer_fails_its_request_at_once() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":"tg-N","result":"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","result":null}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N"}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","result":{},"error":{"code":1,"message":"x"}}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","error":7}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","error":null}"#,
+            r#"{"id":"tg-N","result":{"content":[]}}"#,
+            r#"{"jsonrpc":"1.0","id":"tg-N","result":{"content":[]}}"#,
+            r#"{"jsonrpc":2,"id":"tg-N","result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":N,"result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":"N","result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","id":"tg-N","result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","result":{},"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","method":"x","result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":"tg-N","method":7,"result":{"content":[]}}"#,
+            r#"[{"jsonrpc":"2.0","id":"tg-N","result":{"content":[]}}]"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":\"tg-N\",\"result\":{\"a\":\"\u{1}\"}}",
+        ] {
+            let switch = switch();
+            let (number, answer) = switch.wait();
+            switch.hear(&text.replace('N', &number.to_string()));
+            let answer = tokio::time::timeout(std::time::Duration::ZERO, answer).await;
+            assert!(matches!(answer, Ok(Ok(Err(CallFault::Misfit(_))))), "{text}: {answer:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_text_fail_the_request_they_name() {
+        let switch = switch();
+        let ((number, answer), (_, other)) = (switch.wait(), switch.wait());
+        let line = format!(r#"{{"jsonrpc":"2.0","id":"tg-{number}","result":{{"a":"#);
+        switch.unreadable(&[line.as_bytes(), b"\"\xff\"}}"].concat());
+        assert!(matches!(answer.await, Ok(Err(CallFault::Misfit(_)))));
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, other).await.is_err());
+    }
+
+    /// The handshake is the protocol library's; it is told in its own words.
+    #[test]
+    fn a_malformed_answer_to_the_protocol_library_is_an_error() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":3,"result":null}"#,
+            r#"{"jsonrpc":"2.0","id":3,"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":"3","result":{}}"#,
+            r#"{"id":3,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":3,"result":"#,
+        ] {
+            let switch = switch();
+            switch.asked().insert(3);
+            let heard = switch.hear(text);
+            let is_error = matches!(&heard, Heard::Theirs(message)
+                if matches!(**message, ServerJsonRpcMessage::Error(_)));
+            assert!(is_error, "{text}");
+            assert!(switch.asked().is_empty(), "{text}");
+        }
     }
 
     #[tokio::test]

@@ -10,9 +10,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use toolgate_kernel::pin::Definition;
+use toolgate_kernel::reserved::person_only_act;
 
 /// Bytes of a description.
 pub const ABOUT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a title, and of annotations.
+pub const ASIDE_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a schema.
 pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// Levels of a schema.
@@ -32,6 +35,10 @@ pub enum Scanned {
 /// Looks at a tool's definition. `others` are the names of tools that others have: a definition
 /// that names one of them wants to change what that one does.
 pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> Scanned {
+    if let Some(act) = person_only_act(name) {
+        let why = format!("its name is reserved: `{act}` is for a person alone, never for a tool");
+        return Scanned::Excluded(why);
+    }
     if definition.about.len() > ABOUT_BYTES_MAX {
         let why = format!("its description has more than {ABOUT_BYTES_MAX} bytes");
         return Scanned::Excluded(why);
@@ -44,6 +51,15 @@ pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> S
     };
     if let Some(Err(why)) = definition.output.as_ref().map(schema::check) {
         return Scanned::Excluded(format!("its output schema {why}"));
+    }
+    for (what, value) in [
+        ("its title", definition.title.as_deref().map_or(0, str::len)),
+        ("its list of annotations", definition.annotations.to_string().len()),
+    ] {
+        if value > ASIDE_BYTES_MAX {
+            let why = format!("{what} has {value} bytes; at most {ASIDE_BYTES_MAX} are taken");
+            return Scanned::Excluded(why);
+        }
     }
     let mut why = Vec::new();
     let mut look = |place: &str, text: &str| {
@@ -79,5 +95,49 @@ fn each_text(value: &Value, look: &mut impl FnMut(&str)) {
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excluded(name: &str, definition: &Definition) -> Option<String> {
+        match scan(name, definition, &BTreeSet::new()) {
+            Scanned::Excluded(why) => Some(why),
+            Scanned::Flagged(_) | Scanned::Clean => None,
+        }
+    }
+
+    fn definition() -> Definition {
+        Definition {
+            title: None,
+            about: "Looks.".to_owned(),
+            input: serde_json::json!({"type": "object", "additionalProperties": false}),
+            output: None,
+            annotations: Value::Null,
+        }
+    }
+
+    #[test]
+    fn a_tool_with_the_name_of_a_persons_act_is_left_out() {
+        for name in ["facts_commit", "Facts.Commit", "approve", "approvals-list", "TRUST"] {
+            let why = excluded(name, &definition()).unwrap_or_default();
+            assert!(why.contains("its name is reserved"), "{name}: {why}");
+        }
+        assert_eq!(excluded("approve_pull_request", &definition()), None);
+    }
+
+    #[test]
+    fn titles_and_annotations_are_bounded() {
+        let long = "x".repeat(ASIDE_BYTES_MAX + 1);
+        let titled = Definition { title: Some(long.clone()), ..definition() };
+        assert!(excluded("look", &titled).unwrap_or_default().contains("its title has"));
+        let annotated = Definition { annotations: Value::String(long), ..definition() };
+        assert!(
+            excluded("look", &annotated)
+                .unwrap_or_default()
+                .contains("its list of annotations has")
+        );
     }
 }

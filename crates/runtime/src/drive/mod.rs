@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
@@ -310,12 +311,24 @@ impl Driver {
         let redactor = &self.runtime.redactor;
         let (name, args) = (redactor.redact(&name).into_owned(), redactor.redact_json(args));
         let alias = alias.map(|alias| redactor.redact(&alias).into_owned());
+        let (name, alias) = self.bounded_call(name, alias);
         // Whoever makes a call again that a person has said yes to meanwhile gets what comes of it.
         let of = self.session.spoken_about(actor, &name, &args);
         let args = of.and_then(|of| self.session.waiting.get(&of)).map_or(args, |w| w.args_text());
         let call = Arc::new(RawCall { id, name, args, alias });
         self.note(actor, Event::CallReceived { call: Arc::clone(&call), of })?;
         Ok(call)
+    }
+
+    /// A name and an id from outside, cut where they are too long to be written down.
+    pub(super) fn bounded_call(
+        &self,
+        name: String,
+        alias: Option<String>,
+    ) -> (String, Option<String>) {
+        let limits = &self.crew.agent.limits;
+        let alias = alias.map(|alias| bounded_text(&alias, limits.call_id_bytes_max).into_owned());
+        (bounded_text(&name, limits.call_name_bytes_max).into_owned(), alias)
     }
 
     fn taken(&mut self, id: CallId) -> Result<Envelope, DriveFault> {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Asked as HowAsked, Change, Closing, Ending, Event, FaultKind, Finish, RawCall, Usage, Worth,
+    Asked as HowAsked, Attempt, Change, Closing, Ending, Event, FaultKind, Finish, RawCall, Usage,
+    Worth,
 };
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
@@ -253,13 +255,18 @@ impl Driver {
         self.tick();
         match reply {
             Ok(reply) => {
-                let answered = reply.model.as_deref().map(|name| Actor::Model(name.into()));
+                let name_max = self.crew.agent.limits.call_name_bytes_max;
+                let named = |name: &str| Actor::Model((&*bounded_text(name, name_max)).into());
+                let answered = reply.model.as_deref().map(named);
                 let event = self.replied(turn, reply);
                 self.note(answered.as_ref().unwrap_or(&actor), event)?;
                 Ok(Asked::Replied)
             }
             Err(ProviderFault { kind, reason, attempts, partial, parks, status, usage }) => {
                 let rest_ms = provider.rest_ms();
+                let reason_max = self.crew.agent.limits.fault_bytes_max;
+                let reason = bounded_text(&reason, reason_max).into_owned();
+                let attempts = self.bounded_attempts(attempts);
                 let told = reason.clone();
                 let before = u64::try_from(attempts.len()).unwrap_or(u64::MAX);
                 let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
@@ -393,13 +400,29 @@ impl Driver {
         }
     }
 
+    /// Tries that failed, with the provider's words about each cut where they are too long.
+    fn bounded_attempts(&self, mut attempts: Vec<Attempt>) -> Vec<Attempt> {
+        let max = self.crew.agent.limits.fault_bytes_max;
+        for attempt in &mut attempts {
+            attempt.reason = bounded_text(&attempt.reason, max).into_owned();
+        }
+        attempts
+    }
+
     /// The reply with our own call ids; the provider's are kept beside them.
     fn replied(&self, turn: u64, reply: Reply) -> Event {
         let first = self.session.next_call;
-        let calls = reply.calls.into_iter().zip(first..).map(|(call, id)| {
-            let (id, name, args) = (CallId(id), call.name, call.args);
-            Arc::new(RawCall { id, name, args, alias: call.alias })
+        let limits = &self.crew.agent.limits;
+        let is_long = |text: &str, max: u64| u64::try_from(text.len()).is_ok_and(|len| len > max);
+        let is_cut = reply.calls.iter().any(|call| {
+            is_long(&call.name, limits.call_name_bytes_max)
+                || is_long(call.alias.as_deref().unwrap_or_default(), limits.call_id_bytes_max)
         });
+        let calls = reply.calls.into_iter().zip(first..).map(|(call, id)| {
+            let (name, alias) = self.bounded_call(call.name, call.alias);
+            Arc::new(RawCall { id: CallId(id), name, args: call.args, alias })
+        });
+        let bounded = |text: String| bounded_text(&text, limits.fault_bytes_max).into_owned();
         Event::ModelReplied {
             turn,
             text: reply.text,
@@ -407,10 +430,11 @@ impl Driver {
             finish: reply.finish,
             usage: reply.usage,
             last_usage: reply.last_usage,
-            native: reply.native.map(Arc::new),
-            repairs: reply.repairs,
+            // The provider's own form has the long name or id too, and would be sent back with it.
+            native: reply.native.filter(|_| !is_cut).map(Arc::new),
+            repairs: reply.repairs.into_iter().map(bounded).collect(),
             directed: reply.directed.map(Arc::new),
-            attempts: reply.attempts,
+            attempts: self.bounded_attempts(reply.attempts),
             calls_max: reply.calls_max,
         }
     }

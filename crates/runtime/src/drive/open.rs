@@ -419,7 +419,7 @@ impl Driver {
         change: FileChange,
         reported: &mut BTreeSet<(CallId, String)>,
     ) -> Result<(), DriveFault> {
-        let FileChange { path, old, new } = change;
+        let FileChange { path, old, new, kept: _ } = change;
         if let Placed::Conflict { found } = self.runtime.files.place(tag, &path, old, new)? {
             // The copy stays for a person to look at; saying it once is enough.
             self.runtime.files.set_aside(tag)?;

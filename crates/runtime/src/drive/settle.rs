@@ -422,7 +422,7 @@ impl Driver {
             }
         }
         let placing = !settled.files.is_empty();
-        self.keep_replaced(&settled.files);
+        self.keep_replaced(&mut settled.files);
         self.note(&Actor::System, Event::CallSettled(settled))?;
         if let Some((_, result)) = self.results.last_mut().filter(|(last, _)| *last == id) {
             result.parts = parts;
@@ -578,6 +578,7 @@ fn file_changes(ran: &Ran) -> Vec<FileChange> {
             path: path.clone(),
             old: old.and_then(|touched| touched.version),
             new: file.version,
+            kept: false,
         }
     };
     ran.staged.files.iter().map(change).collect()

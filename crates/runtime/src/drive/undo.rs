@@ -183,14 +183,15 @@ impl Driver {
 
     /// Keeps what files said before a call, so that it can be undone. A file that shows state
     /// follows from the state.
-    pub(super) fn keep_replaced(&mut self, files: &[FileChange]) {
+    pub(super) fn keep_replaced(&mut self, files: &mut [FileChange]) {
         let toolset = &self.crew.agent.toolset;
         let shows = |path: &str| toolset.projections().any(|shown| shown.path == path);
-        for change in files.iter().filter(|change| change.new != change.old) {
+        for change in files.iter_mut().filter(|change| change.new != change.old) {
             let Some(old) = change.old.filter(|_| !shows(&change.path)) else { continue };
             let Ok(Some(content)) = self.runtime.files.read(&change.path) else { continue };
             if content.len() <= REPLACED_BYTES_MAX && Digest::of(&content) == old {
                 self.pending.blobs.push((old, content));
+                change.kept = true;
             }
         }
     }

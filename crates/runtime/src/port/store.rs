@@ -125,6 +125,9 @@ pub trait Store: Send + Sync {
     /// The same for whoever drives the stream already, under this epoch: whoever was fenced stays so.
     fn claim_again(&self, stream: &StreamId, epoch: u64) -> BoxFuture<'_, Result<u64, StoreFault>>;
 
+    /// The epoch of the last take-over of a stream; 0 where nobody ever took it over.
+    fn epoch(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>>;
+
     /// Appends all or nothing; durable once it returns.
     fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>>;
 

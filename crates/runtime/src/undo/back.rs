@@ -98,7 +98,7 @@ impl Past {
                 undo.left.push(format!("{path}: what it said before was not kept; it stays."));
                 continue;
             }
-            undo.files.push(FileChange { path, old: now, new: then });
+            undo.files.push(FileChange { path, old: now, new: then, kept: false });
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Past {
         if whole && then.is_none() {
             undo.keys.push(Back { key: key.clone(), home: Home::Project, now, then });
             if found.is_some() {
-                undo.files.push(FileChange { path, old: found, new: None });
+                undo.files.push(FileChange { path, old: found, new: None, kept: false });
             }
             return;
         }
@@ -214,7 +214,8 @@ impl Past {
         let then = project.state.get(key).cloned();
         if found != Some(digest) {
             undo.keys.push(Back { key: key.clone(), home: Home::Project, now, then });
-            undo.files.push(FileChange { path: path.clone(), old: found, new: Some(digest) });
+            let new = Some(digest);
+            undo.files.push(FileChange { path: path.clone(), old: found, new, kept: false });
             undo.shown.insert(path, Arc::new(content));
         }
     }

@@ -55,6 +55,11 @@ impl Jail {
         self.root.more_law.push(path.to_owned());
     }
 
+    /// Names one more place outside the project whose files are law.
+    pub(super) fn add_outside(&mut self, place: PathBuf) {
+        self.root.outside.push(place);
+    }
+
     /// The version of a file that we put in place and nobody has touched since.
     pub(super) fn known(&self, path: &str) -> Result<Option<Digest>, FilesFault> {
         let Some(spot) = self.spot(path, path)? else { return Ok(None) };
@@ -67,7 +72,9 @@ impl Jail {
         let path = under.unwrap_or_default();
         let fault = |error: io::Error| fault(path, &error);
         let mut walk = Walk::from(&self.root).map_err(fault)?;
-        let Some(under) = under else { return list::below(walk, "").map(Some).map_err(fault) };
+        let Some(under) = under else {
+            return list::below(walk, &self.root, "").map(Some).map_err(fault);
+        };
         checked(under, under)?;
         let Some(real) = present(self.root.dir.canonicalize(under)).map_err(fault)? else {
             return Ok(None);
@@ -81,7 +88,7 @@ impl Jail {
             return Ok(Some(Listing { files, cut: false }));
         }
         walk.along(Path::new(&real)).map_err(fault)?;
-        list::below(walk, under).map(Some).map_err(fault)
+        list::below(walk, &self.root, under).map(Some).map_err(fault)
     }
 
     /// The content of a file. A link is followed as long as it stays in the project.

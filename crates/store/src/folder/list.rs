@@ -9,7 +9,8 @@ use cap_std::fs::Dir;
 use toolgate_kernel::path::project_path;
 use toolgate_runtime::port::{Listed, Listing};
 
-use super::walk::{Walk, leads_elsewhere};
+use super::protected::{ProtectedFiles, has_several_names};
+use super::walk::{Root, Walk, leads_elsewhere};
 
 /// Most files in one list.
 const FILES_MAX: usize = 2_000;
@@ -18,8 +19,10 @@ const FILES_MAX: usize = 2_000;
 const NAMES_MAX: usize = 20_000;
 
 /// Lists the files below a folder that was walked to. `path` is its path as it was given.
-pub(super) fn below(start: Walk, path: &str) -> io::Result<Listing> {
+pub(super) fn below(start: Walk, root: &Root, path: &str) -> io::Result<Listing> {
     let mut listing = Listing::default();
+    // Searched for once, and only where a file has several names.
+    let mut protected: Option<io::Result<ProtectedFiles>> = None;
     let mut looked_at = 0;
     // Folders that wait to be entered, in the order of their paths, as ways from the start. They
     // wait closed: a process may have fewer open files than a project has folders.
@@ -54,6 +57,17 @@ pub(super) fn below(start: Walk, path: &str) -> io::Result<Listing> {
             if seen.is_dir() {
                 folders.push(way.join(name));
             } else if seen.is_file() && !walk.is_law(&seen) {
+                if has_several_names(&seen) {
+                    let search = || ProtectedFiles::search(root);
+                    match protected.get_or_insert_with(search) {
+                        Ok(protected) if !protected.contains(&seen) => {}
+                        Ok(_) => continue,
+                        Err(_) => {
+                            listing.cut = true;
+                            continue;
+                        }
+                    }
+                }
                 listing.files.push(Listed { path: inner, bytes: seen.len() });
             }
         }

@@ -3,6 +3,7 @@
 mod jail;
 mod known;
 mod list;
+mod protected;
 mod staging;
 mod walk;
 
@@ -15,6 +16,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_runtime::port::{Files, FilesFault, Listing, Placed, StageTag};
 
 use jail::{Found, Jail};
+use protected::folder_identity;
 use staging::{Moved, Staging};
 use walk::Root;
 
@@ -63,7 +65,17 @@ impl Folder {
             .map_err(|source| FolderFault::Project { path: project.to_owned(), source })?;
         let staging = Staging::open(staging)
             .map_err(|source| FolderFault::Staging { path: staging.to_owned(), source })?;
-        Ok(Self { jail: Jail::new(Root { dir: root, more_law: Vec::new() }), staging })
+        let (more_law, outside) = (Vec::new(), Vec::new());
+        let root =
+            Root { dir: root, more_law, outside, staging: folder_identity(staging.folder()) };
+        Ok(Self { jail: Jail::new(root), staging })
+    }
+
+    /// The same with one more file or folder outside the project, such as that of the keys, which no
+    /// tool reaches by a hard link inside the project.
+    pub fn keeping_outside_from_tools(mut self, place: impl Into<PathBuf>) -> Self {
+        self.jail.add_outside(place.into());
+        self
     }
 
     /// The same with one more file that no tool reaches, by its path in the project.

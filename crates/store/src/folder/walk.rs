@@ -1,13 +1,15 @@
 //! Decides how folders are entered: one at a time, and never through a link or into the law.
 
 use std::io::{self, ErrorKind};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use cap_std::fs::{Dir, File, Metadata};
 
+use super::protected::{ProtectedFiles, has_several_names};
+
 /// The names of the law, whose files and folders are known by more than their names.
-const LAW: &[&str] = &[".toolgate", "toolgate.yaml", "toolgate.yml", ".git"];
+pub(super) const LAW: &[&str] = &[".toolgate", "toolgate.yaml", "toolgate.yml", ".git"];
 
 /// A name in an open folder.
 pub(super) struct Spot {
@@ -59,6 +61,10 @@ pub(super) fn same_content(before: Stamp, after: Stamp) -> bool {
 pub(super) struct Root {
     pub(super) dir: Dir,
     pub(super) more_law: Vec<String>,
+    /// Files and folders outside the project that no tool reaches, also not by a hard link.
+    pub(super) outside: Vec<PathBuf>,
+    /// The folder of staged copies, which may be linked into the project for a moment.
+    pub(super) staging: Identity,
 }
 
 /// The identities of the law.
@@ -144,7 +150,11 @@ impl Spot {
             return Err(io::Error::other("is not a plain file"));
         }
         let file = self.folder.open(&self.name)?;
-        let opened = identity(&file.metadata()?);
+        let found = file.metadata()?;
+        let opened = identity(&found);
+        if has_several_names(&found) && ProtectedFiles::search(root)?.contains(&found) {
+            return Err(elsewhere());
+        }
         if opened != identity(&seen) || (opened.is_some() && law(root).contains(&opened)) {
             return Err(elsewhere());
         }

@@ -93,6 +93,11 @@ impl Store for SqliteStore {
         Box::pin(async move { answer(self.write(work).await?).await })
     }
 
+    fn epoch(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
+        let stream = stream.clone();
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.epoch(&stream)))
+    }
+
     fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>> {
         later(async move {
             let answered = self.write(Work::Append(append)).await?;

@@ -15,6 +15,7 @@ pub(super) struct Shelf<'c> {
     head: Statement<'c>,
     heads: Statement<'c>,
     strays: Statement<'c>,
+    epoch: Statement<'c>,
     blob: Statement<'c>,
     checkpoint: Statement<'c>,
 }
@@ -35,6 +36,7 @@ impl<'c> Shelf<'c> {
                 "SELECT count(*) FROM records \
                  WHERE stream NOT IN (SELECT id FROM streams WHERE mac IS NOT NULL)",
             )?,
+            epoch: connection.prepare("SELECT epoch FROM streams WHERE stream = ?1")?,
             blob: connection.prepare("SELECT bytes FROM blobs WHERE hash = ?1")?,
             checkpoint: connection
                 .prepare("SELECT seq, hash, body, mac FROM checkpoints WHERE stream = ?1")?,
@@ -95,6 +97,12 @@ impl<'c> Shelf<'c> {
     pub(super) fn strays(&mut self) -> std::result::Result<u64, StoreFault> {
         let strays = self.strays.query_row((), |row| count(row, 0));
         strays.map_err(|error| read_fault(&error))
+    }
+
+    /// The epoch of the last take-over of a stream.
+    pub(super) fn epoch(&mut self, stream: &StreamId) -> std::result::Result<u64, StoreFault> {
+        let found = self.epoch.query_row([stream.to_string()], |row| count(row, 0)).optional();
+        found.map(Option::unwrap_or_default).map_err(|error| read_fault(&error))
     }
 
     /// A content kept aside, if it still is what it was.

@@ -16,6 +16,7 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Clock, Output, StoreFault};
+use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Crew, DriveFault, Driver, OpenFault, Pack, Runtime, Toolbox, tool};
 use toolgate_store::Folder;
 
@@ -214,4 +215,67 @@ fn of_many_that_claim_at_once_nobody_finds_damage() {
             scope.spawn(claim);
         }
     });
+}
+
+/// What `verify` says after somebody changed the database.
+fn verified_after(sql: &str) -> Vec<(String, u64, &'static str)> {
+    let project = tempfile::tempdir().unwrap();
+    let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));
+    block_on(async {
+        let runtime = runtime(project.path());
+        let mut driver = Driver::open(runtime, crew(), id, &me, "A try").await.unwrap();
+        for (name, text) in [("a.md", "one"), ("b.md", "two"), ("a.md", "three"), ("b.md", "four")]
+        {
+            driver.call(&me, "jot", &args(name, text), None).await.unwrap();
+        }
+    });
+    let log = project.path().join(".toolgate/log.db");
+    rusqlite::Connection::open(log).unwrap().execute_batch(sql).unwrap();
+    let store = open(&project.path().join(".toolgate"));
+    let report = block_on(verify(&store, &key())).unwrap();
+    report.problems.into_iter().map(|found| (found.stream, found.seq, found.what)).collect()
+}
+
+#[test]
+fn verify_finds_what_was_done_to_undo_contents() {
+    assert_eq!(verified_after(""), []);
+    let kept = "bytes IN (CAST('one' AS BLOB), CAST('two' AS BLOB))";
+    let swap = "UPDATE blobs SET bytes = CASE bytes WHEN CAST('one' AS BLOB) \
+                THEN CAST('two' AS BLOB) ELSE CAST('one' AS BLOB) END";
+    for (sql, count, what) in [
+        (format!("DELETE FROM blobs WHERE {kept}"), 2, "what was kept aside is lost"),
+        (
+            "DELETE FROM blobs WHERE bytes = CAST('one' AS BLOB)".to_owned(),
+            1,
+            "what was kept aside is lost",
+        ),
+        (
+            format!("UPDATE blobs SET bytes = CAST('evil' AS BLOB) WHERE {kept}"),
+            2,
+            "what was kept aside is another one",
+        ),
+        (format!("{swap} WHERE {kept}"), 2, "what was kept aside is another one"),
+    ] {
+        let found = verified_after(&sql);
+        assert_eq!(found.len(), count, "{sql}: {found:?}");
+        for (stream, seq, told) in found {
+            assert_eq!((stream.as_str(), told), ("session/s1", what), "{sql}");
+            assert!(seq > 1, "the record is named: {sql}");
+        }
+    }
+}
+
+#[test]
+fn verify_finds_an_epoch_that_was_changed() {
+    let session = "UPDATE streams SET epoch = {} WHERE stream LIKE 'session%'";
+    let back = "the epoch was set back, below that of the records";
+    for (epoch, what) in [("0", back), ("-1", "the epoch cannot be read")] {
+        let found = verified_after(&session.replace("{}", epoch));
+        assert!(found.contains(&("session/s1".to_owned(), 0, what)), "{epoch}: {found:?}");
+    }
+    let project = verified_after("UPDATE streams SET epoch = 1 WHERE stream = 'project'");
+    let what = "the epoch is not 0, though no driver owns this stream";
+    assert_eq!(project, [("project".to_owned(), 0, what)]);
+    // A take-over that wrote nothing yet.
+    assert_eq!(verified_after(&session.replace("{}", "epoch + 1")), []);
 }

@@ -146,6 +146,89 @@ fn links_to_the_law_are_refused() {
     untouched(project.path(), neighbour.path());
 }
 
+/// A hard link is the file itself, so its name says nothing.
+#[test]
+fn hard_links_to_protected_files_are_refused() {
+    let (project, neighbour, folder) = guarded();
+    let at = |name: &str| project.path().join(name);
+    fs::create_dir_all(at(".git/refs/heads")).unwrap();
+    fs::create_dir_all(at("sub/deep/.git")).unwrap();
+    fs::create_dir_all(neighbour.path().join("keys/inner")).unwrap();
+    let key = neighbour.path().join("keys/inner/log.key");
+    for path in [&at(".git/config"), &at(".git/refs/heads/main"), &at("sub/deep/.git/config"), &key]
+    {
+        fs::write(path, "protected").unwrap();
+    }
+    let folder = folder
+        .keeping_outside_from_tools(neighbour.path().join("keys"))
+        .keeping_outside_from_tools(neighbour.path().join("secret"))
+        .keeping_outside_from_tools(neighbour.path().join("not there"));
+    let targets = [
+        at("toolgate.yaml"),
+        at(".toolgate/log.db"),
+        at(".git/config"),
+        at(".git/refs/heads/main"),
+        at("sub/deep/.git/config"),
+        neighbour.path().join("secret"),
+        key,
+    ];
+    for (number, target) in targets.iter().enumerate() {
+        let name = format!("sub/notes{number}.md");
+        fs::hard_link(target, at(&name)).unwrap();
+        let before = fs::read(target).unwrap();
+        let read = folder.read(&name);
+        assert!(matches!(read, Err(FilesFault::Outside { .. })), "{target:?}: {read:?}");
+        let digest = Some(toolgate_kernel::digest::Digest::of(&before));
+        for old in [None, digest] {
+            assert!(stage(&folder, &tag(1, 0), &name, Some(b"evil")).is_err(), "{target:?}");
+            let placed = folder.place(&tag(1, 0), &name, old, of("evil"));
+            assert!(!matches!(placed, Ok(Placed::Done)), "{target:?}: {placed:?}");
+            let removed = folder.place(&tag(1, 0), &name, old, None);
+            assert!(!matches!(removed, Ok(Placed::Done)), "{target:?}: {removed:?}");
+        }
+        assert_eq!(fs::read(target).unwrap(), before);
+        assert!(at(&name).exists());
+    }
+    let listing = folder.list(None).unwrap().unwrap();
+    assert_eq!((listing.files, listing.cut), (vec![], false), "no protected file is listed");
+}
+
+#[test]
+fn hard_links_to_other_files_are_read_and_written() {
+    let (project, neighbour, folder) = guarded();
+    let at = |name: &str| project.path().join(name);
+    let store = neighbour.path().join("package.js");
+    fs::write(&store, "one").unwrap();
+    fs::hard_link(&store, at("package.js")).unwrap();
+    assert_eq!(folder.read("package.js").unwrap().unwrap(), b"one");
+    assert_eq!(folder.list(None).unwrap().unwrap().files.len(), 1);
+    stage(&folder, &tag(1, 0), "package.js", Some(b"two")).unwrap();
+    assert_eq!(folder.place(&tag(1, 0), "package.js", of("one"), of("two")), Ok(Placed::Done));
+    // The other name keeps what it had.
+    assert_eq!(fs::read(&store).unwrap(), b"one");
+    // A copy that is linked into the project and not removed yet, as a crash leaves it.
+    stage(&folder, &tag(2, 0), "new.md", Some(b"new")).unwrap();
+    fs::hard_link(at(".toolgate/staged/s1.c2.0"), at("new.md")).unwrap();
+    assert_eq!(folder.place(&tag(2, 0), "new.md", None, of("new")), Ok(Placed::Done));
+    assert_eq!(folder.read("new.md").unwrap().unwrap(), b"new");
+    assert_eq!(staged(project.path()), [""; 0]);
+}
+
+/// What cannot be searched may hold the other name.
+#[test]
+fn a_search_that_fails_refuses_files_with_several_names() {
+    let (project, neighbour, folder) = guarded();
+    let at = |name: &str| project.path().join(name);
+    fs::write(neighbour.path().join("a"), "a").unwrap();
+    fs::hard_link(neighbour.path().join("a"), at("a.md")).unwrap();
+    fs::write(at("b.md"), "b").unwrap();
+    symlink(neighbour.path(), at(".git")).unwrap();
+    assert!(folder.read("a.md").is_err());
+    assert_eq!(folder.read("b.md").unwrap().unwrap(), b"b");
+    let listing = folder.list(None).unwrap().unwrap();
+    assert!(listing.cut && listing.files.len() == 1, "{listing:?}");
+}
+
 #[test]
 fn a_law_that_is_itself_a_link_is_known_by_its_other_name() {
     let project = tempdir().unwrap();

@@ -283,6 +283,13 @@ impl Server {
                 std::thread::sleep(Duration::from_secs(1));
             },
             Mode::Half | Mode::CutStream => return None,
+            Mode::Raw => {
+                let text = message.pointer("/params/arguments/text").and_then(Value::as_str);
+                let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
+                let raw = text.unwrap_or_default().replace("$ID", id);
+                say(&raw.replace("$NUMBER", id.trim_start_matches("tg-")));
+                return None;
+            }
             Mode::ProgressFlood => {
                 // The thread that answers is this one; it is done when nobody reads any more.
                 for _ in 0..60_000 {

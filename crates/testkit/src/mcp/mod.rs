@@ -125,6 +125,9 @@ pub enum Mode {
     Tattle,
     /// It repeats it where it is asked for its list.
     TattleList,
+    /// It answers a call with the text of the call, as it is: `$ID` in it stands for the id of the
+    /// request, and `$NUMBER` for the number in that id.
+    Raw,
 }
 
 /// A picture of one dot, in base64.

@@ -8,15 +8,8 @@ use crate::corpus_bench::{Bench, client, crew, outcome, taking_text, with_model}
 use crate::scenarios::block_on;
 
 /// Tools that the bad names are spelled after; each reaches the world.
-const TOOLS: &[&str] = &[
-    "read",
-    "readfile",
-    "read_file",
-    "delete",
-    "reverse_image_search",
-    "commit_fact",
-    "get_weather_2",
-];
+const TOOLS: &[&str] =
+    &["read", "readfile", "read_file", "delete", "reverse_image_search", "get_weather_2"];
 
 pub(crate) fn play(case: &Case, bench: &Bench) -> Outcome {
     let name = case.text().unwrap();
@@ -51,6 +44,6 @@ pub(crate) fn play(case: &Case, bench: &Bench) -> Outcome {
 
 /// What is no name cannot be registered either. The rest are legal names that nobody has.
 fn registering(case: &Case, name: &str) {
-    let legal = ["NAM-014", "NAM-016", "NAM-019", "NAM-020"].contains(&case.id.as_str());
+    let legal = ["NAM-014", "NAM-019", "NAM-020"].contains(&case.id.as_str());
     assert_eq!(SpecDraft::new(name, "A tool.").build().is_ok(), legal, "{}", case.id);
 }

@@ -516,6 +516,62 @@ fn a_reply_with_too_many_calls_is_refused_as_a_whole() {
     }
 }
 
+/// A model that makes one call with a name and an id of this many bytes.
+struct Rambling(usize);
+
+impl Provider for Rambling {
+    fn name(&self) -> &str {
+        "rambling"
+    }
+
+    fn reply<'a>(
+        &'a self,
+        plan: &'a Plan,
+        _desk: &'a mut Desk,
+        _tap: Tap<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderFault>> {
+        let name = "x".repeat(self.0);
+        let call = ReplyCall { alias: Some(format!("id{name}")), name, args: "{}".into() };
+        let calls = if plan.turns.is_empty() { vec![call] } else { Vec::new() };
+        let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+        Box::pin(ready(Ok(Reply::new("", calls, finish, Usage::default()))))
+    }
+}
+
+#[test]
+fn a_long_name_or_id_is_cut_before_it_is_written_down() {
+    for (bytes, is_cut) in [(200, false), (100_000, true)] {
+        let bench = Bench::new();
+        block_on(async {
+            let tool = doing(SpecDraft::new("look", "Looks."), |_| Ok(Output::message("Seen.")));
+            let mut crew = crew(json!({}), vec![tool], Vec::new()).unwrap();
+            crew.provider = Some(Arc::new(Rambling(bytes)));
+            let mut driver = bench.open(crew).await;
+            let me = Actor::Client("test".into());
+            let told = driver.call(&me, &"y".repeat(bytes), "{}", None).await.unwrap();
+            driver.run(&|_| {}).await.unwrap();
+            assert!(!told.ok && told.tool.len() <= 80, "{told:?}");
+        });
+        let mut names = Vec::new();
+        for event in bench.events() {
+            assert!(serde_json::to_string(&event).unwrap().len() < 20_000, "{bytes}");
+            if let Event::ModelReplied { calls, .. } = &event {
+                names.extend(calls.iter().map(|call| (call.name.clone(), call.alias.clone())));
+            } else if let Event::CallReceived { call, .. } = &event {
+                names.push((call.name.clone(), None));
+            }
+        }
+        assert_eq!(names.len(), 2, "{names:?}");
+        for (name, alias) in names {
+            for text in [Some(name), alias].into_iter().flatten() {
+                let told = text.contains("bytes, sha256 ");
+                assert_eq!(told, is_cut, "{text}");
+                assert!(text.len() <= 4_096, "{}", text.len());
+            }
+        }
+    }
+}
+
 /// T2: whoever listens and fails changes nothing.
 #[test]
 fn a_listener_that_panics_disturbs_nobody() {

@@ -237,6 +237,9 @@ async fn by_another_program(stage: &Stage, key: &SigningKey) -> MemoryStore {
             tip = Tip { seq, hash };
             rows.push(Row { seq, bytes, hash });
         }
+        if matches!(stream, StreamId::Session(_)) {
+            copy.claim(&stream).await.unwrap();
+        }
         let head = key.for_stream(stream).sign_head(tip.seq, tip.hash);
         let rows = rows.into_iter().collect();
         let batch = Batch { epoch: None, after: 0, rows, head };

@@ -46,6 +46,13 @@ impl Desk<'_> {
                 let message = format!("mcp server {name}: {message}");
                 found.push(Finding::error(Mistake::Server, message).at(place).help(help));
             }
+            for key in server.forbidden_loader_variables() {
+                let place = self.key(&[&path[..], &[Step::Key("env"), Step::Key(key)]].concat());
+                let message =
+                    format!("mcp server {name}: {} makes its program load other code", quoted(key));
+                let help = "leave it out, or write `loader_env: true` beside `env:`";
+                found.push(Finding::error(Mistake::Server, message).at(place).help(help));
+            }
             for (key, secret) in &server.env {
                 let inside = [Step::Key("env"), Step::Key(key.as_str())];
                 self.secret(secret, &[&path[..], &inside].concat(), found);

@@ -1,0 +1,164 @@
+//! Lists the names of acts that only a person may do. No tool may have such a name, whoever offers
+//! it: a model that sees `facts_commit` or `approve` believes that it may decide what a person
+//! decides, and a person who reads the log believes that a person did.
+
+/// The acts, each in the spellings that a tool would have. What matters is letters and digits: case,
+/// `_`, `-` and `.` make no difference.
+const ACTS: &[&str] = &[
+    "accept_pin",
+    "accept_pins",
+    "accept_proposal",
+    "accept_proposals",
+    "accept_restore",
+    "approval",
+    "approve",
+    "approve_call",
+    "approve_calls",
+    "approve_proposal",
+    "approve_proposals",
+    "approve_tool",
+    "commit_fact",
+    "commit_facts",
+    "deny",
+    "deny_call",
+    "deny_calls",
+    "enroll",
+    "enroll_person",
+    "enrol_person",
+    "fact_commit",
+    "fact_lock",
+    "fact_reject",
+    "fact_unlock",
+    "facts_commit",
+    "facts_lock",
+    "facts_reject",
+    "facts_unlock",
+    "lock_fact",
+    "lock_facts",
+    "log_accept_restore",
+    "log_restart",
+    "mcp_login",
+    "mcp_pins_accept",
+    "mcp_pins_reject",
+    "people",
+    "people_add",
+    "people_approve",
+    "people_enroll",
+    "people_remove",
+    "people_revoke",
+    "person_enroll",
+    "pin_accept",
+    "pin_reject",
+    "pins",
+    "pins_accept",
+    "pins_reject",
+    "proposal_accept",
+    "proposal_approve",
+    "proposal_reject",
+    "proposals_accept",
+    "proposals_approve",
+    "proposals_reject",
+    "reject_fact",
+    "reject_facts",
+    "reject_pin",
+    "reject_pins",
+    "reject_proposal",
+    "reject_proposals",
+    "restart_log",
+    "trust",
+    "trust_folder",
+    "trust_project",
+    "trust_server",
+    "trust_tool",
+    "unlock_fact",
+    "unlock_facts",
+    "untrust",
+];
+
+/// Every name that begins so is one of them.
+const FAMILIES: &[&str] = &["approvals"];
+
+/// The act of a person that a name is taken for, or nothing. The part behind a `__` counts by itself:
+/// `mcp__server__approve` is `approve`.
+pub fn person_only_act(name: &str) -> Option<&'static str> {
+    let parts = name.match_indices("__").filter_map(|(at, _)| name.get(at..));
+    std::iter::once(name).chain(parts).find_map(|part| act_of(&folded(part)))
+}
+
+fn act_of(folded_name: &str) -> Option<&'static str> {
+    let family = |family: &&&str| folded_name.starts_with(&folded(family));
+    let act = |act: &&&str| folded(act) == folded_name;
+    FAMILIES.iter().find(family).or_else(|| ACTS.iter().find(act)).copied()
+}
+
+/// A name as it is read at a glance: without case and signs, and with characters that are taken for
+/// each other as one. Names of tools are ASCII, so no other alphabet needs a look.
+fn folded(name: &str) -> String {
+    let letter = |c: char| match c.to_ascii_lowercase() {
+        '0' => 'o',
+        '1' | 'i' | '|' | '!' => 'l',
+        '3' => 'e',
+        '4' | '@' => 'a',
+        '5' | '$' => 's',
+        '7' => 't',
+        other => other,
+    };
+    let letters = name.chars().map(letter).filter(char::is_ascii_alphanumeric);
+    letters.collect::<String>().replace("rn", "m").replace("vv", "w")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acts_of_people_are_known_in_any_spelling() {
+        for name in [
+            "facts_commit",
+            "Facts-Commit",
+            "facts.commit",
+            "FACTS__COMMIT",
+            "factsCommit",
+            "facts_c0mmit",
+            "facts_cornmit",
+            "commit_fact",
+            "approve",
+            "APPROVE",
+            "appr0ve",
+            "_approve_",
+            "approvals",
+            "approvals_list",
+            "approvals-grant",
+            "Approvals.Approve",
+            "trust",
+            "Tru5t",
+            "untrust",
+            "pins_accept",
+            "proposals_approve",
+            "log_restart",
+            "1og_restart",
+            "mcp__web__facts_commit",
+            "mcp__web__toolgate__approve",
+            "mcp__a_b__Approvals_x",
+        ] {
+            assert!(person_only_act(name).is_some(), "{name}");
+        }
+        for name in [
+            "facts_propose",
+            "approve_pull_request",
+            "approval_rules_list",
+            "trustpilot_reviews",
+            "pin_message",
+            "pins_list",
+            "list_people",
+            "add_person",
+            "git_commit",
+            "commit",
+            "lock",
+            "mcp__approve__list",
+            "",
+        ] {
+            assert_eq!(person_only_act(name), None, "{name}");
+        }
+    }
+}

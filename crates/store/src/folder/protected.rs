@@ -1,0 +1,154 @@
+//! Finds protected files that have a second name: a hard link to one of them is that file, whatever
+//! it is called.
+//!
+//! Only a file with several names can be one, so the search runs for those alone. A search that
+//! cannot be finished is an error, and the file is refused.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata};
+
+use super::walk::{Identity, LAW, Root, identity};
+
+/// Most names that are looked at in one search.
+const NAMES_MAX: usize = 500_000;
+
+/// The protected files that have several names, by device and inode.
+#[derive(Default)]
+pub(super) struct ProtectedFiles {
+    found: BTreeSet<(u64, u64)>,
+    names: usize,
+}
+
+impl ProtectedFiles {
+    /// Searches the project and the protected places outside it.
+    pub(super) fn search(root: &Root) -> io::Result<Self> {
+        let mut files = Self::default();
+        files.below(&root.dir, root, Part::Top)?;
+        for place in &root.outside {
+            files.outside(place, root)?;
+        }
+        Ok(files)
+    }
+
+    pub(super) fn contains(&self, found: &Metadata) -> bool {
+        identity(found).is_some_and(|identity| self.found.contains(&identity))
+    }
+
+    /// A file or a folder outside the project, such as the one with the keys.
+    fn outside(&mut self, place: &Path, root: &Root) -> io::Result<()> {
+        match std::fs::metadata(place) {
+            Ok(found) if found.is_dir() => {
+                let folder = Dir::open_ambient_dir(place, ambient_authority())?;
+                self.below(&folder, root, Part::Protected)
+            }
+            Ok(found) => {
+                self.take(&Metadata::from_just_metadata(found));
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks at everything below a folder. Folders wait closed, because a process may have fewer
+    /// open files than a project has folders.
+    fn below(&mut self, top: &Dir, root: &Root, part: Part) -> io::Result<()> {
+        let mut waiting = vec![(PathBuf::from("."), part)];
+        while let Some((path, part)) = waiting.pop() {
+            let Some(folder) = present(top.open_dir(&path))? else { continue };
+            // Copies that wait to be put in place are linked there before they are removed here.
+            if root.staging.is_some() && identity(&folder.dir_metadata()?) == root.staging {
+                continue;
+            }
+            for entry in folder.entries()? {
+                let entry = entry?;
+                self.count()?;
+                let (name, kind) = (entry.file_name(), entry.file_type()?);
+                let inner = part.inside(name.to_str().unwrap_or_default());
+                let is_link_to_law = kind.is_symlink() && inner != part;
+                if kind.is_dir() || is_link_to_law {
+                    waiting.push((path.join(&name), inner));
+                }
+                if inner == Part::Protected
+                    && !kind.is_dir()
+                    && let Some(found) = present(folder.metadata(&name))?
+                {
+                    self.take(&found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, found: &Metadata) {
+        if has_several_names(found) {
+            self.found.extend(identity(found));
+        }
+    }
+
+    fn count(&mut self) -> io::Result<()> {
+        self.names += 1;
+        if self.names <= NAMES_MAX {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "has several names, and the project has more than {NAMES_MAX} files, so it cannot be \
+             told whether one of them is protected; copy it to a file of its own"
+        )))
+    }
+}
+
+/// Which part of the project a folder belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The project folder itself.
+    Top,
+    /// A folder that tools may use.
+    Open,
+    /// A folder that no tool may use, or below one.
+    Protected,
+}
+
+impl Part {
+    /// What a name in this part belongs to. The names are compared as the kernel compares paths.
+    fn inside(self, name: &str) -> Self {
+        let bare = name.trim_end_matches(['.', ' ']).to_lowercase();
+        match self {
+            Self::Protected => Self::Protected,
+            Self::Top if LAW.contains(&bare.as_str()) => Self::Protected,
+            Self::Top | Self::Open if bare == ".git" => Self::Protected,
+            Self::Top | Self::Open => Self::Open,
+        }
+    }
+}
+
+/// What is not there, or not there any more, is no error.
+fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn has_several_names(found: &Metadata) -> bool {
+    use cap_std::fs::MetadataExt;
+    found.is_file() && found.nlink() > 1
+}
+
+#[cfg(not(unix))]
+pub(super) fn has_several_names(_: &Metadata) -> bool {
+    false
+}
+
+/// The device and inode of a folder, to be known by.
+pub(super) fn folder_identity(folder: &Dir) -> Identity {
+    folder.dir_metadata().ok().and_then(|found| identity(&found))
+}
