@@ -30,9 +30,9 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
     // Some servers write `null` where a call has no arguments.
     if matches!(text.trim(), "" | "null") {
         return match effect {
-            Effect::External => {
-                Err(unreadable("it is empty, and nothing is guessed for this tool"))
-            }
+            Effect::External => Err(unreadable(
+                "it is empty, and nothing is guessed for this tool; send {} for none",
+            )),
             Effect::Read | Effect::Staged | Effect::Idempotent => {
                 Ok(Parsed { args: Document::default(), repaired: None })
             }
