@@ -63,14 +63,7 @@ pub(super) async fn call(
             Reply::Result(text) => result(text)?,
             Reply::Cut(text) => {
                 let max = connection.bounds.message_bytes_max;
-                return match result(text) {
-                    Ok(Came::Result(begun)) => {
-                        let is_error =
-                            begun.is_error.filter(|_| says_whether_it_failed(&begun.text));
-                        Ok(Answered { cut_at: Some(max), is_error, ..begun })
-                    }
-                    Ok(Came::Wanted(_)) | Err(_) => Err(CallFault::TooLarge { max }),
-                };
+                return read_answer(text, Some(max)).ok_or(CallFault::TooLarge { max });
             }
             Reply::Error { code, message } => return Err(CallFault::Refused { code, message }),
         };
@@ -90,6 +83,18 @@ enum Came {
     Result(Answered),
     /// The server wants something first.
     Wanted(Wanted),
+}
+
+/// The answer that a result is, whole or cut off after so many bytes; nothing where it is none.
+pub(super) fn read_answer(text: String, cut_at: Option<usize>) -> Option<Answered> {
+    match result(text) {
+        Ok(Came::Result(answered)) => {
+            let known = cut_at.is_none() || says_whether_it_failed(&answered.text);
+            let is_error = answered.is_error.filter(|_| known);
+            Some(Answered { cut_at, is_error, ..answered })
+        }
+        Ok(Came::Wanted(_)) | Err(_) => None,
+    }
 }
 
 /// Whether a result says `isError`. Left out it means no, but only in a result that is whole.

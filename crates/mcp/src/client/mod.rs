@@ -6,6 +6,8 @@ mod connection;
 mod cut;
 mod fault;
 mod form;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guest;
 pub(crate) mod headers;
 mod http;

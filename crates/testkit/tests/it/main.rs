@@ -11,6 +11,7 @@ mod corpus_facts;
 mod corpus_fetch;
 mod corpus_found;
 mod corpus_names;
+mod corpus_own;
 mod corpus_patch;
 mod corpus_phases;
 mod corpus_rules;
