@@ -1,10 +1,11 @@
 //! Our own corpus of odd inputs: every case has its input in the file, and one player per surface.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use toolgate_kernel::config::{Severity, read};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::pin::Definition;
