@@ -3,7 +3,9 @@
 //! their standard error, what tools answer, and exports (ADR 0029).
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::iter::repeat;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -44,8 +46,8 @@ struct SecretPatterns {
     matcher: Option<AhoCorasick>,
     /// The forms as the matcher sees them, for text whose end has not come.
     forms: Vec<Vec<u8>>,
-    /// The forms as text, to find parts of them.
-    parts: Vec<Vec<char>>,
+    /// Every part of the forms that is as long as counts, in small letters.
+    parts: BTreeSet<[char; PART_CHARS_MIN]>,
     /// Secrets too short to be looked for inside of words.
     short: Vec<String>,
 }
@@ -179,7 +181,7 @@ impl SecretPatterns {
         forms.retain(|form| form.len() >= SECRET_BYTES_MIN);
         forms.sort_unstable();
         forms.dedup();
-        let parts = texts.iter().map(|text| text.chars().collect()).collect();
+        let parts = texts.iter().flat_map(|text| parts(text)).collect();
         // It fails only for more patterns than fit into memory.
         let matcher = if forms.is_empty() { None } else { AhoCorasick::new(&forms).ok() };
         Self { secrets, matcher, forms, parts, short }
@@ -288,32 +290,32 @@ impl SecretPatterns {
         text
     }
 
-    /// Removes parts of secrets. Messages are short, so this may look at every place.
+    /// Removes parts of secrets.
     fn without_parts(&self, text: String) -> String {
-        let chars: Vec<char> = text.chars().collect();
-        let (mut out, mut at) = (String::new(), 0);
-        while let Some(c) = chars.get(at) {
-            let rest = chars.get(at..).unwrap_or_default();
-            let same = self.parts.iter().map(|part| common(rest, part)).max().unwrap_or(0);
-            if same >= PART_CHARS_MIN {
-                out.push_str(MARK);
-                at += same;
-            } else {
-                out.push(*c);
-                at += 1;
+        let found = parts(&text).map(|part| self.parts.contains(&part));
+        // A part that begins at one character covers those behind it too.
+        let mut covered_until = 0;
+        let mut out = String::with_capacity(text.len());
+        for ((at, c), found) in text.chars().enumerate().zip(found.chain(repeat(false))) {
+            if found {
+                if at >= covered_until {
+                    out.push_str(MARK);
+                }
+                covered_until = at + PART_CHARS_MIN;
+            }
+            if at >= covered_until {
+                out.push(c);
             }
         }
         out
     }
 }
 
-/// How many characters at the beginning of a text also stand somewhere in a secret.
-fn common(text: &[char], secret: &[char]) -> usize {
-    let same = |from: usize| {
-        let rest = secret.iter().skip(from);
-        text.iter().zip(rest).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
-    };
-    (0..secret.len()).map(same).max().unwrap_or(0)
+/// All parts of a text that are as long as counts, in small letters.
+fn parts(text: &str) -> impl Iterator<Item = [char; PART_CHARS_MIN]> {
+    let chars: Vec<char> = text.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let count = (chars.len() + 1).saturating_sub(PART_CHARS_MIN);
+    (0..count).filter_map(move |at| chars.get(at..)?.first_chunk().copied())
 }
 
 /// A secret in every form that does not come of escapes.
