@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         let piece: String = piece.iter().collect();
         shown.push_str(&stream.push(&redactor, &piece));
     }
-    shown.push_str(&stream.finish());
+    shown.push_str(&stream.finish(&redactor));
     assert!(!shown.contains(KEY));
     if let Ok(mut value) = serde_json::from_str::<serde_json::Value>(text) {
         redactor.redact_value(&mut value);

@@ -56,7 +56,7 @@ impl<'a> RedactedTap<'a> {
     /// Shows the rest: nothing more comes.
     pub(crate) fn end(&self) {
         let HeldText { mut words, mut thoughts } = std::mem::take(&mut *self.held());
-        let (words, thoughts) = (words.finish(), thoughts.finish());
+        let (words, thoughts) = (words.finish(self.redactor), thoughts.finish(self.redactor));
         if !thoughts.is_empty() {
             (self.tap)(Streamed::Thought(&thoughts));
         }

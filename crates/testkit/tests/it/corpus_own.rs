@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use toolgate_kernel::config::{Severity, read};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::pin::Definition;
-use toolgate_kernel::redact::{MARK, Redactor};
+use toolgate_kernel::redact::{REDACTED, Redactor};
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::client::CallFault;
 use toolgate_mcp::scan::{Scanned, scan};
@@ -128,7 +128,7 @@ fn configuration(case: &OddInput) -> Outcome {
 
 fn secret(case: &OddInput) -> Outcome {
     let redactor = Redactor::new(&[Hidden::new(KEY)]);
-    if redactor.redact(&case.input).contains(MARK) { Outcome::Inert } else { Outcome::Accept }
+    if redactor.redact(&case.input).contains(REDACTED) { Outcome::Inert } else { Outcome::Accept }
 }
 
 async fn answer(case: &OddInput, stage: &Stage) -> Outcome {

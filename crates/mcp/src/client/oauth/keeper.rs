@@ -107,7 +107,7 @@ impl Keeper {
     fn put(&self, new: Option<Held>) {
         if let Some(Held { permit, .. }) = &new {
             let redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
-            redactor.add(permit.secrets());
+            redactor.add_renewed(permit.secrets());
         }
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
@@ -115,7 +115,7 @@ impl Keeper {
     /// Tells a redactor the tokens, now and whenever they are renewed: the server may repeat them.
     pub(in crate::client) fn share_secrets(&self, redactor: &Redactor) {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        redactor.add(held.iter().flat_map(|held| held.permit.secrets()));
+        redactor.add_renewed(held.iter().flat_map(|held| held.permit.secrets()));
         *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = redactor.clone();
     }
 
