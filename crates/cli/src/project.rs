@@ -199,7 +199,7 @@ impl Place {
         let top = self.folder.canonicalize()?;
         let reading = read(&self.config_bytes()?.1);
         let secrets = reading.text.secret_files().into_iter().map(|path| self.folder.join(path));
-        for path in secrets.chain(self.config.clone()) {
+        for path in secrets.chain(self.config.clone()).chain(git_folders(&top)) {
             let Ok(path) = path.canonicalize() else { continue };
             folder = match path.strip_prefix(&top).map(Path::to_str) {
                 Ok(Some(inside)) => folder.keeping_from_tools(inside),
@@ -325,6 +325,19 @@ fn refused(name: &str, checked: &Checked, alone: &Checked, flags: &Flags) -> any
             anyhow!("{name} cannot be used: {count} error{}. Nothing of it is loaded", s(count))
         }
     }
+}
+
+/// The folders that git obeys in place of `.git`, where that is a file which names another one: for
+/// worktrees, submodules and bare repositories (ADR 0026).
+fn git_folders(top: &Path) -> Vec<PathBuf> {
+    let pointed = |file: &Path, word: &str| {
+        let text = String::from_utf8(bounded(file).ok()?).ok()?;
+        let path = text.trim().strip_prefix(word)?.trim().to_owned();
+        Some(file.parent()?.join(path))
+    };
+    let Some(folder) = pointed(&top.join(".git"), "gitdir:") else { return Vec::new() };
+    let common = pointed(&folder.join("commondir"), "");
+    std::iter::once(folder).chain(common).collect()
 }
 
 /// A file by its name. A `./` before it says nothing.

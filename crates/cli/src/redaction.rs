@@ -40,13 +40,31 @@ pub(crate) fn hidden(name: &str, secret: &Secret, found: &str) -> Hidden {
 
 fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["auth", "key", "token", "secret", "cookie", "pass", "pwd", "credential"]
-        .iter()
-        .any(|word| name.contains(word))
+    const WORDS: &[&str] = &[
+        "auth",
+        "cookie",
+        "credential",
+        "dsn",
+        "jwt",
+        "key",
+        "pass",
+        "pwd",
+        "secret",
+        "signature",
+        "token",
+        "webhook",
+    ];
+    WORDS.iter().any(|word| name.contains(word)) || name == "pin" || name.ends_with("_pin")
 }
 
-/// Whether a value is an address such as `postgres://user:password@host`.
+/// Whether a value is an address such as `postgres://user:password@host`, or a list such as
+/// `Server=db;Password=…`.
 fn has_password(value: &str) -> bool {
+    let small = value.to_ascii_lowercase();
+    if ["password=", "pwd=", "secret=", "accountkey=", "token="].iter().any(|it| small.contains(it))
+    {
+        return true;
+    }
     let user = value.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
     user.is_some_and(|(user, _)| user.contains(':') && !user.contains('/'))
 }
@@ -62,6 +80,7 @@ mod tests {
             ("API_KEY", "abcdefgh", false),
             ("DATABASE_URL", "postgres://u:Hunter2@db/x", false),
             ("DATABASE_URL", "postgres://db/x:1@y", true),
+            ("CONNECTION", "Server=db;Password=hunter2", false),
             ("X", "${SOME_VARIABLE}", false),
         ] {
             let secret = Secret::new(value);

@@ -335,8 +335,8 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if closed.closing == Closing::Truncated && (last || agent.terminal(&closed.start_phase)) {
         return Some((Ending::Truncated, cut()));
     }
-    // A reply without words and calls is fine as the last of several, and no work by itself.
-    let nothing = closed.calls == 0 && closed.summary.trim().is_empty();
+    // A reply without words, directives and calls is fine as the last of several, and no work by itself.
+    let nothing = closed.calls == 0 && closed.summary.trim().is_empty() && !session.has_directives;
     if closed.closing == Closing::Done && last && nothing && session.iteration <= 1 {
         let note = "the first reply of the model was empty: no words and no calls".to_owned();
         return Some((Ending::Stalled, note));
@@ -366,7 +366,7 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
 fn held(agent: &Agent, session: &Session, words: String) -> (Ending, String) {
     let Some(policy) = agent.tool_calling.enforced else { return (Ending::Completed, words) };
     let failed = session.results.iter().filter(|(_, ok)| !**ok).map(|(tool, _)| tool.as_ref());
-    let refused = session.not_callable.as_deref();
+    let refused = session.not_callable.as_ref().map(|(name, _)| name.as_ref());
     let failed: Vec<&str> = failed.chain(refused).collect();
     if session.results.is_empty() && refused.is_none() {
         (Ending::NoToolCalls, "tools must be used, and none was called".to_owned())

@@ -26,6 +26,10 @@ const RESERVED: &[&str] = &["toolgate.yaml", "toolgate.yml", ".toolgate"];
 /// A name that no tool reaches anywhere: git runs what it finds there (ADR 0026).
 const GIT: &str = ".git";
 
+/// A file that no tool reaches anywhere: a folder with it, `objects` and `refs` is a repository, and
+/// git obeys what stands beside it.
+const GIT_HEAD: &str = "head";
+
 /// The one form of a path inside the project: no leading slash, no `.`, no `..`.
 ///
 /// With a mount point an absolute path must lie under it, component by component; without one a
@@ -58,6 +62,7 @@ pub fn project_path(given: &str, mount: Option<&str>) -> Result<String, PathRefu
     let first = parts.first().map(bare);
     if first.is_some_and(|first| RESERVED.contains(&first.as_str()))
         || parts.iter().map(bare).any(|part| part == GIT)
+        || parts.last().map(bare).is_some_and(|name| name == GIT_HEAD)
     {
         return Err(PathRefusal::Reserved);
     }
@@ -75,7 +80,8 @@ pub(crate) fn is_plain(given: &str) -> bool {
         text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
     };
     let named = |part: &[u8]| {
-        part.iter().any(|byte| *byte != b'.') && part.iter().all(common) && !begins(part, GIT)
+        let is_git = begins(part, GIT) || begins(part, GIT_HEAD);
+        part.iter().any(|byte| *byte != b'.') && part.iter().all(common) && !is_git
     };
     let reserved = |name: &&str| begins(given.as_bytes(), name);
     given.len() <= PATH_BYTES_MAX
@@ -121,7 +127,9 @@ mod tests {
 
     #[test]
     fn one_file_has_one_path() {
-        for path in [".gitignore", ".github/workflows/ci.yml", "a.git/b", "git/c"] {
+        for path in
+            [".gitignore", ".github/workflows/ci.yml", "a.git/b", "git/c", "head/a.md", "HEAD.md"]
+        {
             assert_eq!(project_path(path, None).as_deref(), Ok(path));
         }
         for same in ["a/b.md", "/a/b.md", "./a//b.md", "a/x/../b.md", "a\\b.md"] {
@@ -147,6 +155,8 @@ mod tests {
             (".git", PathRefusal::Reserved),
             (".git/hooks/pre-commit", PathRefusal::Reserved),
             ("sub/.Git. /config", PathRefusal::Reserved),
+            ("docs/HEAD", PathRefusal::Reserved),
+            ("head", PathRefusal::Reserved),
             ("file\u{202e}txt.exe", PathRefusal::Deceptive(0x202e)),
             ("a\u{0}b", PathRefusal::Deceptive(0)),
             ("", PathRefusal::Length),

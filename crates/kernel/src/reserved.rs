@@ -1,5 +1,5 @@
-//! Lists the names of acts that only a person may do. No tool may have such a name, whoever offers
-//! it: a model that sees `facts_commit` or `approve` believes that it may decide what a person
+//! Lists the names of acts that only a person may do. No tool may have such a name, from any source: a
+//! model that sees `facts_commit` or `approve` believes that it may decide what a person
 //! decides, and a person who reads the log believes that a person did.
 
 /// The acts, each in the spellings that a tool would have. What matters is letters and digits: case,
@@ -16,23 +16,37 @@ const ACTS: &[&str] = &[
     "approve_calls",
     "approve_proposal",
     "approve_proposals",
+    "approval_deny",
+    "approval_grant",
+    "approve_all",
+    "approve_pending",
     "approve_tool",
+    "confirm_fact",
+    "confirm_facts",
     "commit_fact",
     "commit_facts",
     "deny",
+    "deny_all",
     "deny_call",
     "deny_calls",
+    "enrol",
+    "enrol_key",
+    "enrol_people",
     "enroll",
+    "enroll_key",
     "enroll_person",
     "enrol_person",
+    "fact_confirm",
     "fact_commit",
     "fact_lock",
     "fact_reject",
     "fact_unlock",
+    "facts_confirm",
     "facts_commit",
     "facts_lock",
     "facts_reject",
     "facts_unlock",
+    "grant_approval",
     "lock_fact",
     "lock_facts",
     "log_accept_restore",
@@ -43,9 +57,11 @@ const ACTS: &[&str] = &[
     "people",
     "people_add",
     "people_approve",
+    "people_enrol",
     "people_enroll",
     "people_remove",
     "people_revoke",
+    "person_enrol",
     "person_enroll",
     "pin_accept",
     "pin_reject",
@@ -65,7 +81,10 @@ const ACTS: &[&str] = &[
     "reject_proposal",
     "reject_proposals",
     "restart_log",
+    "session_undo",
+    "sessions_undo",
     "trust",
+    "trust_client_user",
     "trust_folder",
     "trust_project",
     "trust_server",
@@ -79,13 +98,26 @@ const ACTS: &[&str] = &[
 const FAMILIES: &[&str] = &["approvals"];
 
 /// The act of a person that a name is taken for, or nothing. The part behind a `__` counts by itself:
-/// `mcp__server__approve` is `approve`.
+/// `mcp__server__approve` is `approve`. The name of the server is the person's own choice.
 pub fn person_only_act(name: &str) -> Option<&'static str> {
+    let of_server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+    let name = of_server.map_or(name, |(_, tool)| tool);
     let parts = name.match_indices("__").filter_map(|(at, _)| name.get(at..));
     std::iter::once(name).chain(parts).find_map(|part| act_of(&folded(part)))
 }
 
 fn act_of(folded_name: &str) -> Option<&'static str> {
+    // `toolgate_approve` and `approve_v2` read like the act itself.
+    let own = folded_name.strip_prefix("toolgate").unwrap_or(folded_name);
+    let numberless = own.trim_end_matches(|c: char| c.is_ascii_digit());
+    let bare = match numberless.len() < own.len() {
+        true => numberless.strip_suffix('v').unwrap_or(numberless),
+        false => own,
+    };
+    named_act(folded_name).or_else(|| named_act(own)).or_else(|| named_act(bare))
+}
+
+fn named_act(folded_name: &str) -> Option<&'static str> {
     let family = |family: &&&str| folded_name.starts_with(&folded(family));
     let act = |act: &&&str| folded(act) == folded_name;
     FAMILIES.iter().find(family).or_else(|| ACTS.iter().find(act)).copied()
@@ -140,6 +172,11 @@ mod tests {
             "mcp__web__facts_commit",
             "mcp__web__toolgate__approve",
             "mcp__a_b__Approvals_x",
+            "toolgate_approve",
+            "mcp__web__toolgate_facts_commit",
+            "approve_v2",
+            "facts_commit9",
+            "enrol",
         ] {
             assert!(person_only_act(name).is_some(), "{name}");
         }
@@ -156,6 +193,8 @@ mod tests {
             "commit",
             "lock",
             "mcp__approve__list",
+            "mcp__approvals__list",
+            "mcp__people__add",
             "",
         ] {
             assert_eq!(person_only_act(name), None, "{name}");

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Attached;
+use toolgate_kernel::json::parse_strict;
 use toolgate_kernel::limits::Limits;
 use toolgate_runtime::port::{Fault, Output, Part, Parts};
 
@@ -89,13 +90,13 @@ pub(crate) fn output(
         taking.say(format!("[cut off here: the answer has more than {bytes} bytes]"));
     }
     let words = taking.words.join("\n");
-    match (answered.is_error, answered.cut_at) {
-        (Some(true), _) => {
+    match answered.is_error {
+        Some(true) => {
             let said = if words.trim().is_empty() { "The tool failed." } else { &words };
             return Err(Fault::failed(said));
         }
-        (None, cut_at) => return Err(unknown(&words, cut_at, limits)),
-        (Some(false), _) => {}
+        None => return Err(unknown(&words, answered.cut_at.unwrap_or(0), limits)),
+        Some(false) => {}
     }
     if declared && let Some(bytes) = answered.cut_at {
         // What is left of it is no value of the type that was declared.
@@ -124,12 +125,11 @@ pub(crate) fn output(
 }
 
 /// An answer that was cut off before it said whether the tool failed. It is never a success.
-fn unknown(words: &str, cut_at: Option<usize>, limits: &Limits) -> Fault {
+fn unknown(words: &str, bytes: usize, limits: &Limits) -> Fault {
     /// Bytes of the answer's beginning that are shown, as a share of what a result may have.
     const SHOWN_SHARE: u64 = 4;
     let max = usize::try_from(limits.result_bytes_max / SHOWN_SHARE).unwrap_or(usize::MAX);
     let begin = words.get(..words.floor_char_boundary(max)).unwrap_or_default();
-    let bytes = cut_at.map_or("its limit of".to_owned(), |bytes| bytes.to_string());
     let message = format!(
         "The answer has more than {bytes} bytes and was cut off, so it is not known whether the \
          tool succeeded. Ask for a smaller part. It begins with: {begin}"
@@ -157,9 +157,14 @@ fn read(data: &str, limits: &Limits) -> Result<Value, Fault> {
         );
         return Err(Fault::of(Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)));
     }
-    serde_json::from_str(data).map_err(|_| {
+    let strict = Limits { args_items_max: u64::MAX, args_depth_max: max, ..Limits::default() };
+    // Of a name that is there twice, readers take either; it is not chosen here.
+    let clear = parse_strict(data, &strict).map(drop);
+    let twice = clear.is_err_and(|refusal| refusal.to_string().contains("twice"));
+    let read = serde_json::from_str(data).ok().filter(|_| !twice);
+    read.ok_or_else(|| {
         let message = "The tool ran, and its answer cannot be shown: its data is no JSON that can be \
-                       read, such as a number out of range.";
+                       read, such as a number out of range or a name that is there twice.";
         Fault::of(Trouble::new(Code::TOOL_OUTPUT_INVALID, message))
     })
 }

@@ -107,6 +107,9 @@ struct Check<'a> {
     forks: Vec<(StreamId, u64, Box<Forked>)>,
 }
 
+/// Take-overs of a session between two of its records that are believed.
+const TAKE_OVERS_MAX: u64 = 1_000_000;
+
 impl Check<'_> {
     async fn stream(&mut self, store: &dyn Store, head: &SignedHead) -> Result<(), StoreFault> {
         let stream = &head.stream;
@@ -276,6 +279,8 @@ impl Check<'_> {
         let is_session = matches!(stream, StreamId::Session(_));
         if is_session && stored < written {
             self.problem(stream, 0, "the epoch was set back, below that of the records");
+        } else if is_session && stored > written.saturating_add(TAKE_OVERS_MAX) {
+            self.problem(stream, 0, "the epoch is higher than any number of take-overs explains");
         } else if !is_session && stored != 0 {
             self.problem(stream, 0, "the epoch is not 0, though no driver owns this stream");
         }

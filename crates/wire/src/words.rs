@@ -10,7 +10,7 @@ use toolgate_kernel::time::Timestamp;
 use crate::dialect::{WireFault, by_status, by_words};
 
 /// What an answer with an error status means. The reason quotes the server: it is shown only
-/// through a veil.
+/// through the redactor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) kind: FaultKind,

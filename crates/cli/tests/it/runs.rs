@@ -633,3 +633,22 @@ fn by_a_reader(desk: &Desk, args: &[&str]) -> (Option<i32>, String) {
     let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
     (ran.status.code(), said.into_owned())
 }
+
+/// A worktree's `.git` is a file that names the folder which git obeys.
+#[test]
+fn no_tool_reaches_the_folder_that_a_git_file_names() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [files]\n");
+    desk.write(".git", "gitdir: ./.bare\n");
+    std::fs::create_dir(desk.project().join(".bare")).unwrap();
+    desk.write(".bare/config", "[core]\n");
+    desk.write("notes.md", "plain\n");
+    let call = |tool: &str, args: &str| desk.run(&["call", tool, args, "--json"]).out;
+    assert!(call("read_file", r#"{"path":"notes.md"}"#).contains("plain"));
+    for args in [r#"{"path":".bare/config"}"#, r#"{"path":"./.bare/../.bare/config"}"#] {
+        let told = call("read_file", args);
+        assert!(told.contains("\"ok\":false") && !told.contains("[core]"), "{told}");
+    }
+    let told = call("write_file", r#"{"path":".bare/hooks/x","content":"x"}"#);
+    assert!(told.contains("\"ok\":false"), "{told}");
+}

@@ -102,10 +102,13 @@ pub struct Session {
     pub asked: Option<Arc<Asked>>,
     /// The last result of each tool the model called, by the name it used.
     pub results: OrdMap<Arc<str>, bool>,
-    /// The name of the last call that was refused as unknown, hidden or denied, until another call
-    /// succeeds: then the model has corrected itself.
+    /// Whether a reply had directives.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_directives: bool,
+    /// The name of the last call that was refused as unknown, hidden or denied, and its turn; until a
+    /// call of a later turn succeeds: then the model has corrected itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_callable: Option<Arc<str>>,
+    pub not_callable: Option<(Arc<str>, u64)>,
     /// What toolgate itself says in the request that is under way.
     pub notes: Vector<Arc<Note>>,
     /// Calls that are not settled.
@@ -234,6 +237,7 @@ impl Session {
             model: None,
             asked: None,
             results: OrdMap::new(),
+            has_directives: false,
             not_callable: None,
             notes: Vector::new(),
             open: OpenCalls::default(),
@@ -320,8 +324,11 @@ impl Session {
                 native,
                 attempts,
                 calls_max,
+                directed,
                 ..
             } => {
+                self.has_directives |=
+                    directed.as_ref().is_some_and(|it| !it.directives.is_empty());
                 self.pay(&Usage::discarded(attempts, None));
                 let reply = Words { text, calls, finish: *finish, native };
                 self.replied(*turn, reply, &record.actor);

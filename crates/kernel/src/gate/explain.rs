@@ -100,7 +100,7 @@ impl Explanation {
         let spec = resolved.spec.clone();
         resolve::in_its_setting(agent, world.session, &spec).map_err(at("resolve"))?;
         self.say("resolve", Ruling::Pass, format!("{} is granted in {}", spec.name, self.phase));
-        let parsed = parse::parse(&open.raw, spec.effect, &agent.limits).map_err(at("parse"))?;
+        let parsed = parse::parse_for(&open.raw, &spec, &agent.limits).map_err(at("parse"))?;
         let why = parsed.repaired.unwrap_or("one JSON object").to_owned();
         self.say("parse", Ruling::Pass, why);
         let parsed = former::translate(&open.raw, &spec, parsed).map_err(at("validate"))?;

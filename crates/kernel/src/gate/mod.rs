@@ -235,7 +235,7 @@ pub fn prepare(
     // A name that cannot be called is the first thing to put right, so it is reported first.
     let resolved = resolve::resolve(agent, session, pins, open)?;
     resolve::in_its_setting(agent, session, &resolved.spec)?;
-    let parsed = parse::parse(&open.raw, resolved.spec.effect, &agent.limits)?;
+    let parsed = parse::parse_for(&open.raw, &resolved.spec, &agent.limits)?;
     let parsed = former::translate(&open.raw, &resolved.spec, parsed)?;
     let mut call = validate::validate(resolved, parsed, open)?;
     if open.edited {

@@ -7,12 +7,30 @@ use crate::envelope::{Code, Trouble};
 use crate::event::{RawCall, Stage};
 use crate::json::{Document, inexact_number, parse_strict};
 use crate::limits::Limits;
-use crate::tool::Effect;
+use crate::tool::{Effect, ToolSpec};
 
 /// Arguments as JSON, with what was repaired to get there.
 pub(super) struct Parsed {
     pub(super) args: Document,
     pub(super) repaired: Option<&'static str>,
+}
+
+/// Reads the arguments for a tool. One that takes none leaves nothing to guess.
+pub(super) fn parse_for(
+    raw: &RawCall,
+    spec: &ToolSpec,
+    limits: &Limits,
+) -> Result<Parsed, Refusal> {
+    let effect = match is_blank(&raw.args) && spec.input_shape.is_empty() {
+        true => Effect::Read,
+        false => spec.effect,
+    };
+    parse(raw, effect, limits)
+}
+
+/// Whether a text says that there are no arguments. Some servers write `null` then.
+fn is_blank(text: &str) -> bool {
+    matches!(text.trim(), "" | "null")
 }
 
 /// Reads the arguments. Blank text and `null` mean no arguments, and a code fence and double encoding
@@ -27,8 +45,7 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
             format!("The arguments have {bytes} bytes; at most {max} are taken. Send less.");
         return Err(Refusal::new(Stage::Parse, Trouble::new(Code::ARGUMENTS_TOO_LARGE, message)));
     }
-    // Some servers write `null` where a call has no arguments.
-    if matches!(text.trim(), "" | "null") {
+    if is_blank(text) {
         return match effect {
             Effect::External => Err(unreadable(
                 "it is empty, and nothing is guessed for this tool; send {} for none",
@@ -52,6 +69,11 @@ pub(super) fn parse(raw: &RawCall, effect: Effect, limits: &Limits) -> Result<Pa
     }
     match repair(text, limits) {
         Ok((args, repaired)) if effect != Effect::External => {
+            // Numbers within a text were not looked at before.
+            let inner = serde_json::from_str::<String>(text).unwrap_or_default();
+            if let Some(number) = inexact_number(&inner).filter(|_| effect != Effect::Staged) {
+                return Err(inexact(number));
+            }
             Ok(Parsed { args: Document::from(&args), repaired: Some(repaired) })
         }
         Ok(_) => Err(unreadable("send plain JSON: nothing is guessed for this tool")),

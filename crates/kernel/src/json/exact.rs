@@ -7,8 +7,8 @@ use serde_json::Number;
 /// Tokens of so few characters without an exponent have at most 15 digits: always exact.
 const PLAIN_CHARS_MAX: usize = 15;
 
-/// The first number of a JSON text that would not keep its value. Others who read the same text could
-/// see another number than we do, and whoever is called would get ours.
+/// The first number of a JSON text that would not keep its value. Other readers of the same text
+/// could see another number, and the tool that is called would get the rounded one.
 pub fn inexact_number(json: &str) -> Option<&str> {
     let bytes = json.as_bytes();
     let mut at = 0;

@@ -344,6 +344,11 @@ fn plainly_apart(nodes: &[Node]) -> bool {
             | Node::Definition(_) => return false,
         }
     }
+    /// Choices that are compared with each other here; more are told apart value by value.
+    const CHOICES_MAX: usize = 200;
+    if values.len() > CHOICES_MAX {
+        return false;
+    }
     let distinct = values.iter().enumerate().all(|(at, value)| {
         !value.is_null() && !values.iter().take(at).any(|before| is_equal(before, value))
     });

@@ -20,7 +20,7 @@ pub struct Answered {
     /// The result, as JSON, as it came. It is data: no link in it is followed.
     pub text: String,
     /// Whether the tool says that it failed. Nothing where the answer was cut off before it said so:
-    /// then nobody knows whether the call succeeded.
+    /// then it is not known whether the call succeeded.
     pub is_error: Option<bool>,
     /// After how many bytes it was cut off, where it was too long.
     pub cut_at: Option<usize>,
@@ -89,22 +89,13 @@ enum Came {
 pub(super) fn read_answer(text: String, cut_at: Option<usize>) -> Option<Answered> {
     match result(text) {
         Ok(Came::Result(answered)) => {
-            let known = cut_at.is_none() || says_whether_it_failed(&answered.text);
+            // What was lost could say otherwise, or make the whole no answer at all.
+            let known = cut_at.is_none() || answered.is_error == Some(true);
             let is_error = answered.is_error.filter(|_| known);
             Some(Answered { cut_at, is_error, ..answered })
         }
         Ok(Came::Wanted(_)) | Err(_) => None,
     }
-}
-
-/// Whether a result says `isError`. Left out it means no, but only in a result that is whole.
-fn says_whether_it_failed(result: &str) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Flag {
-        is_error: Option<bool>,
-    }
-    serde_json::from_str::<Flag>(result).is_ok_and(|flag| flag.is_error.is_some())
 }
 
 /// What the server gives back must be a result: something said, or something wanted.

@@ -506,9 +506,9 @@ impl Web {
 fn answer_to(number: u64, text: &str) -> Option<Result<Reply, &'static str>> {
     let text = &*without_lone_surrogates(text);
     match Head::read(text) {
-        Some(head) if head.ours() == Some(number) => Some(head.answer()),
         // A request or a notification of the server is no answer, whatever its id is.
         Some(head) if head.method.is_some() && !head.has_answer() => None,
+        Some(head) if head.ours() == Some(number) => Some(head.answer()),
         Some(head) => {
             (head.claimed() == Some(number)).then_some(Err("its id is not the one that was asked"))
         }

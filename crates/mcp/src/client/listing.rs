@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use toolgate_kernel::json::parse_strict;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::redact::Redactor;
 
 use super::connection::Connection;
@@ -112,6 +114,14 @@ fn found(entry: &str) -> Result<Found, String> {
     // A list would be read as the fields of a tool, one after the other.
     if !entry.starts_with('{') {
         return Err("it is no object".to_owned());
+    }
+    let limits = Limits { args_items_max: u64::MAX, args_depth_max: 120, ..Limits::default() };
+    // Of a name that is there twice, readers take either.
+    let strict = parse_strict(entry, &limits);
+    if let Err(refusal) = strict.map_err(|refusal| refusal.to_string())
+        && refusal.contains("twice")
+    {
+        return Err(shown(&refusal, 200));
     }
     serde_json::from_str(entry).map_err(|error| {
         let named = serde_json::from_str(entry).map(|Named { name }| format!("{name}: "));

@@ -17,8 +17,8 @@ const PREFIX: &str = "tg-";
 /// Bytes of the begin of a message that is too long, where its id may stand.
 const PEEK_BYTES: usize = 256;
 
-/// Characters of an error's message that are kept.
-const MESSAGE_CHARS_MAX: usize = 500;
+/// Characters of an error's message that are kept until secrets are removed from it.
+const MESSAGE_CHARS_MAX: usize = 5_000;
 
 /// The head of a message: who it is for.
 #[derive(Deserialize)]
@@ -121,7 +121,7 @@ pub(super) fn claimed_by_unreadable(text: &[u8]) -> Vec<u64> {
     let level = match text.trim_ascii_start().first() {
         Some(b'{') => 1,
         Some(b'[') => 2,
-        Some(_) | None => return Vec::new(),
+        Some(_) | None => return mentioned(text),
     };
     let (mut numbers, mut depth, mut at) = (Vec::new(), 0_usize, 0);
     while let Some(byte) = text.get(at) {
@@ -140,7 +140,24 @@ pub(super) fn claimed_by_unreadable(text: &[u8]) -> Vec<u64> {
         }
         at += 1;
     }
-    numbers
+    if numbers.is_empty() { mentioned(text) } else { numbers }
+}
+
+/// The numbers of our own requests that a text names as `"id"` anywhere, where it looks like an
+/// answer: a server may write a word before its answer in the same line. A request that a server
+/// prints has no result.
+fn mentioned(text: &[u8]) -> Vec<u64> {
+    let has = |word: &[u8]| text.windows(word.len()).any(|part| part == word);
+    if !has(b"\"result\"") && !has(b"\"error\"") {
+        return Vec::new();
+    }
+    let ids = text.windows(4).enumerate().filter(|(_, part)| *part == b"\"id\"");
+    let value = |(at, _): (usize, &[u8])| {
+        let rest = text.get(at + 4..)?.trim_ascii_start().strip_prefix(b":")?;
+        let id = rest.trim_ascii_start().strip_prefix(b"\"")?.trim_ascii_start();
+        id.starts_with(PREFIX.as_bytes()).then(|| claimed(id)).flatten()
+    };
+    ids.filter_map(value).collect()
 }
 
 /// Where the string that begins here ends.

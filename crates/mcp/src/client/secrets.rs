@@ -3,7 +3,7 @@
 use toolgate_kernel::redact::Redactor;
 
 use super::call::Answered;
-use super::fault::{CallFault, ServerFault};
+use super::fault::{CallFault, ServerFault, shown};
 use super::plan::Reach;
 
 /// Adds the secrets of a server to a redactor, also those that are renewed later.
@@ -25,32 +25,65 @@ pub(super) fn redact_answer(redactor: &Redactor, answered: Answered) -> Answered
     Answered { text: redactor.redact_json(answered.text), ..answered }
 }
 
+/// Characters of a server's words that a message keeps.
+const MESSAGE_CHARS_MAX: usize = 500;
+
 /// What a server says when it refuses a call or answers with no result, without secrets.
 pub(super) fn redact_call_fault(redactor: &Redactor, fault: CallFault) -> CallFault {
+    let words = |words: &str| shown(&redactor.redact_error(words), MESSAGE_CHARS_MAX);
     match fault {
         CallFault::Refused { code, message } => {
-            CallFault::Refused { code, message: redactor.redact_error(&message) }
+            CallFault::Refused { code, message: words(&message) }
         }
-        CallFault::Misfit(what) => CallFault::Misfit(redactor.redact_error(&what)),
-        // Faults of a server are redacted where it is connected to.
-        CallFault::NotSent(_)
-        | CallFault::Changed
-        | CallFault::Lost(_)
+        CallFault::Misfit(what) => CallFault::Misfit(words(&what)),
+        CallFault::NotSent(fault) => CallFault::NotSent(redact_server_fault(redactor, fault)),
+        CallFault::Lost(fault) => CallFault::Lost(redact_server_fault(redactor, fault)),
+        CallFault::Changed
         | CallFault::TimedOut { .. }
         | CallFault::TooLarge { .. }
         | CallFault::WantsInput(_) => fault,
     }
 }
 
-/// What a server says when it is connected to, without secrets.
+/// What is wrong with a server, without secrets: everything that it may have said itself.
 pub(super) fn redact_server_fault(redactor: &Redactor, fault: ServerFault) -> ServerFault {
-    if let ServerFault::Protocol(words) = fault {
-        return ServerFault::Protocol(redactor.redact_error(&words));
+    let words = |words: &str| redactor.redact_error(words);
+    match fault {
+        ServerFault::Ended(said) => ServerFault::Ended(words(&said)),
+        ServerFault::Noisy { max, words: said } => ServerFault::Noisy { max, words: words(&said) },
+        ServerFault::TimedOut { what, ms, words: said } => {
+            ServerFault::TimedOut { what, ms, words: words(&said) }
+        }
+        ServerFault::Unauthorized { status, challenge } => {
+            let challenge = challenge.as_deref().map(words);
+            ServerFault::Unauthorized { status, challenge }
+        }
+        ServerFault::WantsLogin { server, challenge } => {
+            ServerFault::WantsLogin { server, challenge: challenge.as_deref().map(words) }
+        }
+        ServerFault::WantsMore { server, scopes } => {
+            ServerFault::WantsMore { server, scopes: words(&scopes) }
+        }
+        ServerFault::Protocol(said) => ServerFault::Protocol(words(&said)),
+        ServerFault::Misunderstood(said) => ServerFault::Misunderstood(words(&said)),
+        ServerFault::Failed { failures, last } => {
+            let last = Box::new(redact_server_fault(redactor, *last));
+            ServerFault::Failed { failures, last }
+        }
+        ServerFault::Unknown
+        | ServerFault::Lacking(_)
+        | ServerFault::NotStarted(_)
+        | ServerFault::Hung
+        | ServerFault::Http(_)
+        | ServerFault::Address(_)
+        | ServerFault::Header(_)
+        | ServerFault::Status(_)
+        | ServerFault::Elsewhere
+        | ServerFault::TooMany { .. }
+        | ServerFault::Unsure { .. }
+        | ServerFault::Loop
+        | ServerFault::Closed => fault,
     }
-    if let ServerFault::Misunderstood(words) = fault {
-        return ServerFault::Misunderstood(redactor.redact_error(&words));
-    }
-    fault
 }
 
 #[cfg(test)]

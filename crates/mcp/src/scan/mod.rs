@@ -9,6 +9,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::pin::Definition;
 use toolgate_kernel::reserved::person_only_act;
 
@@ -35,6 +36,17 @@ pub enum Scanned {
 /// Looks at a tool's definition. `others` are the names of tools that others have: a definition
 /// that names one of them wants to change what that one does.
 pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> Scanned {
+    /// Bytes of a reason, which may quote the definition.
+    const REASON_BYTES_MAX: u64 = 500;
+    let cut = |why: String| bounded_text(&why, REASON_BYTES_MAX).into_owned();
+    match looked_at(name, definition, others) {
+        Scanned::Excluded(why) => Scanned::Excluded(cut(why)),
+        Scanned::Flagged(why) => Scanned::Flagged(why.into_iter().map(cut).collect()),
+        Scanned::Clean => Scanned::Clean,
+    }
+}
+
+fn looked_at(name: &str, definition: &Definition, others: &BTreeSet<String>) -> Scanned {
     if let Some(act) = person_only_act(name) {
         let why = format!("its name is reserved: `{act}` is for a person alone, never for a tool");
         return Scanned::Excluded(why);
@@ -42,6 +54,12 @@ pub fn scan(name: &str, definition: &Definition, others: &BTreeSet<String>) -> S
     if definition.about.len() > ABOUT_BYTES_MAX {
         let why = format!("its description has more than {ABOUT_BYTES_MAX} bytes");
         return Scanned::Excluded(why);
+    }
+    // It stands for a lone surrogate too, and then a pattern or a choice means something else.
+    let schemas = [Some(&definition.input), definition.output.as_ref()];
+    if schemas.into_iter().flatten().any(|schema| schema.to_string().contains('\u{fffd}')) {
+        let why = "its schema has a character that cannot be read (U+FFFD)";
+        return Scanned::Excluded(why.to_owned());
     }
     let input = schema::check_input(&definition.input)
         .and_then(|shape| header::check(&definition.input).map(|()| shape));

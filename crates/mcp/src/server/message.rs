@@ -105,7 +105,11 @@ impl<'a> Message<'a> {
             return invalid("A message says \"jsonrpc\": \"2.0\".");
         }
         let id = match raw.id.map(|id| RequestId::read(id.get())) {
-            Some(None) => return invalid("An id is a string or a whole number, and not null."),
+            Some(None) => {
+                return invalid(
+                    "An id is a string of at most 254 bytes or a whole number, and not null.",
+                );
+            }
             Some(Some(id)) => Some(id),
             None => None,
         };

@@ -23,7 +23,11 @@ pub(super) fn redact_output(redactor: &Redactor, output: &mut Output) {
 
 /// The errors of a tool without secrets.
 pub(super) fn redact_fault(redactor: &Redactor, fault: &mut Fault) {
-    fault.errors.iter_mut().for_each(|error| redact_text(redactor, &mut error.message));
+    for error in &mut fault.errors {
+        redact_text(redactor, &mut error.message);
+        let more = error.path.iter_mut().chain(error.allowed.iter_mut().flatten());
+        more.for_each(|text| redact_text(redactor, text));
+    }
     if !fault.data.is_empty() {
         let mut data = Value::Object(std::mem::take(&mut fault.data));
         redactor.redact_value(&mut data);

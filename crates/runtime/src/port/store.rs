@@ -125,7 +125,7 @@ pub trait Store: Send + Sync {
     /// The same for whoever drives the stream already, under this epoch: whoever was fenced stays so.
     fn claim_again(&self, stream: &StreamId, epoch: u64) -> BoxFuture<'_, Result<u64, StoreFault>>;
 
-    /// The epoch of the last take-over of a stream; 0 where nobody ever took it over.
+    /// The epoch of the last take-over of a stream; 0 where it was never taken over.
     fn epoch(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>>;
 
     /// Appends all or nothing; durable once it returns.

@@ -9,6 +9,7 @@ mod walk;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -66,8 +67,13 @@ impl Folder {
         let staging = Staging::open(staging)
             .map_err(|source| FolderFault::Staging { path: staging.to_owned(), source })?;
         let (more_law, outside) = (Vec::new(), Vec::new());
-        let root =
-            Root { dir: root, more_law, outside, staging: folder_identity(staging.folder()) };
+        let root = Root {
+            dir: root,
+            more_law,
+            outside,
+            staging: folder_identity(staging.folder()),
+            searched: Mutex::default(),
+        };
         Ok(Self { jail: Jail::new(root), staging })
     }
 

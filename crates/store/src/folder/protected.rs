@@ -4,9 +4,10 @@
 //! Only a file with several names can be one, so the search runs for those alone. A search that
 //! cannot be finished is an error, and the file is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
@@ -20,8 +21,14 @@ const NAMES_MAX: usize = 500_000;
 #[derive(Default)]
 pub(super) struct ProtectedFiles {
     found: BTreeSet<(u64, u64)>,
+    /// All other files with several names, as they were then.
+    others: BTreeMap<(u64, u64), LinkState>,
     names: usize,
 }
+
+/// Changes whenever a file gets another name or loses one: when its inode changed, and how many
+/// names it has.
+type LinkState = (i64, i64, u64);
 
 impl ProtectedFiles {
     /// Searches the project and the protected places outside it.
@@ -32,6 +39,17 @@ impl ProtectedFiles {
             files.outside(place, root)?;
         }
         Ok(files)
+    }
+
+    /// Whether a file is protected. The last search tells, unless the file is new or has other names
+    /// since: a project may have very many files with several names.
+    pub(super) fn is_one(root: &Root, found: &Metadata) -> io::Result<bool> {
+        let mut searched = root.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = identity(found).and_then(|identity| searched.others.get(&identity));
+        if before.is_none_or(|before| Some(*before) != link_state(found)) {
+            *searched = Self::search(root)?;
+        }
+        Ok(searched.contains(found))
     }
 
     pub(super) fn contains(&self, found: &Metadata) -> bool {
@@ -69,15 +87,23 @@ impl ProtectedFiles {
                 self.count()?;
                 let (name, kind) = (entry.file_name(), entry.file_type()?);
                 let inner = part.inside(name.to_str().unwrap_or_default());
-                let is_link_to_law = kind.is_symlink() && inner != part;
+                let is_link_to_law = kind.is_symlink() && inner == Part::Protected;
                 if kind.is_dir() || is_link_to_law {
                     waiting.push((path.join(&name), inner));
                 }
+                if kind.is_dir() {
+                    continue;
+                }
                 if inner == Part::Protected
-                    && !kind.is_dir()
                     && let Some(found) = present(folder.metadata(&name))?
                 {
                     self.take(&found);
+                } else if inner != Part::Protected
+                    && let Some(found) = present(folder.symlink_metadata(&name))?
+                    && has_several_names(&found)
+                    && let Some((identity, state)) = identity(&found).zip(link_state(&found))
+                {
+                    self.others.insert(identity, state);
                 }
             }
         }
@@ -135,6 +161,17 @@ fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
         }
         Err(error) => Err(error),
     }
+}
+
+#[cfg(unix)]
+fn link_state(found: &Metadata) -> Option<LinkState> {
+    use cap_std::fs::MetadataExt;
+    Some((found.ctime(), found.ctime_nsec(), found.nlink()))
+}
+
+#[cfg(not(unix))]
+fn link_state(_: &Metadata) -> Option<LinkState> {
+    None
 }
 
 #[cfg(unix)]

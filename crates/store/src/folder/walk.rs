@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 use cap_std::fs::{Dir, File, Metadata};
@@ -65,6 +66,8 @@ pub(super) struct Root {
     pub(super) outside: Vec<PathBuf>,
     /// The folder of staged copies, which may be linked into the project for a moment.
     pub(super) staging: Identity,
+    /// What the last search for protected files found.
+    pub(super) searched: Mutex<ProtectedFiles>,
 }
 
 /// The identities of the law.
@@ -152,7 +155,7 @@ impl Spot {
         let file = self.folder.open(&self.name)?;
         let found = file.metadata()?;
         let opened = identity(&found);
-        if has_several_names(&found) && ProtectedFiles::search(root)?.contains(&found) {
+        if has_several_names(&found) && ProtectedFiles::is_one(root, &found)? {
             return Err(elsewhere());
         }
         if opened != identity(&seen) || (opened.is_some() && law(root).contains(&opened)) {

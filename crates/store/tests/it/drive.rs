@@ -217,7 +217,7 @@ fn of_many_that_claim_at_once_nobody_finds_damage() {
     });
 }
 
-/// What `verify` says after somebody changed the database.
+/// What `verify` says after the database was changed.
 fn verified_after(sql: &str) -> Vec<(String, u64, &'static str)> {
     let project = tempfile::tempdir().unwrap();
     let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));

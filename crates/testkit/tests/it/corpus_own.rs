@@ -111,7 +111,7 @@ fn arguments(case: &OddInput) -> Outcome {
     }
 }
 
-/// A server and a pack must both be refused a name that is for nobody.
+/// A server and a pack must both be refused a reserved name.
 fn name(case: &OddInput) -> Outcome {
     let closed = json!({"type": "object", "properties": {}, "additionalProperties": false});
     let offered = scanned(&case.input, closed);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_kernel::event::Event;
 use toolgate_kernel::tool::Effect;
 use toolgate_testkit::fake::{Fake, Fault, Play};
 use toolgate_wire::dialect::Dialect;
@@ -78,15 +79,21 @@ fn no_form_of_the_key_reaches_log_state_or_tool() {
             });
             let events = serde_json::to_string(&bench.events()).unwrap();
             let seen = format!("{events} {:?}", bench.seen());
-            // The inner half of the form, as it is written at any depth of escapes.
-            let inner = &form[form.len() / 4..form.len() * 3 / 4];
-            let inner = inner.trim_start_matches('\\').trim_start_matches(char::is_alphanumeric);
-            assert!(seen.contains("***"), "{dialect:?}, {about}: the reply was read\n{seen}");
-            for trace in [inner, KEY, "CANARY", "YRANAC"] {
-                assert!(
-                    trace.len() < 6 || !seen.contains(trace),
-                    "{dialect:?}, {about}: {trace}\n{seen}"
-                );
+            let replied = bench.events().into_iter().find_map(|event| match event {
+                Event::ModelReplied { text, calls, .. } => Some((text, calls)),
+                _ => None,
+            });
+            let (text, calls) = replied.unwrap();
+            let alias = calls[0].alias.as_deref().unwrap();
+            for said in [text.as_str(), alias, calls[0].args.as_str()] {
+                assert!(said.contains("***"), "{dialect:?}, {about}: {said}");
+            }
+            // The inner part of the form, as it is written, at any depth of escapes.
+            let inner: String = form.chars().filter(char::is_ascii_alphanumeric).collect();
+            let inner = &inner[inner.len() / 4..inner.len() * 3 / 4];
+            let plain: String = seen.chars().filter(char::is_ascii_alphanumeric).collect();
+            for trace in [inner, "CANARY", "YRANAC"] {
+                assert!(!plain.contains(trace), "{dialect:?}, {about}: {trace}\n{seen}");
             }
             assert_eq!(bench.effects().len(), 1, "{dialect:?}, {about}");
         }

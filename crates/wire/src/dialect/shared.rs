@@ -119,7 +119,17 @@ impl<'a> Beside<'a> {
 pub(super) const MADE_UP: &str = "tc_";
 
 /// Makes the ids of a reply usable: trimmed, `tc_<index>` for a blank one, `<id>__2` for a second.
-pub(super) fn name_calls(calls: &mut [ReplyCall]) {
+///
+/// A call that is there twice under one id was sent twice, or is meant to run twice: a fault.
+pub(super) fn name_calls(calls: &mut [ReplyCall]) -> Result<(), WireFault> {
+    let mut sent = BTreeSet::new();
+    for call in calls.iter() {
+        let id = call.alias.as_deref().map(str::trim).filter(|id| !id.is_empty());
+        if id.is_some_and(|id| !sent.insert((id, &call.name, &call.args))) {
+            let reason = "the reply has the same call twice under one id";
+            return Err(WireFault::new(FaultKind::MalformedCall, reason));
+        }
+    }
     let mut seen = BTreeSet::new();
     // How far the numbers of an id were tried: a reply may have one id for all its calls.
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -141,6 +151,7 @@ pub(super) fn name_calls(calls: &mut [ReplyCall]) {
         }
         call.alias = Some(unique);
     }
+    Ok(())
 }
 
 /// Arguments as text: local servers send them as an object, and some send none.
@@ -386,15 +397,15 @@ mod tests {
     /// A reply is bounded by its bytes alone when its ids are made unique.
     #[test]
     fn a_great_many_calls_with_one_id_take_little_time() {
-        let call = |id: &str| ReplyCall {
+        let call = |id: &str, at: usize| ReplyCall {
             alias: Some(id.to_owned()),
             name: String::new(),
-            args: String::new(),
+            args: at.to_string(),
         };
-        let mut calls = vec![call("a"); 100_000];
-        calls.extend((2..50_000).map(|at| call(&format!("a__{at}"))));
+        let mut calls: Vec<_> = (0..100_000).map(|at| call("a", at)).collect();
+        calls.extend((2..50_000).map(|at| call(&format!("a__{at}"), at)));
         let began = tokio::time::Instant::now();
-        name_calls(&mut calls);
+        name_calls(&mut calls).unwrap();
         let ids: BTreeSet<_> = calls.iter().filter_map(|call| call.alias.as_deref()).collect();
         assert_eq!(ids.len(), calls.len());
         assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
@@ -403,14 +414,16 @@ mod tests {
     #[test]
     fn ids_are_trimmed_filled_and_made_unique() {
         let given = [" a ", "a", "", "a", "a__2", "  ", "tc_2"];
-        let call = |id: &&str| ReplyCall {
+        let call = |(at, id): (usize, &&str)| ReplyCall {
             alias: Some((*id).to_owned()),
             name: "t".into(),
-            args: "".into(),
+            args: at.to_string(),
         };
-        let mut calls: Vec<ReplyCall> = given.iter().map(call).collect();
+        let mut calls: Vec<ReplyCall> = given.iter().enumerate().map(call).collect();
+        let mut twice = vec![calls[0].clone(), calls[0].clone()];
+        assert!(name_calls(&mut twice).is_err(), "one call, sent twice");
         calls.push(ReplyCall { alias: None, ..calls[0].clone() });
-        name_calls(&mut calls);
+        name_calls(&mut calls).unwrap();
         let ids: Vec<&str> = calls.iter().filter_map(|call| call.alias.as_deref()).collect();
         assert_eq!(ids, ["a", "a__2", "tc_2", "a__3", "a__2__2", "tc_5", "tc_2__2", "tc_7"]);
     }

@@ -99,10 +99,11 @@ impl Session {
         let not_callable =
             [Code::TOOL_UNKNOWN, Code::TOOL_NOT_GRANTED, Code::TOOL_HELD, Code::POLICY_DENIED];
         if told.envelope.code().is_some_and(|code| not_callable.contains(code)) {
-            self.not_callable = Some(name);
+            self.not_callable = Some((name, self.turn));
             return;
         }
-        if told.envelope.ok {
+        let later = |(_, turn): &(Arc<str>, u64)| self.turn != *turn;
+        if told.envelope.ok && self.not_callable.as_ref().is_some_and(later) {
             self.not_callable = None;
         }
         if self.results.len() < RESULTS_MAX || self.results.contains_key(&name) {

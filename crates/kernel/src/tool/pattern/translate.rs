@@ -125,7 +125,7 @@ impl<'a> Translator<'a> {
         Some(())
     }
 
-    /// All groups become plain ones: there are no backreferences, so no one asks for their text.
+    /// All groups become plain ones: there are no backreferences, so their text is not needed.
     fn group(&mut self) -> Option<()> {
         if self.rest.next_if_eq(&'?').is_some() {
             match self.rest.next()? {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolgate_kernel::actor::Actor;
@@ -69,12 +69,18 @@ fn without_header_names(schema: &Value) -> Value {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Params<'a> {
     pub(super) name: String,
-    #[serde(borrow)]
+    /// Left out means none. What is null is handed to the gate, which guesses nothing.
+    #[serde(borrow, default, deserialize_with = "given")]
     arguments: Option<&'a RawValue>,
     #[serde(borrow)]
     request_state: Option<&'a RawValue>,
     #[serde(borrow)]
     input_responses: Option<&'a RawValue>,
+}
+
+/// A value that is there, also where it is null.
+fn given<'de: 'a, 'a, D: Deserializer<'de>>(reader: D) -> Result<Option<&'a RawValue>, D::Error> {
+    Deserialize::deserialize(reader).map(Some)
 }
 
 impl<'a> Params<'a> {

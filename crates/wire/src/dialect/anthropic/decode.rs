@@ -26,7 +26,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
             _ => {}
         }
     }
-    name_calls(&mut calls);
+    name_calls(&mut calls)?;
     let finish = finish(body, &calls)?;
     let native = says_more(content).then(|| native(content));
     if finish == Finish::Refused {

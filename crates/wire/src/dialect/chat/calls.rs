@@ -92,13 +92,14 @@ impl<'a> Piece<'a> {
         };
         let index = call.get("index").filter(|index| !index.is_null()).map(number).transpose()?;
         let name = function.get("name").unwrap_or(&Lent::Null);
-        // A name that is not text must not turn its piece into one that continues another call.
-        if name.as_str().is_none() && !name.is_null() {
-            return Err(malformed("the name of a call is not text"));
+        let id = call.get("id").unwrap_or(&Lent::Null);
+        // Such a piece must not turn into one that continues another call.
+        if [name, id].iter().any(|text| text.as_str().is_none() && !text.is_null()) {
+            return Err(malformed("the name or the id of a call is not text"));
         }
         Ok(Self {
             index,
-            id: call.text("id").map(str::trim).unwrap_or_default(),
+            id: id.as_str().map(str::trim).unwrap_or_default(),
             name: name.as_str().unwrap_or_default(),
             args: lent_arguments(function.get("arguments")),
             call,
@@ -317,9 +318,15 @@ impl CallAssembler {
             (false, true) if other_id || call.name != piece.name => Place::New,
             (false, true) if same_id || piece.index.is_some() => Place::At(at),
             (false, true) => Place::New,
-            // The same call sent twice, or two equal calls: running it twice could do harm.
-            (false, false) if same_id && call.name == piece.name && call.args == piece.args => {
-                Place::Ambiguous
+            (false, false) if call.name != piece.name || other_id => Place::New,
+            // The same call sent twice or as it grew, or another one: running both could do harm.
+            (false, false) if same_id && piece.index == call.index => Place::Ambiguous,
+            (false, false) if same_id || piece.index.is_some() => {
+                if call.args == piece.args {
+                    Place::Ambiguous
+                } else {
+                    Place::New
+                }
             }
             (false, false) => Place::New,
         }

@@ -21,10 +21,13 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     };
     let written = written_calls(message);
     if written.iter().any(|call| has_odd_name(call)) {
-        return Err(WireFault::new(FaultKind::MalformedCall, "the name of a call is not text"));
+        return Err(WireFault::new(
+            FaultKind::MalformedCall,
+            "the name or the id of a call is not text",
+        ));
     }
     let mut calls: Vec<ReplyCall> = written.iter().map(|call| reply_call(call)).collect();
-    name_calls(&mut calls);
+    name_calls(&mut calls)?;
     let (mut words, mut refusal) = words(message.get("content"));
     refusal.push_str(text(message, "refusal").unwrap_or_default());
     let reason = choice.get("finish_reason").unwrap_or(&Value::Null);
@@ -65,10 +68,12 @@ fn says_something(call: &Value) -> bool {
     extra || alias.is_some() || !name.is_empty() || !args.is_empty()
 }
 
-/// Whether a call has a name that is not text. In a stream such a piece could continue another.
+/// Whether a call has a name or an id that is not text. In a stream such a piece could continue
+/// another call.
 fn has_odd_name(call: &Value) -> bool {
     let function = field(call, "function").unwrap_or(call);
-    field(function, "name").is_some_and(|name| !name.is_string())
+    let texts = [field(function, "name"), field(call, "id")];
+    texts.into_iter().flatten().any(|text| !text.is_string())
 }
 
 fn reply_call(call: &Value) -> ReplyCall {

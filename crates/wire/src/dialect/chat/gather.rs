@@ -197,6 +197,9 @@ impl Pieces {
     /// Takes a piece of the one call that servers of the older form send.
     fn old_call(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         let malformed = |reason| Err(WireFault::new(FaultKind::MalformedCall, reason));
+        if call.get("name").is_some_and(|name| name.as_str().is_none() && !name.is_null()) {
+            return malformed("the name of a call is not text");
+        }
         let (name, args) = self.old_call.get_or_insert_default();
         let (own, more) =
             (call.text("name").unwrap_or_default(), lent_arguments(call.get("arguments")));

@@ -30,7 +30,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
             words.push_str(text(part, "text").unwrap_or_default());
         }
     }
-    name_calls(&mut calls);
+    name_calls(&mut calls)?;
     let finish = finish(candidate, &calls)?;
     let parts = kept(parts);
     let more = finish != Finish::Refused && says_more(&parts);

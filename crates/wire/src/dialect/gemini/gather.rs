@@ -115,6 +115,9 @@ impl Stream {
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
     fn finished(&mut self, reason: &str) {
         let before = self.candidate.get("finishReason").and_then(Value::as_str);
+        if reason.trim().is_empty() {
+            return;
+        }
         if before.is_none_or(|before| matches!(before, "" | "STOP")) {
             self.candidate.insert("finishReason".to_owned(), json!(reason));
         }

@@ -127,9 +127,8 @@ fn signatures_come_back_on_the_parts_they_came_on() {
 
 #[test]
 fn ids_are_sent_back_where_they_came() {
-    let with_id =
-        |id: &str| json!({ "functionCall": { "id": id, "name": "read_file", "args": {} } });
-    let reply = Gemini.decode(&body("STOP", json!([with_id("x"), with_id("x")]))).unwrap();
+    let with_id = |id: &str, at: u64| json!({ "functionCall": { "id": id, "name": "read_file", "args": { "at": at } } });
+    let reply = Gemini.decode(&body("STOP", json!([with_id("x", 1), with_id("x", 2)]))).unwrap();
     let mut plan = plan();
     answered(&mut plan, reply, &[]);
     let request = encoded(Gemini, &plan, &options("gemini-2.5-pro"));

@@ -17,7 +17,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     // A thought that led to nothing is not taken back.
     while heard.kept.pop_if(|item| text(item, "type") == Some("reasoning")).is_some() {}
     let Heard { mut words, refusal, mut calls, kept, says_more, cut, .. } = heard;
-    name_calls(&mut calls);
+    name_calls(&mut calls)?;
     let mut finish = finish(body, calls.is_empty())?;
     if cut {
         return Err(truncated());
