@@ -333,9 +333,12 @@ fn a_response_with_one_item_needs_no_place() {
 #[test]
 fn a_great_many_calls_are_read_to_the_last() {
     const MANY: usize = 30_000;
-    let call = |id: &str| json!({ "id": id, "function": { "name": "t", "arguments": "{}" } });
+    let call = |id: &str, at: usize| {
+        let args = format!("{{\"n\":{at}}}");
+        json!({ "id": id, "function": { "name": "t", "arguments": args } })
+    };
     for id in ["", "a"] {
-        let calls = vec![call(id); MANY];
+        let calls: Vec<Value> = (0..MANY).map(|at| call(id, at)).collect();
         let choice = json!({ "finish_reason": "tool_calls", "message": { "tool_calls": calls } });
         let body = json!({ "choices": [choice] }).to_string();
         assert_eq!(plain(Dialect::Chat, &body).unwrap().calls.len(), MANY);
@@ -344,7 +347,7 @@ fn a_great_many_calls_are_read_to_the_last() {
     }
     let calls: Vec<Value> = (0..MANY)
         .map(|at| {
-            let mut call = call(&format!("c{at}"));
+            let mut call = call(&format!("c{at}"), at);
             call["index"] = json!(at);
             call
         })
@@ -383,11 +386,12 @@ fn a_great_many_calls_are_read_to_the_last() {
     assert_eq!(plain(Dialect::Gemini, &body.to_string()).unwrap().calls.len(), MANY);
     assert_eq!(told(Dialect::Gemini, &[body]).unwrap().calls.len(), MANY);
 
-    let block = json!({ "type": "tool_use", "id": "a", "name": "t", "input": {} });
-    let body = json!({ "stop_reason": "tool_use", "content": vec![block.clone(); MANY] });
+    let block =
+        |at: usize| json!({ "type": "tool_use", "id": "a", "name": "t", "input": { "n": at } });
+    let blocks: Vec<Value> = (0..MANY).map(block).collect();
+    let body = json!({ "stop_reason": "tool_use", "content": blocks });
     assert_eq!(plain(Dialect::Anthropic, &body.to_string()).unwrap().calls.len(), MANY);
-    let begin =
-        |at: usize| json!({ "type": "content_block_start", "index": at, "content_block": block });
+    let begin = |at: usize| json!({ "type": "content_block_start", "index": at, "content_block": block(at) });
     let grow = json!({ "type": "content_block_delta", "index": 0,
         "delta": { "type": "input_json_delta", "partial_json": " " } });
     let mut events: Vec<Value> = (0..MANY).map(begin).collect();
@@ -399,7 +403,7 @@ fn a_great_many_calls_are_read_to_the_last() {
 
     let item = |at: usize| {
         json!({ "type": "function_call", "id": format!("i{at}"), "call_id": "a", "name": "t",
-            "arguments": "{}" })
+            "arguments": format!("{{\"n\":{at}}}") })
     };
     let added = |at: usize| json!({ "type": "response.output_item.added", "output_index": at, "item": item(at) });
     let done = |at: usize| json!({ "type": "response.output_item.done", "output_index": at, "item": item(at) });
