@@ -1,0 +1,109 @@
+//! The forms in which a secret is looked for.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use serde_json::Value;
+
+use super::PART_CHARS_MIN;
+use super::escapes::{ESCAPES, decoded_text};
+use crate::hidden::Hidden;
+
+/// Shorter secrets are ordinary words too often.
+const SECRET_BYTES_MIN: usize = 8;
+/// Secrets shorter than that are removed from error messages, where they stand alone.
+const SHORT_BYTES_MIN: usize = 4;
+/// Shorter forms, once blanks are gone, are looked for nowhere.
+pub(super) const FORM_BYTES_MIN: usize = 6;
+/// A secret of nothing but small letters is a word; it must be longer to count.
+const WORD_BYTES_MIN: usize = 12;
+/// Keys that people write for servers which want none. They are ordinary words.
+const PLACEHOLDERS: &[&str] =
+    &["lm-studio", "not-needed", "no-key-needed", "llama-cpp", "placeholder", "anything"];
+
+/// A secret, and what is secret in it: a header such as `Bearer abc` may be repeated as `abc`, and an
+/// address has a password.
+pub(super) fn spellings(secret: &Hidden) -> Vec<Hidden> {
+    if secret.is_open() {
+        return Vec::new();
+    }
+    let secret = secret.reveal().trim();
+    let last = secret.split_once(' ').map(|(_, rest)| rest.trim());
+    let user = secret.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
+    let password = user.and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
+    let is_secret = |text: &&str| text.len() >= SHORT_BYTES_MIN && !PLACEHOLDERS.contains(text);
+    let all = [Some(secret), last, password].into_iter().flatten().filter(is_secret);
+    all.map(Hidden::new).collect()
+}
+
+/// Whether a secret is looked for inside of other text.
+pub(super) fn is_long(secret: &str) -> bool {
+    let is_word = secret.bytes().all(|byte| byte.is_ascii_lowercase());
+    secret.len() >= if is_word { WORD_BYTES_MIN } else { SECRET_BYTES_MIN }
+}
+
+/// All parts of a text that are as long as counts, in small letters.
+pub(super) fn parts(text: &str) -> impl Iterator<Item = [char; PART_CHARS_MIN]> {
+    let chars: Vec<char> = text.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let count = (chars.len() + 1).saturating_sub(PART_CHARS_MIN);
+    (0..count).filter_map(move |at| chars.get(at..)?.first_chunk().copied())
+}
+
+/// A secret in every form that does not come of escapes.
+pub(super) fn forms(secret: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    // A secret may have escapes of its own, which go when those of the text are taken away.
+    let mut plain = vec![secret.to_owned()];
+    for escapes in ESCAPES {
+        let decoded = plain.iter().filter_map(|text| decoded_text(text, *escapes));
+        plain.extend(decoded.collect::<Vec<_>>());
+    }
+    for text in plain.iter().filter(|text| text.len() >= FORM_BYTES_MIN) {
+        forms.extend([text.clone(), text.chars().rev().collect()]);
+        // A backslash or percent sign before it may take its first letters for an escape.
+        for skipped in [1, 2] {
+            let rest: String = text.chars().skip(skipped).collect();
+            if rest.len() >= SECRET_BYTES_MIN {
+                forms.push(rest);
+            }
+        }
+    }
+    forms.push(secret.bytes().map(|byte| format!("{byte:02x}")).collect());
+    // Within base64 it may be written as JSON writes it.
+    let quoted = Value::from(secret).to_string();
+    let quoted = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+    let slashes = quoted.replace('/', "\\/");
+    let ascii = |c: char| {
+        let mut units = [0; 2];
+        let units = c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+        if c.is_ascii() { c.to_string() } else { units.collect() }
+    };
+    let escaped: String = quoted.chars().map(ascii).collect();
+    let mut inner = vec![secret.to_owned(), quoted, slashes, escaped];
+    inner.dedup();
+    for text in inner {
+        forms.extend((0..3).map(|offset| base64(text.as_bytes(), offset)));
+    }
+    forms
+}
+
+/// The bytes in base64 when `offset` other bytes stand before them, without the digits that depend
+/// on neighbours.
+fn base64(bytes: &[u8], offset: usize) -> String {
+    let inner = bytes.get((3 - offset) % 3..).unwrap_or_default();
+    let groups = inner.len() - inner.len() % 3;
+    STANDARD_NO_PAD.encode(inner.get(..groups).unwrap_or_default())
+}
+
+/// One form for what is compared: no blanks and colons, small letters, one alphabet of base64.
+pub(super) fn fold(byte: u8) -> Option<u8> {
+    match byte {
+        b' ' | b'\t' | b'\n' | b'\r' | b':' => None,
+        b'-' => Some(b'+'),
+        b'_' => Some(b'/'),
+        _ => Some(byte.to_ascii_lowercase()),
+    }
+}
+
+pub(super) fn folded(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().filter_map(fold).collect()
+}
