@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Attached;
@@ -17,6 +18,9 @@ use toolgate_kernel::limits::Limits;
 use toolgate_runtime::port::{Fault, Output, Part, Parts};
 
 use crate::client::{Answered, shown};
+
+/// Of what a result may have, the part that the text of an error may have.
+const SHOWN_SHARE: u64 = 4;
 
 /// Bytes of an answer's words that are left for what stands around them.
 const AROUND_BYTES: u64 = 1_024;
@@ -93,7 +97,8 @@ pub(crate) fn output(
     match answered.is_error {
         Some(true) => {
             let said = if words.trim().is_empty() { "The tool failed." } else { &words };
-            return Err(Fault::failed(said));
+            // The text stands twice in an envelope, as its message and among its errors.
+            return Err(Fault::failed(bounded_text(said, limits.result_bytes_max / SHOWN_SHARE)));
         }
         None => return Err(unknown(&words, answered.cut_at.unwrap_or(0), limits)),
         Some(false) => {}
@@ -126,8 +131,6 @@ pub(crate) fn output(
 
 /// An answer that was cut off before it said whether the tool failed. It is never a success.
 fn unknown(words: &str, bytes: usize, limits: &Limits) -> Fault {
-    /// Bytes of the answer's beginning that are shown, as a share of what a result may have.
-    const SHOWN_SHARE: u64 = 4;
     let max = usize::try_from(limits.result_bytes_max / SHOWN_SHARE).unwrap_or(usize::MAX);
     let begin = words.get(..words.floor_char_boundary(max)).unwrap_or_default();
     let message = format!(

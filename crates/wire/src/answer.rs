@@ -36,9 +36,8 @@ pub fn read(bytes: &[u8]) -> Result<Value, Unread> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let quoted = shallow(bytes)?;
     let bytes = quoted.as_deref().unwrap_or(bytes);
-    let read = serde_json::from_slice(bytes).ok();
-    let again = || serde_json::from_slice(&halves::lost(bytes)?).ok();
-    read.or_else(again).ok_or(Unread::NoJson)
+    let value = |bytes: &[u8]| serde_json::from_slice::<Lent<'_>>(bytes).ok().map(|it| it.value());
+    value(bytes).or_else(|| value(&halves::lost(bytes)?)).ok_or(Unread::NoJson)
 }
 
 /// One event of an answer, where it is as almost every one is: shallow, and without arguments that

@@ -5,11 +5,35 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
 /// Keys of an object that are compared one by one to see that none is there twice.
 const KEYS_FEW: usize = 32;
+
+/// Keys that decide what a reply does.
+const DECIDING: &[&str] = &[
+    "args",
+    "arguments",
+    "choices",
+    "content",
+    "error",
+    "finishReason",
+    "finish_reason",
+    "function",
+    "functionCall",
+    "function_call",
+    "id",
+    "index",
+    "input",
+    "name",
+    "parts",
+    "partial_json",
+    "status",
+    "stop_reason",
+    "tool_calls",
+    "type",
+];
 
 /// Room that a list or an object is given when the first of it comes: as much as a vector would
 /// take by itself, without growing into it.
@@ -148,7 +172,18 @@ impl<'de> Visitor<'de> for Lending {
             fields.push((key, given.next_value()?));
             next = given.next_key()?;
         }
-        Ok(Lent::Object(if is_once(&fields) { fields } else { once(fields) }))
+        if is_once(&fields) {
+            return Ok(Lent::Object(fields));
+        }
+        // Of these, readers take either, and what runs depends on it.
+        let decides = |(key, _): &(Cow<'_, str>, Lent<'_>)| {
+            let alike = fields.iter().filter(|(other, _)| other == key);
+            DECIDING.contains(&key.as_ref()) && alike.take(2).count() > 1
+        };
+        if fields.iter().any(decides) {
+            return Err(A::Error::custom("a key that decides what runs is there twice"));
+        }
+        Ok(Lent::Object(once(fields)))
     }
 }
 

@@ -104,7 +104,7 @@ fn result(text: String) -> Result<Came, CallFault> {
     #[serde(rename_all = "camelCase")]
     struct Head<'a> {
         #[serde(default)]
-        is_error: bool,
+        is_error: Option<bool>,
         #[serde(default)]
         result_type: Option<String>,
         #[serde(borrow, default)]
@@ -127,7 +127,7 @@ fn result(text: String) -> Result<Came, CallFault> {
     if !listed && head.structured_content.is_none() {
         return Err(misfit("it has no content"));
     }
-    let is_error = Some(head.is_error);
+    let is_error = Some(head.is_error.unwrap_or(false));
     Ok(Came::Result(Answered { text, is_error, cut_at: None }))
 }
 

@@ -239,12 +239,12 @@ impl Connection {
 
 /// What every request of the new revision says about us, as members of an object.
 pub(super) fn about_us(era: &Era, guest: &Guest) -> String {
-    let version = &era.version;
+    let version = json!(era.version);
     let can = if guest.answerer.is_some() { r#"{"elicitation":{"form":{}}}"# } else { "{}" };
     let about = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
     let prefix = "io.modelcontextprotocol";
     format!(
-        r#""{prefix}/protocolVersion":"{version}","{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{can}"#
+        r#""{prefix}/protocolVersion":{version},"{prefix}/clientInfo":{about},"{prefix}/clientCapabilities":{can}"#
     )
 }
 

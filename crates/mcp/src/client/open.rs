@@ -210,6 +210,12 @@ async fn greet<T: Transport<RoleClient> + 'static>(
     let info = service.peer().peer_info();
     let silent = || ServerFault::Protocol("it does not say who it is".to_owned());
     let info = info.ok_or_else(silent)?;
+    let version = info.protocol_version.as_str();
+    let is_date = version.len() == 10 && version.bytes().all(|c| c.is_ascii_digit() || c == b'-');
+    if !is_date {
+        let version = shown(version, 40);
+        return Err(ServerFault::Protocol(format!("it speaks {version:?}, which is no revision")));
+    }
     Ok((service, era(&info)))
 }
 

@@ -9,7 +9,7 @@ use toolgate_testkit::fake::{Fake, Fault, Play};
 use toolgate_wire::dialect::Dialect;
 
 use crate::corpus_bench::{Bench, crew, taking_text};
-use crate::provider::{KEY, block_on, exchange, spec};
+use crate::provider::{KEY, ask, block_on, exchange, play, spec};
 
 fn escaped(text: &str) -> String {
     text.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect()
@@ -53,6 +53,41 @@ fn page(dialect: Dialect, form: &str) -> String {
     }
 }
 
+/// A key in two halves is whole once the parts of a reply are joined.
+#[test]
+fn a_key_in_two_parts_is_removed_when_they_are_joined() {
+    let (first, second) = KEY.split_at(KEY.len() / 2);
+    let parts =
+        |key: &str| json!([{ "type": key, "text": first }, { "type": key, "text": second }]);
+    let bodies = [
+        (
+            Dialect::Chat,
+            json!({"choices": [{"finish_reason": "stop", "message": {"content": parts("text")}}]}),
+        ),
+        (
+            Dialect::Responses,
+            json!({"status": "completed", "output": [{"type": "message", "content": parts("output_text")}]}),
+        ),
+        (Dialect::Anthropic, json!({"stop_reason": "end_turn", "content": parts("text")})),
+        (
+            Dialect::Gemini,
+            json!({"candidates": [{"finishReason": "STOP", "content": {"parts": [{"text": first}, {"text": second}]}}]}),
+        ),
+    ];
+    for (dialect, body) in bodies {
+        let told = block_on(async {
+            let kind = "application/json".to_owned();
+            let body = body.to_string().into_bytes();
+            let fake =
+                Fake::start(play(vec![Fault::Page { status: 200, kind, body }])).await.unwrap();
+            let model = exchange().model(&spec(dialect, &fake, false)).unwrap();
+            ask(&model, &fake).await.reply.unwrap()
+        });
+        assert_eq!(told.text, "***", "{dialect:?}");
+        assert!(told.native.is_none() && !told.repairs.is_empty(), "{dialect:?}");
+    }
+}
+
 #[test]
 fn no_form_of_the_key_reaches_log_state_or_tool() {
     for dialect in Dialect::ALL {
@@ -79,9 +114,9 @@ fn no_form_of_the_key_reaches_log_state_or_tool() {
             });
             let events = serde_json::to_string(&bench.events()).unwrap();
             let seen = format!("{events} {:?}", bench.seen());
-            let replied = bench.events().into_iter().find_map(|event| match event {
-                Event::ModelReplied { text, calls, .. } => Some((text, calls)),
-                _ => None,
+            let replied = bench.events().into_iter().find_map(|event| {
+                let Event::ModelReplied { text, calls, .. } = event else { return None };
+                Some((text, calls))
             });
             let (text, calls) = replied.unwrap();
             let alias = calls[0].alias.as_deref().unwrap();

@@ -6,6 +6,7 @@ mod exchange;
 mod listing;
 mod stream;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -382,11 +383,15 @@ impl Seat {
 
     /// What an answer says, mended, if it can be used.
     fn decoded(&self, mut body: Value, turning: &Turning<'_>) -> Result<Reply, Failure> {
-        self.endpoint.redactor.redact_value(&mut body);
+        let redacted = self.endpoint.redactor.redact_value(&mut body);
         let usage = self.dialect.usage(&body);
         let reply = self.options.transforms.read(self.dialect, &mut body, turning.plan);
         let paid = |failure| Failure { usage: Some(usage), ..failure };
         let mut reply = reply.map_err(|fault| paid(self.wire(fault, "")))?;
+        if redacted {
+            reply.repairs.push("a secret was removed from the reply".to_owned());
+        }
+        self.redact_joined(&mut reply);
         if let Some(native) = &mut reply.native {
             native.maker = Some(self.endpoint.maker);
         }
@@ -407,6 +412,29 @@ impl Seat {
             Some((kind, reason)) => {
                 Err(paid(Failure { partial: reply.text, ..Failure::new(kind, reason.to_owned()) }))
             }
+        }
+    }
+
+    /// Removes a secret that came in several parts of an answer and is whole now that they are joined.
+    fn redact_joined(&self, reply: &mut Reply) {
+        let redactor = &self.endpoint.redactor;
+        let mut found = false;
+        let mut redact = |text: &mut String| {
+            if let Cow::Owned(redacted) = redactor.redact(text) {
+                *text = redacted;
+                found = true;
+            }
+        };
+        redact(&mut reply.text);
+        for call in &mut reply.calls {
+            redact(&mut call.name);
+            redact(&mut call.args);
+            call.alias.as_mut().map(&mut redact);
+        }
+        if found {
+            // Its own form has the parts.
+            reply.native = None;
+            reply.repairs.push("a secret was removed from the reply".to_owned());
         }
     }
 

@@ -1,11 +1,12 @@
-//! Decides what is mended in calls that were read: blank arguments, and names in another spelling.
+//! Repairs calls that were read: blank arguments, and names in another spelling.
 
 use toolgate_runtime::port::ReplyCall;
 
 use super::granted::Granted;
 
-pub(super) fn blank_arguments(call: &mut ReplyCall, _: &Granted<'_>) -> Option<String> {
-    if !call.args.trim().is_empty() {
+/// Blank arguments of a tool that takes none. Where it takes some, the gate decides what is guessed.
+pub(super) fn blank_arguments(call: &mut ReplyCall, granted: &Granted<'_>) -> Option<String> {
+    if !call.args.trim().is_empty() || granted.takes_arguments(&call.name) {
         return None;
     }
     call.args = "{}".to_owned();

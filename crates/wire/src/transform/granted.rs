@@ -24,6 +24,18 @@ struct Tool<'a> {
     input: Option<&'a Value>,
 }
 
+impl Granted<'_> {
+    /// Whether the tool of this name is known to take arguments.
+    pub(super) fn takes_arguments(&self, name: &str) -> bool {
+        let own = |tool: &&Tool<'_>| {
+            tool.name == name || tool.aliases.iter().any(|alias| alias.as_str() == name)
+        };
+        let input = self.tools.iter().find(own).and_then(|tool| tool.input);
+        let fields = input.and_then(|input| input.get("properties")?.as_object());
+        input.is_some() && fields.is_none_or(|fields| !fields.is_empty())
+    }
+}
+
 impl<'a> From<&'a [ToolName]> for Granted<'a> {
     fn from(names: &'a [ToolName]) -> Self {
         let tool = |name: &'a ToolName| Tool { name: name.as_str(), aliases: &[], input: None };

@@ -94,6 +94,22 @@ fn calls_are_told_apart() {
     }
 }
 
+/// Of two keys of one name, readers take either: what runs must not depend on it.
+#[test]
+fn a_key_that_decides_is_not_there_twice() {
+    let call = r#""tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":"{}"}}]"#;
+    for twice in [
+        format!(r#"{{"choices":[{{"delta":{{{call}}},"finish_reason":"length","finish_reason":"tool_calls"}}]}}"#),
+        format!(r#"{{"error":{{"code":500}},"error":null,"choices":[{{"delta":{{{call}}},"finish_reason":"tool_calls"}}]}}"#),
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"read","name":"pay","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#.to_owned(),
+    ] {
+        let bytes = format!("data: {twice}\n\ndata: [DONE]\n\n");
+        assert!(streamed(Dialect::Chat, bytes.as_bytes()).is_err(), "{twice}");
+        let whole = twice.replace("\"delta\"", "\"message\"");
+        assert!(toolgate_wire::answer::read(whole.as_bytes()).is_err(), "{whole}");
+    }
+}
+
 /// A stream of any dialect, event by event.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -160,8 +160,13 @@ impl MessageStream {
             return Err(unreadable("the stream goes on with a block that was closed"));
         }
         block.grown = true;
+        let kind = delta.text("type").unwrap_or_default();
+        // Without a piece of its arguments that is not understood, a call could run with others.
+        if text(&block.content, "type") == Some("tool_use") && kind != "input_json_delta" {
+            return Err(unreadable("the stream goes on with a call in an unknown way"));
+        }
         let text_of = |key: &str| delta.text(key).unwrap_or_default();
-        match delta.text("type").unwrap_or_default() {
+        match kind {
             "text_delta" => {
                 let words = text_of("text");
                 self.size.bytes += block.append("text", words);
@@ -193,10 +198,6 @@ impl MessageStream {
                 tap(Streamed::Call { name, bytes: block.args.len() });
             }
             "" => return Err(unreadable("the stream goes on with a block and does not say how")),
-            // Without a piece of its arguments that is not known, a call could run with others.
-            _ if text(&block.content, "type") == Some("tool_use") => {
-                return Err(unreadable("the stream goes on with a call in an unknown way"));
-            }
             // What is yet to be invented.
             _ => {}
         }
@@ -207,12 +208,14 @@ impl MessageStream {
         let Some(at) = self.places.get(&index(data)?).copied() else {
             return Err(unreadable("the stream closes a block that was not begun"));
         };
-        if let Some(block) = self.blocks.get_mut(at)
-            && !std::mem::replace(&mut block.closed, true)
-        {
+        let Some(block) = self.blocks.get_mut(at) else { return Ok(()) };
+        if !std::mem::replace(&mut block.closed, true) {
             self.open -= 1;
         }
-        Ok(())
+        match block.contradicts_itself() {
+            true => Err(unreadable("a call has other arguments at its beginning than behind it")),
+            false => Ok(()),
+        }
     }
 
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
@@ -265,6 +268,15 @@ impl ContentBlock {
             _ => self.put(key, json!(more)),
         }
         more.len()
+    }
+
+    /// Whether arguments came at the beginning and again in pieces, and are not the same.
+    fn contradicts_itself(&self) -> bool {
+        let begun = self.content.get("input").filter(|input| **input != json!({}));
+        let begun = begun.filter(|input| !input.is_null() && !self.args.trim().is_empty());
+        begun.is_some_and(|begun| {
+            serde_json::from_str::<Value>(&self.args).ok().as_ref() != Some(begun)
+        })
     }
 
     fn finished(mut self) -> Value {

@@ -313,6 +313,14 @@ impl CallAssembler {
         let same_id = !piece.id.is_empty() && piece.id == call.id;
         let other_id = !piece.id.is_empty() && !call.id.is_empty() && !same_id;
         match (piece.name.is_empty(), piece.is_blank()) {
+            // A name that comes behind the arguments belongs to them.
+            (false, blank) if call.name.is_empty() && !other_id => {
+                if blank {
+                    Place::At(at)
+                } else {
+                    Place::Ambiguous
+                }
+            }
             (true, true) => Place::At(at),
             (true, false) => Place::Ambiguous,
             (false, true) if other_id || call.name != piece.name => Place::New,

@@ -20,6 +20,10 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         return Err(WireFault::new(FaultKind::Unreadable, "the answer has no message"));
     };
     let written = written_calls(message);
+    if has_other_old_call(message, &written) {
+        let reason = "the reply has a function_call beside other tool_calls";
+        return Err(WireFault::new(FaultKind::MalformedCall, reason));
+    }
     if written.iter().any(|call| has_odd_name(call)) {
         return Err(WireFault::new(
             FaultKind::MalformedCall,
@@ -59,6 +63,19 @@ fn written_calls(message: &Value) -> Vec<&Value> {
     }
     let old = message.get("function_call").filter(|call| text(call, "name").is_some());
     old.into_iter().collect()
+}
+
+/// Whether the form of old servers has another call than the list: one of them would be lost.
+fn has_other_old_call(message: &Value, written: &[&Value]) -> bool {
+    let Some(old) = message.get("function_call").filter(|old| text(old, "name").is_some()) else {
+        return false;
+    };
+    let own = reply_call(old);
+    let same = |call: &&Value| {
+        let call = reply_call(call);
+        call.name == own.name && call.args == own.args
+    };
+    !written.iter().any(same)
 }
 
 /// Whether a call says anything at all. In a stream such a piece begins none.

@@ -25,6 +25,10 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let mut calls = Vec::new();
     for part in parts {
         if let Some(called) = field(part, "functionCall") {
+            if is_thought(part) {
+                let reason = "the reply has a call within its thoughts";
+                return Err(WireFault::new(FaultKind::MalformedCall, reason));
+            }
             calls.push(call(called)?);
         } else if !is_thought(part) {
             words.push_str(text(part, "text").unwrap_or_default());
@@ -56,9 +60,11 @@ fn call(called: &Value) -> Result<ReplyCall, WireFault> {
         let reason = "the reply has a functionCall that is no object";
         return Err(WireFault::new(FaultKind::MalformedCall, reason));
     }
-    let partial = field(called, "partialArgs").is_some_and(|parts| *parts != Value::Array(vec![]));
-    let continues = field(called, "willContinue").is_some_and(|it| *it != Value::Bool(false));
-    if partial || continues {
+    let given = |keys: [&str; 2], none: Value| {
+        keys.iter().filter_map(|key| field(called, key)).any(|value| *value != none)
+    };
+    let partial = given(["partialArgs", "partial_args"], Value::Array(Vec::new()));
+    if partial || given(["willContinue", "will_continue"], Value::Bool(false)) {
         // Toolgate never asks for this; without the other parts the arguments are not known.
         let reason = "the arguments of a call come in parts (partialArgs), which is not supported; \
                       do not set streamFunctionCallArguments";

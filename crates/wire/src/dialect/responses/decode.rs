@@ -131,6 +131,10 @@ fn finish(body: &Value, no_calls: bool) -> Result<Finish, WireFault> {
     if field(body, "status").is_some_and(|status| !status.is_string()) {
         return fault(FaultKind::UnknownFinish, "the state of the reply is not text");
     }
+    let unfinished = field(body, "incomplete_details").is_some_and(|it| *it != json!({}));
+    if unfinished && text(body, "status") == Some("completed") {
+        return fault(FaultKind::UnknownFinish, "the reply is completed and incomplete at once");
+    }
     let details = body.get("incomplete_details").unwrap_or(&Value::Null);
     match (text(body, "status"), text(details, "reason")) {
         // Some compatible servers leave the state out. The answer is whole.

@@ -1,7 +1,7 @@
 //! Decides whether a piece of text is a call: a name and arguments, whole, and nothing guessed.
 
 use serde_json::{Map, Value};
-use toolgate_kernel::json::parse_strict;
+use toolgate_kernel::json::{inexact_number, parse_strict};
 use toolgate_kernel::limits::Limits;
 
 use super::scan::Scan;
@@ -43,7 +43,8 @@ pub(super) fn value_here(scan: &mut Scan<'_>, at: usize) -> Option<(Value, usize
 /// One JSON value, read as arguments are.
 pub(super) fn parse(text: &str) -> Option<Value> {
     let limits = Limits { args_depth_max: 100, args_items_max: 1_000_000, ..Limits::default() };
-    parse_strict(text, &limits).ok()
+    // A number that would be rounded is not passed on as another one.
+    parse_strict(text, &limits).ok().filter(|_| inexact_number(text).is_none())
 }
 
 /// The length of the object or list that begins the text, by its brackets.
@@ -115,7 +116,9 @@ pub(super) fn arguments(args: Option<&Value>) -> String {
     match args {
         Some(Value::String(text)) => text.clone(),
         Some(args @ (Value::Object(_) | Value::Array(_))) => args.to_string(),
-        None | Some(Value::Null | Value::Bool(_) | Value::Number(_)) => "{}".to_owned(),
+        // Left out means none. What is null or no object is not guessed here; the gate decides.
+        None => "{}".to_owned(),
+        Some(args @ (Value::Null | Value::Bool(_) | Value::Number(_))) => args.to_string(),
     }
 }
 
