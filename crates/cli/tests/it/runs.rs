@@ -652,3 +652,18 @@ fn no_tool_reaches_the_folder_that_a_git_file_names() {
     let told = call("write_file", r#"{"path":".bare/hooks/x","content":"x"}"#);
     assert!(told.contains("\"ok\":false"), "{told}");
 }
+
+#[test]
+fn an_empty_first_reply_is_no_success() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    for (name, text) in [("empty", ""), ("invisible", "\\u200b ")] {
+        desk.write("script.yaml", &format!("replies:\n  - text: \"{text}\"\n"));
+        let ran = desk.run(&["run", "go", "--model", "script:script.yaml"]);
+        assert_eq!(ran.code, 1, "{name}: {} {}", ran.out, ran.err);
+        assert!(format!("{} {}", ran.out, ran.err).contains("did nothing"), "{name}: {}", ran.err);
+        let ran = desk.run(&["chat", "go", "--model", "script:script.yaml"]);
+        assert_eq!(ran.code, 1, "{name}: {} {}", ran.out, ran.err);
+        assert!(ran.err.contains("reply was empty"), "{name}: {}", ran.err);
+    }
+}
