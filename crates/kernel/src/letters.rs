@@ -57,6 +57,11 @@ pub fn mixed(name: &str) -> Option<Vec<&'static str>> {
     (found.len() > 1).then_some(found)
 }
 
+/// Whether a text shows nothing: it is empty, or all blanks and hidden characters.
+pub fn is_unseen(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_hidden(c))
+}
+
 /// Whether a character is one of all these. Control characters are not: each reader has its own
 /// that are ordinary.
 pub fn is_hidden(c: char) -> bool {

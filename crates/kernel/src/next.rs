@@ -9,7 +9,7 @@ use crate::calling::{FailurePolicy, Finishing};
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
 use crate::fold::{Lap, OpenQuestion, Progress, Session, Turn, Waiting, World};
-use crate::letters::is_hidden;
+use crate::letters::is_unseen;
 use crate::names::{CallId, PhaseName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::profile;
@@ -337,9 +337,7 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
         return Some((Ending::Truncated, cut()));
     }
     // A reply without words, directives and calls is fine as the last of several, and no work by itself.
-    let nothing = closed.calls == 0
-        && closed.summary.chars().all(|c| c.is_whitespace() || is_hidden(c))
-        && !session.has_directives;
+    let nothing = closed.calls == 0 && is_unseen(&closed.summary) && !session.has_directives;
     if closed.closing == Closing::Done && last && nothing && session.iteration <= 1 {
         let note = "the first reply of the model was empty: no words and no calls".to_owned();
         return Some((Ending::Stalled, note));

@@ -8,8 +8,6 @@ use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind, Stage};
-use toolgate_kernel::fold::{Session, Turn};
-use toolgate_kernel::letters::is_hidden;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId, nearest};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
@@ -125,13 +123,6 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         talk.rest().await;
         done
     }))
-}
-
-/// Whether the only reply since a turn has neither words nor calls nor directives.
-fn said_nothing(session: &Session, before: u64) -> bool {
-    let blank = |text: &str| text.chars().all(|c| c.is_whitespace() || is_hidden(c));
-    let empty = |turn: &Arc<Turn>| blank(&turn.text) && turn.calls.is_empty();
-    session.turn == before + 1 && !session.has_directives && session.turns.back().is_some_and(empty)
 }
 
 /// Has a conversation; nobody else is about to have it and to claim it meanwhile.
@@ -435,7 +426,7 @@ impl Talk<'_> {
                 } else if words == Words::Old && driver.session().turn == turn {
                     hint("There is nothing to ask again: the model has answered.");
                 }
-                let nothing = said_nothing(&driver.session(), turn);
+                let nothing = driver.session().said_nothing_since(turn);
                 if nothing {
                     tell("The model's reply was empty: no words and no calls.");
                     hint("Say it in other words, or look at `toolgate doctor`.");

@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{Finish, Native, NoteKind, RawCall, Usage};
 use crate::fold::{Told, Turn};
+use crate::letters::is_unseen;
 use crate::plan::roll;
 
 /// What a turn keeps of a reply.
@@ -109,6 +110,12 @@ impl Session {
         if self.results.len() < RESULTS_MAX || self.results.contains_key(&name) {
             self.results.insert(name, told.envelope.ok);
         }
+    }
+
+    /// Whether the only reply since a turn has neither words nor calls nor directives.
+    pub fn said_nothing_since(&self, turn: u64) -> bool {
+        let only = self.turns.back().filter(|_| self.turn == turn + 1 && !self.has_directives);
+        only.is_some_and(|turn| is_unseen(&turn.text) && turn.calls.is_empty())
     }
 
     /// Calls of the open iteration that count; in a conversation those since a person spoke.
