@@ -25,7 +25,7 @@ use crate::console;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
 use crate::model;
-use crate::redaction::redactor;
+use crate::redaction::{self, redactor};
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
@@ -151,6 +151,8 @@ impl Place {
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
         let held = home.join("held");
         let runtime = runtime.with_files(files).with_resources(self.reach()?);
+        // Also those that this command does not use itself: a client may send any of them.
+        redaction::learn(&self.folder, &read(&self.config_bytes()?.1).text);
         let runtime = runtime.with_redactor(redactor());
         Ok(Opened { runtime: Arc::new(runtime), store, held })
     }

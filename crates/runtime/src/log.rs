@@ -26,7 +26,7 @@ impl Tip {
         record: &Record<E>,
         rows: &mut Rows,
     ) -> Result<(), AuthorRefusal> {
-        debug_assert_eq!(record.seq, self.seq + 1);
+        debug_assert_eq!(record.seq, self.seq.saturating_add(1));
         debug_assert!(rows.last().is_none_or(|last| last == (self.seq, self.hash)));
         let hash = rows.add(record.seq, self.hash, |bytes| record.encode_into(bytes))?;
         *self = Self { seq: record.seq, hash };
@@ -36,7 +36,8 @@ impl Tip {
     /// Follows the chain over one stored row; `None` when it does not fit.
     pub fn follow(&self, row: &Row) -> Option<Self> {
         let hash = Digest::link(self.hash, &row.bytes);
-        (row.seq == self.seq + 1 && row.hash == hash).then_some(Self { seq: row.seq, hash })
+        (row.seq == self.seq.saturating_add(1) && row.hash == hash)
+            .then_some(Self { seq: row.seq, hash })
     }
 }
 
@@ -106,12 +107,13 @@ pub async fn read_from<E: Authored + DeserializeOwned>(
     mut each: impl FnMut(Record<E>, &Row),
 ) -> Result<Tip, ReadFault> {
     loop {
-        let rows = store.read(stream, tip.seq + 1, PAGE_ROWS).await?;
+        let rows = store.read(stream, tip.seq.saturating_add(1), PAGE_ROWS).await?;
         let full = rows.len() == PAGE_ROWS;
         for row in &rows {
-            tip = tip
-                .follow(row)
-                .ok_or_else(|| ReadFault::Broken { stream: stream.clone(), seq: tip.seq + 1 })?;
+            tip = tip.follow(row).ok_or_else(|| ReadFault::Broken {
+                stream: stream.clone(),
+                seq: tip.seq.saturating_add(1),
+            })?;
             let record = Record::decode(&row.bytes).map_err(|source| ReadFault::Unreadable {
                 stream: stream.clone(),
                 seq: row.seq,
@@ -150,7 +152,10 @@ pub async fn read_signed<E: Authored + DeserializeOwned>(
         // Somebody appended meanwhile. What a head names is there to be read.
         end = read_from(store, stream, end, &mut each).await?;
         if end.seq < head.seq {
-            return Err(ReadFault::Broken { stream: stream.clone(), seq: end.seq + 1 });
+            return Err(ReadFault::Broken {
+                stream: stream.clone(),
+                seq: end.seq.saturating_add(1),
+            });
         }
     }
 }
@@ -164,7 +169,8 @@ pub(crate) async fn news<E: Authored + DeserializeOwned>(
     after: Tip,
 ) -> Result<Vec<(Record<E>, Digest)>, ReadFault> {
     let mut news = Vec::new();
-    if !store.ends_at(stream, after.seq) && !store.read(stream, after.seq + 1, 1).await?.is_empty()
+    if !store.ends_at(stream, after.seq)
+        && !store.read(stream, after.seq.saturating_add(1), 1).await?.is_empty()
     {
         let each = |record, row: &Row| news.push((record, row.hash));
         read_signed(store, key, stream, after, each).await?;

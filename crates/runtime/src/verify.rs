@@ -154,7 +154,7 @@ impl Check<'_> {
                 let before = tip.hash;
                 // Go on from what is stored, so that one wound is reported once.
                 tip = Tip { seq: row.seq, hash: row.hash };
-                expected = row.seq + 1;
+                expected = row.seq.saturating_add(1);
                 self.record(stream, row, before, &mut session);
                 self.kept(store, stream, row.seq, &mut session).await?;
                 if let Some(kept) = kept.as_ref().filter(|kept| kept.seq >= row.seq) {
@@ -173,9 +173,13 @@ impl Check<'_> {
             self.problem(stream, head.seq, "the checkpoint has seen later records");
         }
         if tip.seq < head.seq {
-            self.problem(stream, tip.seq + 1, "the records from here on are cut off");
+            self.problem(stream, tip.seq.saturating_add(1), "the records from here on are cut off");
         } else if tip.seq > head.seq {
-            self.problem(stream, head.seq + 1, "there are records after the signed head");
+            self.problem(
+                stream,
+                head.seq.saturating_add(1),
+                "there are records after the signed head",
+            );
         } else if tip.hash != head.hash {
             self.problem(stream, head.seq, "the signed head is of another history");
         }
@@ -350,7 +354,7 @@ impl Check<'_> {
         // One program wrote both, in one append.
         if let (Event::ConfigBound { program, .. }, Some((fork, seq, forked))) =
             (&record.event, self.forks.last())
-            && (fork, seq + 1) == (stream, record.seq)
+            && (fork, seq.saturating_add(1)) == (stream, record.seq)
             && *program != forked.program
         {
             self.problem(stream, record.seq - 1, "another program than it says forked it");
@@ -441,14 +445,14 @@ impl Replay {
         match self {
             Self::Project(project) => {
                 if let Ok(record) = Record::<ProjectEvent>::decode(&row.bytes)
-                    && record.seq == project.seq + 1
+                    && record.seq == project.seq.saturating_add(1)
                 {
                     project.apply(&record);
                 }
             }
             Self::Session(session) => {
                 if let Ok(record) = Record::<Event>::decode(&row.bytes)
-                    && record.seq == session.seq + 1
+                    && record.seq == session.seq.saturating_add(1)
                 {
                     session.apply(&record);
                 }

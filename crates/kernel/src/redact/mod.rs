@@ -135,6 +135,20 @@ impl Redactor {
         patterns.without_parts(patterns.without_short(text))
     }
 
+    /// Text that broke off, without the secrets and without one whose end is missing.
+    pub fn redact_cut(&self, text: &str) -> String {
+        let patterns = self.patterns();
+        let text = patterns.redacted(text).unwrap_or_else(|| text.to_owned());
+        if matches!(patterns.matcher, Matcher::Empty) {
+            return text;
+        }
+        let end = patterns.pending(&text);
+        match text.len() - end >= PART_CHARS_MIN {
+            true => format!("{}{REDACTED}", text.get(..end).unwrap_or_default()),
+            false => text,
+        }
+    }
+
     /// Removes the secrets from every text, key and number of a value. Whether there were any.
     pub fn redact_value(&self, value: &mut Value) -> bool {
         self.patterns().redact_value(value)

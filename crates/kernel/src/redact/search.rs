@@ -30,6 +30,10 @@ pub(super) fn look(matcher: &AhoCorasick, text: &str) -> Looked {
 /// none, so this keeps no places.
 fn is_clean(matcher: &AhoCorasick, text: &str) -> Option<bool> {
     let mut views = vec![Cow::Borrowed(text.as_bytes())];
+    // An escape may be cut by a line break.
+    if text.contains('\n') {
+        views.push(Cow::Owned(text.replace(['\n', '\r'], "").into_bytes()));
+    }
     let mut at = 0;
     while let Some(view) = views.get(at) {
         if matcher.is_match(&folded(view)) {
@@ -57,7 +61,7 @@ fn is_clean(matcher: &AhoCorasick, text: &str) -> Option<bool> {
 
 fn find(matcher: &AhoCorasick, text: &str) -> Looked {
     let mut found = Vec::new();
-    let mut views = vec![View::of(text)];
+    let mut views = vec![View::of(text), View::without_breaks(text)];
     let mut at = 0;
     while let Some(view) = views.get(at) {
         let folded = view.folded();
@@ -92,6 +96,16 @@ impl View {
         let mut view = Self { bytes: Vec::new(), spans: Vec::new() };
         // All bytes of a character have its place, so that no cut goes through one.
         for (at, c) in text.char_indices() {
+            let mut utf8 = [0; 4];
+            view.push(c.encode_utf8(&mut utf8).as_bytes(), at..at + c.len_utf8());
+        }
+        view
+    }
+
+    /// The text in one line.
+    fn without_breaks(text: &str) -> Self {
+        let mut view = Self { bytes: Vec::new(), spans: Vec::new() };
+        for (at, c) in text.char_indices().filter(|(_, c)| !matches!(c, '\n' | '\r')) {
             let mut utf8 = [0; 4];
             view.push(c.encode_utf8(&mut utf8).as_bytes(), at..at + c.len_utf8());
         }

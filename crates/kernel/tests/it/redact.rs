@@ -159,6 +159,21 @@ fn a_file_in_base64_hides_no_secret_of_its_json() {
     }
 }
 
+#[test]
+fn a_secret_that_breaks_off_or_is_broken_into_lines_is_removed() {
+    let redactor = redactor();
+    let (cut, _) = SECRETS[0].split_at(SECRETS[0].len() - 2);
+    assert_eq!(redactor.redact_cut(&format!("the key is {cut}")), "the key is ***");
+    for text in ["the key is sk-", "nothing", ""] {
+        assert_eq!(redactor.redact_cut(text), text);
+    }
+    for (at, _) in json_full(SECRETS[2]).char_indices().skip(1) {
+        let form = json_full(SECRETS[2]);
+        let broken = format!("{}\n{}", &form[..at], &form[at..]);
+        assert!(redactor.redact(&broken).contains(REDACTED), "{broken}");
+    }
+}
+
 /// A login that renews its token for days does not push out the key of a model.
 #[test]
 fn renewed_tokens_push_out_no_other_secret() {

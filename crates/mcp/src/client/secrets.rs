@@ -1,6 +1,11 @@
 //! Which secrets a server was given, and how they are removed from what it says.
 
-use toolgate_kernel::redact::Redactor;
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use serde_json::Value;
+use toolgate_kernel::redact::{REDACTED, Redactor};
 
 use super::call::Answered;
 use super::fault::{CallFault, ServerFault, shown};
@@ -22,8 +27,42 @@ pub(super) fn register(reach: &Reach, redactor: &Redactor) {
 
 /// An answer without secrets.
 pub(super) fn redact_answer(redactor: &Redactor, answered: Answered) -> Answered {
-    Answered { text: redactor.redact_json(answered.text), ..answered }
+    let mut text = redactor.redact_json(answered.text);
+    let may_have_files = text.contains("\"data\"") || text.contains("\"blob\"");
+    if may_have_files
+        && let Ok(mut value) = serde_json::from_str::<Value>(&text)
+        && redact_files(redactor, &mut value)
+    {
+        text = value.to_string();
+    }
+    Answered { text, ..answered }
 }
+
+/// Removes files and pictures in whose bytes a secret stands in any form. Whether there were any.
+fn redact_files(redactor: &Redactor, value: &mut Value) -> bool {
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |found, item| redact_files(redactor, item) | found)
+        }
+        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
+            let file = value.as_str().filter(|_| name == "data" || name == "blob");
+            let bytes = file.and_then(|text| INDIFFERENT.decode(text).ok());
+            let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            if text.is_some_and(|text| redactor.redact(&text) != text) {
+                *value = Value::from(REDACTED);
+                return true;
+            }
+            redact_files(redactor, value) | found
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Reads base64 with or without padding.
+const INDIFFERENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Characters of a server's words that a message keeps.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -89,10 +128,28 @@ pub(super) fn redact_server_fault(redactor: &Redactor, fault: ServerFault) -> Se
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
     use toolgate_kernel::hidden::Hidden;
+
+    #[test]
+    fn a_picture_with_a_secret_in_its_bytes_is_removed() {
+        let secret = "s3cr3t-VALUE99";
+        let redactor = Redactor::new(&[Hidden::new(secret)]);
+        let escaped: String = secret.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let reversed: String = secret.chars().rev().collect();
+        for form in [secret.to_owned(), escaped, hex, reversed, STANDARD.encode(secret)] {
+            let bytes = [b"\x89PNG\r\n\x1a\n".as_slice(), form.as_bytes()].concat();
+            for key in ["data", "blob"] {
+                let part = json!({ "type": "image", key: STANDARD.encode(&bytes) });
+                let text = json!({ "content": [part, { "data": "Zm9v" }] }).to_string();
+                let answered = Answered { text, is_error: Some(false), cut_at: None };
+                let told = redact_answer(&redactor, answered).text;
+                assert!(told.contains("***") && told.contains("Zm9v"), "{form}: {told}");
+            }
+        }
+    }
 
     #[test]
     fn a_result_has_no_secret_however_it_is_written() {

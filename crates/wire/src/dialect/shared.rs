@@ -125,7 +125,10 @@ pub(super) fn name_calls(calls: &mut [ReplyCall]) -> Result<(), WireFault> {
     let mut sent = BTreeSet::new();
     for call in calls.iter() {
         let id = call.alias.as_deref().map(str::trim).filter(|id| !id.is_empty());
-        if id.is_some_and(|id| !sent.insert((id, &call.name, &call.args))) {
+        // The same value may be written in two ways.
+        let value = serde_json::from_str::<Value>(&call.args).map(|value| value.to_string());
+        let args = value.unwrap_or_else(|_| call.args.clone());
+        if id.is_some_and(|id| !sent.insert((id, &call.name, args))) {
             let reason = "the reply has the same call twice under one id";
             return Err(WireFault::new(FaultKind::MalformedCall, reason));
         }
@@ -202,6 +205,20 @@ pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
     match mended(&call.args, &Limits::default()).filter(|_| !refused) {
         Some(args) => Cow::Owned(Value::Object(args).to_string()),
         None => Cow::Borrowed(&call.args),
+    }
+}
+
+/// What an event is: its data and its name must not say different things.
+pub(super) fn event_type<'a>(name: &'a str, data: &'a Lent<'_>) -> Result<&'a str, WireFault> {
+    let kind = data.text("type");
+    match kind.filter(|kind| !name.trim().is_empty() && name.trim() != *kind) {
+        // The default name of an event says nothing.
+        Some(kind) if name.trim() == "message" => Ok(kind),
+        Some(_) => {
+            let reason = "an event of the stream has one type by name and another in its data";
+            Err(WireFault::new(FaultKind::Unreadable, reason))
+        }
+        None => Ok(kind.unwrap_or(name)),
     }
 }
 

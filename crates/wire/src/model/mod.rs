@@ -426,6 +426,9 @@ impl Seat {
             }
         };
         redact(&mut reply.text);
+        if reply.finish == Finish::Length {
+            reply.text = redactor.redact_cut(&reply.text);
+        }
         for call in &mut reply.calls {
             redact(&mut call.name);
             redact(&mut call.args);
@@ -453,13 +456,13 @@ impl Seat {
         let status =
             if let HttpFault::Redirected { status, .. } = fault { Some(*status) } else { None };
         let reason = self.endpoint.error_text(&words::unanswered(fault));
-        let partial = self.endpoint.redactor.redact(words).into_owned();
+        let partial = self.endpoint.redactor.redact_cut(words);
         Failure { status, partial, ..Failure::new(fault.kind(), reason) }
     }
 
     fn wire(&self, fault: WireFault, words: &str) -> Failure {
         let reason = self.endpoint.error_text(&fault.reason);
-        let partial = self.endpoint.redactor.redact(words).into_owned();
+        let partial = self.endpoint.redactor.redact_cut(words);
         Failure { partial, ..Failure::new(fault.kind, reason) }
     }
 }

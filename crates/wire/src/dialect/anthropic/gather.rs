@@ -7,7 +7,7 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use crate::dialect::names::streamed;
-use crate::dialect::shared::text;
+use crate::dialect::shared::{event_type, text};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
@@ -51,7 +51,7 @@ impl Gathering for MessageStream {
         if self.whole {
             return Ok(());
         }
-        match data.text("type").unwrap_or(name) {
+        match event_type(name, data)? {
             "message_start" => self.start(data)?,
             "content_block_start" => self.begin_block(data, tap)?,
             "content_block_delta" => self.grow_block(data, tap)?,
@@ -132,6 +132,12 @@ impl MessageStream {
                 true => Ok(()),
                 false => Err(unreadable("a block begins in the place of one that is not closed")),
             };
+        }
+        if before.is_some_and(|before| {
+            let id = text(&before.content, "id");
+            id.is_some() && id == content.text("id")
+        }) {
+            return Err(unreadable("a block begins once more that was closed"));
         }
         let words = content.text("text").unwrap_or_default();
         if !words.is_empty() {

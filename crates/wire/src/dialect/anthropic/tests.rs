@@ -432,14 +432,14 @@ fn blocks_are_never_merged_and_strangers_are_refused() {
     ];
     let stop = json!({ "type": "content_block_stop", "index": 0 });
     let mut events = Vec::new();
-    for args in ["{\"path\":\"1\"}", "{\"path\":\"2\"}"] {
-        events.extend([start("a"), piece(0, args), stop.clone()]);
+    for (id, args) in [("a", "{\"path\":\"1\"}"), ("b", "{\"path\":\"2\"}")] {
+        events.extend([start(id), piece(0, args), stop.clone()]);
     }
     events.extend(end.clone());
     let reply = streamed(Anthropic, &sse(&events)).unwrap();
     let calls: Vec<_> =
         reply.calls.iter().map(|c| (c.alias.as_deref().unwrap(), c.args.as_str())).collect();
-    assert_eq!(calls, [("a", "{\"path\":\"1\"}"), ("a__2", "{\"path\":\"2\"}")]);
+    assert_eq!(calls, [("a", "{\"path\":\"1\"}"), ("b", "{\"path\":\"2\"}")]);
     let fault = streamed(Anthropic, &sse(&[piece(0, "{}")])).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unreadable);
 }

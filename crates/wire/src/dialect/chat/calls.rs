@@ -68,6 +68,8 @@ struct Piece<'a> {
     id: &'a str,
     name: &'a str,
     args: Cow<'a, str>,
+    /// Whether the arguments came as an object or a list, which are whole.
+    is_object: bool,
     call: &'a Lent<'a>,
 }
 
@@ -97,11 +99,16 @@ impl<'a> Piece<'a> {
         if [name, id].iter().any(|text| text.as_str().is_none() && !text.is_null()) {
             return Err(malformed("the name or the id of a call is not text"));
         }
+        let args = function.get("arguments").unwrap_or(&Lent::Null);
+        if matches!(args, Lent::Number(_) | Lent::Bool(_)) {
+            return Err(malformed("the arguments of a call are neither text nor an object"));
+        }
         Ok(Self {
             index,
             id: id.as_str().map(str::trim).unwrap_or_default(),
             name: name.as_str().unwrap_or_default(),
-            args: lent_arguments(function.get("arguments")),
+            args: lent_arguments(Some(args)),
+            is_object: matches!(args, Lent::Object(_) | Lent::List(_)),
             call,
         })
     }
@@ -148,6 +155,9 @@ impl CallAssembler {
             }
         };
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
+        if piece.is_object && !call.args.trim().is_empty() {
+            return Err(malformed("the arguments of a call are an object, and there are others"));
+        }
         let (index, id) = (call.index, call.id.is_empty());
         self.bytes += call.add(piece);
         tap(Streamed::Call { name: &call.name, bytes: call.args.len() });
@@ -281,7 +291,12 @@ impl CallAssembler {
     fn place_by_name(&self, piece: &Piece<'_>) -> Place {
         let mut open = self.open.iter();
         match (open.next(), open.next()) {
-            (None, _) => Place::New,
+            // Without an id, the same call again could be the last one, sent twice.
+            (None, _) if !piece.id.is_empty() || self.is_empty() => Place::New,
+            (None, _) => match self.after_whole(self.calls.len() - 1, piece) {
+                Place::At(_) => Place::New,
+                place => place,
+            },
             (Some(at), None) => self.goes_on(*at, piece),
             (Some(_), Some(_)) if !piece.id.is_empty() => Place::New,
             (Some(_), Some(_)) => Place::Ambiguous,
@@ -329,13 +344,7 @@ impl CallAssembler {
             (false, false) if call.name != piece.name || other_id => Place::New,
             // The same call sent twice or as it grew, or another one: running both could do harm.
             (false, false) if same_id && piece.index == call.index => Place::Ambiguous,
-            (false, false) if same_id || piece.index.is_some() => {
-                if call.args == piece.args {
-                    Place::Ambiguous
-                } else {
-                    Place::New
-                }
-            }
+            (false, false) if is_same_value(&call.args, &piece.args) => Place::Ambiguous,
             (false, false) => Place::New,
         }
     }
@@ -393,6 +402,12 @@ impl PartialCall {
         call.extend(self.extra);
         Value::Object(call)
     }
+}
+
+/// Whether two arguments are the same value, however they are written.
+fn is_same_value(left: &str, right: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+    left == right || value(left).is_some_and(|left| value(right) == Some(left))
 }
 
 /// Length and hash of a text: arguments are compared by these.

@@ -27,7 +27,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     if written.iter().any(|call| has_odd_name(call)) {
         return Err(WireFault::new(
             FaultKind::MalformedCall,
-            "the name or the id of a call is not text",
+            "a call has a name, an id or arguments of the wrong type",
         ));
     }
     let mut calls: Vec<ReplyCall> = written.iter().map(|call| reply_call(call)).collect();
@@ -85,12 +85,13 @@ fn says_something(call: &Value) -> bool {
     extra || alias.is_some() || !name.is_empty() || !args.is_empty()
 }
 
-/// Whether a call has a name or an id that is not text. In a stream such a piece could continue
+/// Whether a call has a name or an id that is not text, or a number as its arguments. In a stream such a piece could continue
 /// another call.
 fn has_odd_name(call: &Value) -> bool {
     let function = field(call, "function").unwrap_or(call);
     let texts = [field(function, "name"), field(call, "id")];
-    texts.into_iter().flatten().any(|text| !text.is_string())
+    let args = function.get("arguments").is_some_and(|args| args.is_number() || args.is_boolean());
+    args || texts.into_iter().flatten().any(|text| !text.is_string())
 }
 
 fn reply_call(call: &Value) -> ReplyCall {

@@ -17,6 +17,8 @@ pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
 
 #[derive(Default)]
 struct Pieces {
+    /// The id of the first chunk.
+    id: Option<String>,
     /// The choice that counts: the first that came.
     choice: Option<u64>,
     words: String,
@@ -39,14 +41,17 @@ impl Gathering for Pieces {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         self.count([data.get("usage"), data.get("x_groq").and_then(|groq| groq.get("usage"))]);
         let choices = data.get("choices").and_then(Lent::list).unwrap_or_default();
-        let mut chosen = None;
+        self.check_reply(data, choices)?;
+        let mut indexes = Vec::with_capacity(choices.len());
         for choice in choices {
-            let index = whole_index(choice.get("index"))?;
-            // Of two with the same index in one chunk, the first counts.
-            if *self.choice.get_or_insert(index) == index && chosen.is_none() {
-                chosen = Some(choice);
-            }
+            indexes.push(whole_index(choice.get("index"))?);
         }
+        // The first choice counts, wherever it stands in its chunk.
+        if let (None, Some(first)) = (self.choice, indexes.iter().min()) {
+            self.choice = Some(*first);
+        }
+        let own = |(index, _): &(&u64, &Lent<'_>)| Some(**index) == self.choice;
+        let chosen = indexes.iter().zip(choices).find(own).map(|(_, choice)| choice);
         chosen.map_or(Ok(()), |choice| self.choice(choice, tap))
     }
 
@@ -112,6 +117,22 @@ impl Pieces {
         if let Some(usage) = found.into_iter().flatten().find(|usage| usage.is_object()) {
             self.usage = Some(usage.value());
         }
+    }
+
+    /// Two replies in one stream would be merged, and their calls would run twice: a second one has
+    /// another id and begins with its role.
+    fn check_reply(&mut self, data: &Lent<'_>, choices: &[Lent<'_>]) -> Result<(), WireFault> {
+        let Some(id) = data.text("id") else { return Ok(()) };
+        let begins = choices
+            .iter()
+            .any(|choice| choice.get("delta").is_some_and(|delta| delta.text("role").is_some()));
+        let other = self.id.as_ref().is_some_and(|before| before != id);
+        if other && begins && (!self.calls.is_empty() || self.old_call.is_some()) {
+            let reason = "a second reply begins in the stream";
+            return Err(WireFault::new(FaultKind::Unreadable, reason));
+        }
+        self.id.get_or_insert_with(|| id.to_owned());
+        Ok(())
     }
 
     fn choice(&mut self, choice: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {

@@ -70,11 +70,22 @@ fn call(called: &Value) -> Result<ReplyCall, WireFault> {
                       do not set streamFunctionCallArguments";
         return Err(WireFault::new(FaultKind::MalformedCall, reason));
     }
+    const KNOWN: &[&str] =
+        &["args", "id", "name", "partialArgs", "partial_args", "willContinue", "will_continue"];
+    let fields = called.as_object().into_iter().flatten();
+    let unknown = fields
+        .filter(|(_, value)| !value.is_null())
+        .find(|(key, _)| !KNOWN.contains(&key.as_str()));
+    if unknown.is_some() || text(called, "name").is_none() {
+        // Its arguments could stand there, or it could be a piece of another call.
+        let reason = "the reply has a functionCall without a name or with an unknown field";
+        return Err(WireFault::new(FaultKind::MalformedCall, reason));
+    }
     Ok(ReplyCall {
         alias: text(called, "id").map(str::to_owned),
         name: unlettered(text(called, "name").unwrap_or_default()).into_owned(),
-        // Left out means none. What is null is not guessed here; the gate decides.
-        args: called.get("args").map_or_else(|| "{}".to_owned(), |args| arguments(Some(args))),
+        // What is left out or null is not guessed here; the gate decides.
+        args: arguments(called.get("args")),
     })
 }
 

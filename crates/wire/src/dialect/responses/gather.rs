@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
-use super::items::{Items, LatePiece};
-use crate::dialect::shared::lent_arguments;
+use super::items::{Item, Items, LatePiece};
+use crate::dialect::shared::{event_type, lent_arguments};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
@@ -30,7 +30,7 @@ impl Gathering for Events {
             return Ok(());
         }
         let delta = data.text("delta").unwrap_or_default();
-        match data.text("type").unwrap_or(name) {
+        match event_type(name, data)? {
             // Two responses in one stream would be merged, and their calls would run twice.
             "response.created" if std::mem::replace(&mut self.begun, true) => {
                 let reason = "a second response begins in the stream";
@@ -68,8 +68,16 @@ impl Gathering for Events {
             "response.function_call_arguments.done" => {
                 let args = lent_arguments(data.get("arguments"));
                 let item = self.items.call(data, LatePiece::Ignored);
-                if let Some(item) = item.filter(|_| !args.is_empty()) {
-                    args.as_ref().clone_into(&mut item.args);
+                let differs = |item: &Item| !item.args.is_empty() && item.args != *args;
+                let contradicts = item.as_deref().is_some_and(differs) && !args.is_empty();
+                if let Some(item) = item {
+                    item.args_done = true;
+                    if !args.is_empty() {
+                        args.as_ref().clone_into(&mut item.args);
+                    }
+                }
+                if contradicts {
+                    self.items.spoil("the arguments of a call are not what its pieces said");
                 }
             }
             "response.output_item.added" => self.items.add(data),

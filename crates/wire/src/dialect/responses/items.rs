@@ -41,6 +41,8 @@ pub(super) struct Item {
     pub(super) words: String,
     pub(super) refusal: String,
     pub(super) args: String,
+    /// Whether an event said that the arguments are whole.
+    pub(super) args_done: bool,
 }
 
 /// What an event says of the item that it belongs to.
@@ -167,7 +169,7 @@ impl Items {
                 (Some(begun), Some(done)) => begun == done,
                 (None, _) | (_, None) => true,
             };
-            same("type") && same("call_id")
+            same("type") && same("call_id") && same("name")
         };
         let at = match self.find(kind, &signs).filter(known) {
             Some(at) => at,
@@ -178,6 +180,11 @@ impl Items {
             }
             None => self.push(item.value(), &signs),
         };
+        let args = arguments(item.get("arguments").map(Lent::value).as_ref());
+        let pieces = self.items.get(at).map(|begun| begun.args.as_str()).unwrap_or_default();
+        if kind == "function_call" && !pieces.is_empty() && pieces != args {
+            self.spoil("the arguments of a call are not what its pieces said");
+        }
         let Some(begun) = self.items.get_mut(at).filter(|begun| !begun.done) else { return 0 };
         (begun.item, begun.done) = (item.value(), true);
         if let Some(open) = self.open.get_mut(text(&begun.begun, "type").unwrap_or_default()) {
@@ -253,8 +260,11 @@ impl Item {
         if self.done || text(&self.item, "type") != Some("function_call") {
             return false;
         }
-        let begun = arguments(self.item.get("arguments"));
-        let args = if self.args.is_empty() { begun.as_str() } else { self.args.as_str() };
+        if !self.args.is_empty() {
+            return !self.args_done;
+        }
+        // Some servers say all arguments when a call begins, and no more of it.
+        let args = arguments(self.item.get("arguments"));
         let args = args.trim();
         !args.starts_with('{') || serde_json::from_str::<IgnoredAny>(args).is_err()
     }
