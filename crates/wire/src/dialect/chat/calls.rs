@@ -295,7 +295,7 @@ impl CallAssembler {
             (None, _) if !piece.id.is_empty() || self.is_empty() => Place::New,
             (None, _) => match self.after_whole(self.calls.len() - 1, piece) {
                 Place::At(_) => Place::New,
-                place => place,
+                place @ (Place::New | Place::Ambiguous) => place,
             },
             (Some(at), None) => self.goes_on(*at, piece),
             (Some(_), Some(_)) if !piece.id.is_empty() => Place::New,
