@@ -24,7 +24,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         console::json(&report);
         return Ok(exit);
     }
-    let records: u64 = report.streams.values().sum();
+    let records = report.streams.values().fold(0, |sum: u64, records| sum.saturating_add(*records));
     for problem in &report.problems {
         let place =
             if problem.seq == 0 { String::new() } else { format!(", record {}", problem.seq) };
