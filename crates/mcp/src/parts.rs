@@ -103,11 +103,6 @@ pub(crate) fn output(
         None => return Err(unknown(&words, answered.cut_at.unwrap_or(0), limits)),
         Some(false) => {}
     }
-    if declared && let Some(bytes) = answered.cut_at {
-        // What is left of it is no value of the type that was declared.
-        let message = format!("The answer has more than {bytes} bytes, and was cut off.");
-        return Err(Fault::of(Trouble::new(Code::TOOL_OUTPUT_TOO_LARGE, message)));
-    }
     let data = came.structured_content.map(RawValue::get).filter(|data| *data != "null");
     // Data that nobody declared may stand back for the words, where it is too long for both.
     let data = match data {
@@ -116,7 +111,7 @@ pub(crate) fn output(
             taking.warn(format!("The data of the answer was left out: it has {bytes} bytes."));
             None
         }
-        data => data.filter(|_| answered.cut_at.is_none()),
+        data => data,
     };
     let data: Option<Value> = data.map(|data| read(data, limits)).transpose()?;
     let structured = data.is_some();
@@ -333,8 +328,8 @@ impl Taking {
 mod tests {
     use super::*;
 
-    fn taken(text: &str, cut_at: Option<usize>, limits: &Limits) -> Output {
-        let answered = Answered { text: text.to_owned(), is_error: Some(false), cut_at };
+    fn taken(text: &str, limits: &Limits) -> Output {
+        let answered = Answered { text: text.to_owned(), is_error: Some(false), cut_at: None };
         output(&answered, false, limits).unwrap()
     }
 
@@ -347,7 +342,7 @@ mod tests {
     #[test]
     fn a_part_is_passed_on_in_one_line() {
         let text = "{\"content\":[{\"type\":\"text\",\r\n\"text\":\"a\\nb\",\"x\":[\n{\"jsonrpc\":\"2.0\"}\n]}]}";
-        let output = taken(text, None, &Limits::default());
+        let output = taken(text, &Limits::default());
         let [part] = output.parts.as_ref().unwrap().list.as_slice() else { panic!("{output:?}") };
         assert!(!part.json.contains(['\n', '\r']), "{}", part.json);
         let came: Value = serde_json::from_str(text).unwrap();
@@ -364,7 +359,7 @@ mod tests {
             {"type":"resource","resource":{"uri":"x://y","text":"inside"}},
             {"type":"resource","resource":{"uri":"x://y","blob":"Zm9v","mimeType":"a/b"}}
         ]}"#;
-        let output = taken(text, None, &Limits::default());
+        let output = taken(text, &Limits::default());
         let came: Value = serde_json::from_str(text).unwrap();
         assert_eq!(Value::Array(parts(&output)), came["content"]);
         let words = "a\n[image: image/png, 3 bytes]\n[audio: audio/wav, 4 bytes]\n\
@@ -393,7 +388,6 @@ mod tests {
                 ["text","smuggled"],
                 {"type":"text","text":"kept"}
             ],"structuredContent":{"n":1}}"#,
-            None,
             &Limits::default(),
         );
         assert_eq!(parts(&output), [json!({"type":"text","text":"kept"})]);
@@ -418,7 +412,7 @@ mod tests {
         for (said, begin) in [("é".repeat(30), "é".repeat(10)), ("\n".repeat(30), "\n".repeat(10))]
         {
             let text = json!({"content":[{"type":"text","text":said},{"type":"text","text":"b"}]});
-            let output = taken(&text.to_string(), None, &limits);
+            let output = taken(&text.to_string(), &limits);
             let bytes = said.len();
             let cut = format!(
                 "{begin}\n[cut off here: the text has {bytes} bytes]\n\n[cut off here: the text has 1 bytes]"
@@ -428,18 +422,8 @@ mod tests {
         }
         let limits = Limits { result_parts_max: 2, ..limits };
         let text = json!({"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]});
-        let output = taken(&text.to_string(), None, &limits);
+        let output = taken(&text.to_string(), &limits);
         assert_eq!((parts(&output).len(), output.warnings.len()), (2, 1));
-    }
-
-    #[test]
-    fn of_an_answer_that_was_cut_off_the_words_are_taken() {
-        let text = r#"{"content":[{"type":"text","text":"begin"},{"type":"image","mimeType":"a/b","data":"Zm9v"}],"structuredContent":{"n":1}}"#;
-        let output = taken(text, Some(60), &Limits::default());
-        let words = "begin\n[cut off here: the answer has more than 60 bytes]";
-        assert_eq!(output.data, json!({ "result": words }));
-        assert_eq!(parts(&output).len(), 2);
-        assert_eq!(output.warnings.len(), 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
-use toolgate_kernel::json::{inexact_number, parse_strict};
+use toolgate_kernel::json::{inexact_number, parse_strict, text_end};
 use toolgate_kernel::limits::Limits;
 
 use crate::halves;
@@ -192,19 +192,6 @@ fn means_arguments(written: &[u8]) -> bool {
     }
     let quoted = [b"\"".as_slice(), written, b"\""].concat();
     serde_json::from_slice::<String>(&quoted).is_ok_and(|key| is_arguments(key.as_bytes()))
-}
-
-/// Where a text ends that begins at a quote: after its closing quote, or with the bytes.
-fn text_end(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
 }
 
 /// The bytes with some parts written as texts; nothing where there are none, or one is no text.

@@ -32,8 +32,8 @@ pub fn inexact_number(json: &str) -> Option<&str> {
     None
 }
 
-/// Where a text ends that begins at a quote.
-fn text_end(bytes: &[u8], start: usize) -> usize {
+/// Where a text ends that begins at a quote: after its closing quote, or with the bytes.
+pub fn text_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
         match byte {

@@ -13,7 +13,7 @@ mod write;
 
 pub use canonical::{canonical, write_canonical};
 pub use document::{Document, Items, Members, Part};
-pub use exact::{inexact_number, is_exact};
+pub use exact::{inexact_number, is_exact, text_end};
 pub use merge::lay_over;
 pub use strict::{JsonRefusal, parse_strict};
 pub use surrogate::{joined_surrogates, replace_lone_surrogates, without_lone_surrogates};
