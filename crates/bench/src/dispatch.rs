@@ -16,12 +16,12 @@ use toolgate_kernel::policy::{
     CountLimit, OwnWrites, Per, Policy, ReadBeforeWrite, ReadScope, Rule, RuleText,
     SequentialDependency,
 };
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::port::{Clock, Output};
-use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, Toolbox, tool};
+use toolgate_runtime::{Crew, Driver, HostKey, MemoryStore, Pack, Runtime, Toolbox, tool};
+use toolgate_store::{AnchorFolder, LogSetup};
 
 use crate::meter::{ROUNDS, cpu, per_call};
 
@@ -87,6 +87,14 @@ struct Meta {
     priority: i64,
 }
 
+/// A log as people have it: signed, and remembered outside the project.
+pub(crate) fn log_setup() -> Result<LogSetup> {
+    let host = HostKey::from_seed(&[7; 32]).context("no key")?;
+    let state = std::env::temp_dir().join("toolgate-bench-state");
+    let anchors = Some(AnchorFolder::open(&state)?);
+    Ok(LogSetup { anchors, ..LogSetup::new(host, Arc::new(SystemClock)) })
+}
+
 pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
@@ -129,8 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 async fn open(rules: u32) -> Result<Driver> {
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key);
+    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock));
     let id = SessionId::parse("bench")?;
     let crew = crew(rules)?;
     Driver::open(Arc::new(runtime), crew, id, &Actor::System, "bench").await.context("open")

@@ -13,7 +13,7 @@ use toolgate_http::{Roots, Transport};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::names::{ServerName, SessionId};
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_kernel::tool::Effect;
 use toolgate_mcp::client::{Bounds, HttpKind, Reach, Registry, ServerPlan, inherited};
 use toolgate_mcp::server::http::{self, Denied, Door, Opening, Porter};
@@ -23,7 +23,7 @@ use toolgate_runtime::port::{Clock, Store};
 use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, Toolbox};
 use toolgate_store::SqliteStore;
 
-use crate::dispatch::SystemClock;
+use crate::dispatch::{SystemClock, log_setup};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -44,12 +44,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 async fn serve(options: &Options) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let key = SigningKey::from_bytes(&[7; 32]);
+    let key = TokenKey::from_bytes(&[7; 32]);
     let store: Arc<dyn Store> = match &options.durable {
         None => Arc::new(MemoryStore::new()),
-        Some(folder) => Arc::new(SqliteStore::open(folder.join("log.db"))?),
+        Some(folder) => Arc::new(SqliteStore::open(folder.join("log.db"), &log_setup()?)?),
     };
-    let runtime = Arc::new(Runtime::new(store, Arc::clone(&clock), key.clone()));
+    let runtime = Arc::new(Runtime::new(store, Arc::clone(&clock)));
     let text: AgentText = serde_json::from_value(serde_json::json!({
         "packs": [],
         "mcp_servers": { "up": { "url": "http://localhost/" } },

@@ -14,7 +14,6 @@ use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::event::Ending;
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{SectionName, SessionId};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::Section;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::port::{Output, Provider};
@@ -24,7 +23,7 @@ use toolgate_wire::BreakerRules;
 use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, ModelSpec};
 
-use crate::dispatch::{SystemClock, policies};
+use crate::dispatch::{SystemClock, log_setup, policies};
 use crate::meter::cpu;
 
 #[derive(Deserialize, JsonSchema)]
@@ -78,9 +77,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let ground = match &options.durable {
         None => Ground::Own,
         Some(folder) => {
-            let store = Arc::new(SqliteStore::open(folder.join("log.db"))?);
-            let key = SigningKey::from_bytes(&[7; 32]);
-            let runtime = Runtime::new(store, Arc::new(SystemClock), key);
+            let store = Arc::new(SqliteStore::open(folder.join("log.db"), &log_setup()?)?);
+            let runtime = Runtime::new(store, Arc::new(SystemClock));
             Ground::Shared(Arc::new(runtime), AtomicUsize::new(0))
         }
     };
@@ -113,8 +111,7 @@ pub(crate) fn crew(provider: Option<Arc<dyn Provider>>) -> Result<Crew> {
 
 /// A log in memory, and what all sessions on it share.
 pub(crate) fn runtime() -> Arc<Runtime> {
-    let key = SigningKey::from_bytes(&[7; 32]);
-    Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key))
+    Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock)))
 }
 
 /// Opens a session with a number.

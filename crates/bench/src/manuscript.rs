@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_runtime::{Crew, Driver, Runtime, Toolbox};
 use toolgate_store::{Folder, SqliteStore};
 
-use crate::dispatch::SystemClock;
+use crate::dispatch::{SystemClock, log_setup};
 use crate::meter::cpu;
 
 #[derive(Args)]
@@ -89,9 +88,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 async fn open(folder: &Path, session: &str) -> Result<Driver> {
     let state = folder.join(".toolgate");
     let files = Folder::open(folder, state.join("staged"))?;
-    let store = Arc::new(SqliteStore::open(state.join("log.db"))?);
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Runtime::new(store, Arc::new(SystemClock), key).with_files(Arc::new(files));
+    let store = Arc::new(SqliteStore::open(state.join("log.db"), &log_setup()?)?);
+    let runtime = Runtime::new(store, Arc::new(SystemClock)).with_files(Arc::new(files));
     let packs = [manuscript(ManuscriptTools::default())?];
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent = Arc::new(Agent::build(AgentDraft::new("bench", sections))?);

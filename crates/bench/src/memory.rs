@@ -10,7 +10,6 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::config::MemoryText;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::memory::memory;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, Toolbox};
 
@@ -74,8 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 async fn open() -> Result<Driver> {
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), key);
+    let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock));
     let packs = [memory(MemoryText::default())?];
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent = Arc::new(Agent::build(AgentDraft::new("bench", sections))?);

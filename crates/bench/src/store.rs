@@ -8,11 +8,10 @@ use clap::Args;
 use futures_util::future::try_join_all;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::{Driver, Runtime};
 use toolgate_store::SqliteStore;
 
-use crate::dispatch::{SystemClock, crew};
+use crate::dispatch::{SystemClock, crew, log_setup};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -32,9 +31,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(folder) => tempfile::tempdir_in(folder)?,
         None => tempfile::tempdir()?,
     };
-    let store = Arc::new(SqliteStore::open(folder.path().join("log.db"))?);
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Arc::new(Runtime::new(store, Arc::new(SystemClock), key));
+    let store = Arc::new(SqliteStore::open(folder.path().join("log.db"), &log_setup()?)?);
+    let runtime = Arc::new(Runtime::new(store, Arc::new(SystemClock)));
     let rt = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     rt.block_on(async {
         let mut drivers = Vec::new();

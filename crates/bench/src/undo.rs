@@ -10,14 +10,13 @@ use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_packs::notes::notes;
 use toolgate_runtime::port::Store;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Range, Runtime, Toolbox};
 use toolgate_store::{Folder, SqliteStore};
 
-use crate::dispatch::SystemClock;
+use crate::dispatch::{SystemClock, log_setup};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -29,7 +28,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let rt = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let folder = tempfile::tempdir()?;
-    let store = SqliteStore::open(folder.path().join("log.db"))?;
+    let store = SqliteStore::open(folder.path().join("log.db"), &log_setup()?)?;
     rt.block_on(async {
         measure("memory", Arc::new(MemoryStore::new()), options.calls).await?;
         measure("sqlite", Arc::new(store), options.calls).await
@@ -39,8 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 async fn measure(name: &str, store: Arc<dyn Store>, calls: usize) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let files = Folder::open(folder.path(), folder.path().join(".toolgate").join("staged"))?;
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Runtime::new(store, Arc::new(SystemClock), key).with_files(Arc::new(files));
+    let runtime = Runtime::new(store, Arc::new(SystemClock)).with_files(Arc::new(files));
     let packs = [notes()?, manuscript(ManuscriptTools::default())?];
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent = Arc::new(Agent::build(AgentDraft::new("bench", sections))?);

@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 
 use crate::console::hint;
 use crate::environment;
+use crate::host::{check_mode, own_folder};
 use crate::person::{self, Nobody, attended};
-use crate::project::{check_mode, own_folder};
 
 /// The key as it lies on the disk.
 #[derive(Serialize, Deserialize)]

@@ -9,6 +9,7 @@ mod credential;
 mod diagnose;
 mod environment;
 mod exit;
+mod host;
 mod known;
 mod live;
 mod model;
@@ -86,6 +87,8 @@ enum Command {
     Sessions(command::sessions::Options),
     /// Writes today's names of tools in place of former ones.
     Migrate(command::migrate::Options),
+    /// Prints the signed head of the log, or begins a new log in place of one that cannot go on.
+    Log(command::log::Options),
     /// Checks that the log is what was written.
     Verify(command::verify::Options),
     /// Prints a published JSON Schema.
@@ -112,6 +115,7 @@ impl Command {
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
             Self::Mcp(options) => options.json(),
+            Self::Log(options) => options.json(),
             Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
@@ -139,6 +143,7 @@ fn main() -> std::process::ExitCode {
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),
         Command::Migrate(options) => command::migrate::run(&place, &options),
+        Command::Log(options) => command::log::run(&place, &options),
         Command::Verify(options) => command::verify::run(&place, &options),
         Command::Schema(options) => command::schema::run(&options),
         Command::Completions(options) => command::completions::run(&options),

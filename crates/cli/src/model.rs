@@ -23,7 +23,8 @@ use toolgate_wire::{BreakerRules, Retries};
 
 use crate::console::tell;
 use crate::environment;
-use crate::project::{SystemClock, bounded};
+use crate::host::SystemClock;
+use crate::project::bounded;
 use crate::redaction::{hidden, redactor};
 
 /// The script that plays the model when none is configured.

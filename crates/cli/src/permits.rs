@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use toolgate_kernel::digest::Digest;
 use toolgate_mcp::client::oauth::{Pen, Permit, Permits};
 
-use crate::project::{check_mode, own_folder};
+use crate::host::{check_mode, own_folder};
 
 /// Bytes of the file.
 const FILE_BYTES_MAX: u64 = 128 << 10;

@@ -1,6 +1,6 @@
-//! Decides where a project is, which configuration holds, and where its key lives.
+//! Decides where a project is, and which configuration holds.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,19 +11,21 @@ use toolgate_http::Transport;
 use toolgate_kernel::config::{AgentText, Checked, Finding, Mistake, Reading, Severity, read};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
-use toolgate_kernel::seal::SigningKey;
-use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::web::Web;
 use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
-use toolgate_runtime::port::{Clock, Store};
+use toolgate_runtime::port::Store;
 use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
 use toolgate_store::{Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
 use crate::console;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
+use crate::host::{
+    Create, LogClock, SystemClock, anchors, config_folder, host_key, log_setup, state_folder,
+};
 use crate::model;
 use crate::redaction::{self, redactor};
 
@@ -38,10 +40,9 @@ pub(crate) struct Place {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// A log that was opened, with the key that signs it.
+/// A log that was opened to be read.
 pub(crate) struct Log {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) key: SigningKey,
 }
 
 /// A project that was opened for work.
@@ -108,22 +109,35 @@ impl Opened {
 }
 
 impl Place {
-    /// Opens the project's log to look at it.
+    /// Opens the project's log to look at it. No secret is needed for that.
     pub(crate) fn log(&self) -> Result<Log> {
-        let log = self.home()?.join("log.db");
+        let store = self.log_as_it_is()?;
+        match SqliteStore::compare(self.log_path()?, &anchors(&self.folder)?) {
+            // A copy can be read like the log that it is a copy of.
+            Ok(_) | Err(OpenFault::Copied { .. }) => Ok(Log { store: Arc::new(store) }),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// The same, whether or not it is the newest one.
+    pub(crate) fn log_as_it_is(&self) -> Result<SqliteStore> {
+        let log = self.log_path()?;
         if !log.exists() {
+            // One that was there before is missed.
+            SqliteStore::compare(&log, &anchors(&self.folder)?)?;
             bail!("there is no log in {} yet; `toolgate run` begins one", self.folder.display());
         }
-        let key = self.key(Create::No)?;
-        match SqliteStore::open(&log) {
-            // A copy that may not be written can be looked at all the same.
-            Err(fault @ OpenFault::Unreachable { .. }) => {
-                let told =
-                    |look| if matches!(look, OpenFault::Unfolded { .. }) { look } else { fault };
-                Ok(signed(SqliteStore::look(&log).map_err(told)?, &key))
-            }
-            opened => Ok(signed(opened?, &key)),
-        }
+        Ok(SqliteStore::look(&log)?)
+    }
+
+    /// The file of the log.
+    pub(crate) fn log_path(&self) -> Result<PathBuf> {
+        Ok(self.home()?.join("log.db"))
+    }
+
+    /// What signs the tokens for clients of this log.
+    pub(crate) fn token_key(&self) -> Result<TokenKey> {
+        Ok(host_key(&self.folder, Create::No)?.token_key(self.log()?.store.log_id()))
     }
 
     /// The folder of the log.
@@ -135,9 +149,9 @@ impl Place {
     /// Opens the project to work in it. Its log is made when it is not there yet.
     pub(crate) fn open(&self) -> Result<Opened> {
         let home = self.home()?;
-        // A key that was lost cannot be made anew: the log it signed would count as forged.
+        // A key that was lost cannot be made anew: the log it signed would count as another's.
         let create = if home.join("log.db").exists() { Create::No } else { Create::Yes };
-        let key = self.key(create)?;
+        let setup = log_setup(&self.folder, create)?;
         let staged = home.join("staged");
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
@@ -146,9 +160,11 @@ impl Place {
             .recursive(true)
             .create(&staged)
             .with_context(|| format!("{} cannot be made", staged.display()))?;
-        let Log { store, key } = signed(SqliteStore::open(home.join("log.db"))?, &key);
+        let store = SqliteStore::open(home.join("log.db"), &setup)?;
+        let clock = Arc::new(LogClock { not_before: store.newest_at() });
+        let store: Arc<dyn Store> = Arc::new(store);
         let files = Arc::new(self.files(&staged)?);
-        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
+        let runtime = Runtime::new(Arc::clone(&store), clock);
         let held = home.join("held");
         let runtime = runtime.with_files(files).with_resources(self.reach()?);
         // Also those that this command does not use itself: a client may send any of them.
@@ -173,13 +189,12 @@ impl Place {
     /// written is read as it is.
     pub(crate) fn look(&self) -> Result<Opened> {
         let home = self.home()?;
-        let Log { store, key } = if home.join("log.db").exists() {
+        let Log { store } = if home.join("log.db").exists() {
             self.log()?
         } else {
-            let key = SigningKey::from_bytes(&[0; 32]);
-            Log { store: Arc::new(MemoryStore::new()), key }
+            Log { store: Arc::new(MemoryStore::new()) }
         };
-        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock), key);
+        let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock));
         // Nothing is staged while somebody only looks, so the folder for it need not stay.
         // Nobody can guess its name and be there first.
         let name: [u8; 8] = environment::random()?;
@@ -195,8 +210,8 @@ impl Place {
     /// whatever they are called.
     fn files(&self, staged: &Path) -> Result<Folder> {
         let mut folder = Folder::open(&self.folder, staged)?;
-        if let Ok(keys) = config_folder("key") {
-            folder = folder.keeping_outside_from_tools(keys);
+        for own in [config_folder("key"), state_folder()].into_iter().flatten() {
+            folder = folder.keeping_outside_from_tools(own);
         }
         let top = self.folder.canonicalize()?;
         let reading = read(&self.config_bytes()?.1);
@@ -209,12 +224,6 @@ impl Place {
             };
         }
         Ok(folder)
-    }
-
-    /// The key, which must not lie where an agent's tools can reach.
-    fn key(&self, create: Create) -> Result<[u8; 32]> {
-        let path = own_folder(&self.folder, "key")?.join("log.key");
-        key_bytes(&path, create)
     }
 
     /// The agent with its handlers, to look at.
@@ -361,116 +370,6 @@ pub(crate) fn bounded(path: &Path) -> Result<Vec<u8>> {
     let fits = u64::try_from(read).is_ok_and(|read| read <= HANDED_BYTES_MAX);
     ensure!(fits, "it has more than {HANDED_BYTES_MAX} bytes");
     Ok(bytes)
-}
-
-fn signed(store: SqliteStore, key: &[u8; 32]) -> Log {
-    let key = SigningKey::from_bytes(key).for_log(store.name());
-    Log { store: Arc::new(store), key }
-}
-
-/// Whether a key is made when there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Create {
-    Yes,
-    No,
-}
-
-/// The key that signs the log: 32 random bytes outside every project, for this user alone.
-fn key_bytes(path: &Path, create: Create) -> Result<[u8; 32]> {
-    check_mode(path)?;
-    match std::fs::read(path) {
-        Ok(bytes) => <[u8; 32]>::try_from(bytes.as_slice())
-            .ok()
-            .with_context(|| format!("{} is not a key: it must have 32 bytes", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match create {
-            Create::Yes => make_key(path),
-            Create::No => bail!(
-                "the key {} is missing; without it this log can neither be checked nor added to. \
-                 Put it back, or move .toolgate away to begin anew",
-                path.display()
-            ),
-        },
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
-    }
-}
-
-/// A secret that others can read is none.
-pub(crate) fn check_mode(path: &Path) -> Result<()> {
-    #[cfg(unix)]
-    if let Ok(found) = std::fs::metadata(path) {
-        let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
-        ensure!(
-            mode & 0o077 == 0,
-            "{} can be read by others; run: chmod 600 {}",
-            path.display(),
-            path.display()
-        );
-    }
-    Ok(())
-}
-
-/// The folder for what belongs to this user and to no project. It must not lie where an agent's
-/// tools can reach.
-pub(crate) fn own_folder(project: &Path, what: &str) -> Result<PathBuf> {
-    let (path, project) = (config_folder(what)?, project.canonicalize()?);
-    // What is there of the path tells where the rest of it would be made.
-    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
-    ensure!(
-        there.is_none_or(|there| !there.starts_with(&project)),
-        "the {what} in {} would lie inside the project; set XDG_CONFIG_HOME to a folder outside it",
-        path.display()
-    );
-    Ok(path)
-}
-
-fn config_folder(what: &str) -> Result<PathBuf> {
-    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let config = match config {
-        Some(config) => config,
-        None => {
-            let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-            let none = || format!("HOME is not set to a whole path; the {what} needs a home");
-            home.with_context(none)?.join(".config")
-        }
-    };
-    Ok(config.join("toolgate"))
-}
-
-fn make_key(path: &Path) -> Result<[u8; 32]> {
-    let context = || format!("{} cannot be made", path.display());
-    let folder = path.parent().context("the key needs a folder")?;
-    std::fs::create_dir_all(folder).with_context(context)?;
-    let bytes = environment::random()?;
-    // Another process may make the key at the same moment: the first one wins.
-    let temporary = folder.join(format!("log.key.{}", std::process::id()));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&temporary).with_context(context)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    let linked = std::fs::hard_link(&temporary, path);
-    std::fs::remove_file(&temporary)?;
-    match linked {
-        Ok(()) => Ok(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            key_bytes(path, Create::No)
-        }
-        Err(error) => Err(error).with_context(context),
-    }
-}
-
-/// The clock on the wall.
-pub(crate) struct SystemClock;
-
-impl Clock for SystemClock {
-    // The one place where the clock is read.
-    #[allow(clippy::disallowed_methods)]
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
-    }
 }
 
 /// A runtime for async work, on this thread.

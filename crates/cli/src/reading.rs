@@ -10,7 +10,8 @@ use toolgate_runtime::Runtime;
 use toolgate_runtime::log::{ReadFault, Tip, read_from, read_signed};
 use toolgate_runtime::port::Store;
 
-use crate::project::{Log, SystemClock};
+use crate::host::SystemClock;
+use crate::project::Log;
 
 /// A session as its log has it.
 pub(crate) struct Read {
@@ -35,7 +36,7 @@ pub(crate) async fn records(store: &dyn Store, id: &SessionId) -> Result<Read> {
     Ok(Read { session, records, tip })
 }
 
-/// A session with its records, and whether their end is signed with this key. Somebody may add to it
+/// A session with its records, and whether they end where the signed head says. Others may add to it
 /// meanwhile.
 pub(crate) async fn signed(
     log: &Log,
@@ -47,7 +48,7 @@ pub(crate) async fn signed(
         records.push(record);
     };
     let stream = StreamId::Session(id.clone());
-    let end = read_signed(log.store.as_ref(), &log.key, &stream, Tip::START, each).await;
+    let end = read_signed(log.store.as_ref(), &stream, Tip::START, each).await;
     let is_signed = match end {
         Ok(_) => true,
         Err(ReadFault::Unsigned { .. }) => false,
@@ -86,8 +87,7 @@ pub(crate) async fn session(store: &dyn Store, id: &SessionId) -> Result<Session
 /// A session as it will be when somebody drives it on: with what lies in its inbox.
 pub(crate) async fn caught_up(log: &Log, id: &SessionId) -> Result<Session> {
     let mut session = session(log.store.as_ref(), id).await?;
-    let (store, key) = (Arc::clone(&log.store), log.key.clone());
-    let runtime = Runtime::new(store, Arc::new(SystemClock), key);
+    let runtime = Runtime::new(Arc::clone(&log.store), Arc::new(SystemClock));
     for (record, hash) in runtime.unheard(&session).await? {
         let Record { seq: inbox, at, actor, event: InboxEvent::Spoken { said }, .. } = record;
         let (seq, epoch, event) = (session.seq + 1, 0, Event::Heard { inbox, hash, said });

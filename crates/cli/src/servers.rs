@@ -18,9 +18,10 @@ use toolgate_runtime::Crew;
 use crate::apart;
 use crate::environment;
 use crate::exit::Exit;
+use crate::host::SystemClock;
 use crate::model::look_up;
 use crate::permits::PermitFile;
-use crate::project::{Opened, SystemClock};
+use crate::project::Opened;
 use crate::redaction::{hidden, redactor};
 use crate::stop::Stop;
 

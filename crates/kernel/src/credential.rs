@@ -130,7 +130,7 @@ impl Signable for ProjectEvent {
             Self::ProjectChanged { call, changes, .. } => {
                 call.is_none() && !author.is_editor() || changes.iter().any(reaches_signed)
             }
-            Self::ProjectOpened {}
+            Self::ProjectOpened { .. }
             | Self::SessionOpened { .. }
             | Self::ProjectConfigured { .. } => false,
         }

@@ -26,11 +26,12 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of one link: what came before, then the bytes themselves.
+    /// The digest of one link of a chain: what came before, then the digest of the bytes. So the chain
+    /// can be followed also where only the digest of some bytes is left.
     pub fn link(previous: Self, bytes: &[u8]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(previous.0);
-        hasher.update(bytes);
+        hasher.update(Self::of(bytes).0);
         Self(hasher.finalize().into())
     }
 

@@ -167,7 +167,7 @@ pub struct Envelope {
     pub errors: Vec<Trouble>,
     /// Proof of the settled call, which evidence may cite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<crate::seal::Receipt>,
+    pub receipt: Option<crate::receipt::Receipt>,
 }
 
 impl Envelope {

@@ -37,6 +37,6 @@ text_schema!(crate::names::PhaseName, "PhaseName", "^[A-Za-z0-9_.-]{1,64}$");
 text_schema!(crate::names::CallId, "CallId", "^c[0-9]+$");
 text_schema!(crate::digest::Digest, "Digest", "^[0-9a-f]{64}$");
 text_schema!(crate::digest::Tag, "Tag", "^[0-9a-f]{16}$");
-text_schema!(crate::seal::Receipt, "Receipt", "^rcpt_[0-9a-f]{24}$");
+text_schema!(crate::receipt::Receipt, "Receipt", "^rcpt_[0-9a-f]{24}$");
 text_schema!(crate::key::Key, "Key", "^[a-z0-9_-]{1,64}(:.*)?$");
 text_schema!(crate::actor::Actor, "Actor", "^(system|(human|agent|model|client):.+)$");

@@ -16,17 +16,23 @@ pub enum Bug {
     AllowOnPolicyError,
     /// A hidden tool is not listed and can be called.
     ListOnlyVisibility,
+    /// A head is remembered outside the project before it is durable.
+    AnchorBeforeCommit,
+    /// What is remembered of a log is not compared with it.
+    AnchorNotCompared,
 }
 
 impl Bug {
     /// Every one of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::AckBeforeCommit,
         Self::NoIntent,
         Self::BlindRetry,
         Self::SplitTransaction,
         Self::AllowOnPolicyError,
         Self::ListOnlyVisibility,
+        Self::AnchorBeforeCommit,
+        Self::AnchorNotCompared,
     ];
 }
 

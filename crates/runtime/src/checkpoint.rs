@@ -3,7 +3,6 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::seal::SigningKey;
 
 use crate::log::Tip;
 use crate::port::{Checkpoint, Store, StoreFault};
@@ -27,18 +26,15 @@ fn program() -> String {
     format!("{} {SHAPE}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The fold as it was kept, when it is ours, unchanged, and of this very history.
+/// The fold as it was kept, when it is of this program and of this very history. The store vouches that
+/// a signed head covers it.
 ///
 /// Anything else is not a fault: the log is the truth, and it is read from its beginning.
 pub(crate) async fn load<F: DeserializeOwned>(
     store: &dyn Store,
-    key: &SigningKey,
     stream: &StreamId,
 ) -> Result<Option<(F, Tip)>, StoreFault> {
     let Some(kept) = store.checkpoint(stream).await? else { return Ok(None) };
-    if !holds(key, &kept) {
-        return Ok(None);
-    }
     let rows = store.read(stream, kept.seq, 1).await?;
     if rows.first().is_none_or(|row| row.seq != kept.seq || row.hash != kept.hash) {
         return Ok(None);
@@ -46,11 +42,6 @@ pub(crate) async fn load<F: DeserializeOwned>(
     let body: Option<Body<F>> = serde_json::from_slice(&kept.body).ok();
     let fold = body.filter(|body| body.program == program()).map(|body| body.fold);
     Ok(fold.map(|fold| (fold, Tip { seq: kept.seq, hash: kept.hash })))
-}
-
-/// Whether a checkpoint was kept by whoever has the key.
-pub(crate) fn holds(key: &SigningKey, kept: &Checkpoint) -> bool {
-    key.sign_checkpoint(&kept.stream, kept.seq, &kept.hash, &kept.body) == kept.mac
 }
 
 /// Whether a checkpoint says what its place in the log says. One of another program is not asked.
@@ -63,7 +54,6 @@ pub(crate) fn agrees<F: Serialize>(kept: &Checkpoint, fold: &F) -> bool {
 /// Keeps a fold, when enough was read since the last time.
 pub(crate) async fn save<F: Serialize>(
     store: &dyn Store,
-    key: &SigningKey,
     stream: &StreamId,
     fold: &F,
     (from, to): (Tip, Tip),
@@ -73,8 +63,7 @@ pub(crate) async fn save<F: Serialize>(
     }
     let Ok(body) = serde_json::to_vec(&Body { program: program(), fold }) else { return Ok(()) };
     let (stream, seq, hash) = (stream.clone(), to.seq, to.hash);
-    let mac = key.sign_checkpoint(&stream, seq, &hash, &body);
-    store.save_checkpoint(Checkpoint { stream, seq, hash, body, mac }).await
+    store.save_checkpoint(Checkpoint { stream, seq, hash, body }).await
 }
 
 #[cfg(test)]
@@ -102,13 +91,12 @@ mod tests {
     /// A fold of before a field was added says less than the log, and is no forgery.
     #[test]
     fn what_an_earlier_program_kept_is_not_held_against_the_log() {
-        let (key, stream) = (SigningKey::from_bytes(&[7; 32]), StreamId::Project);
+        let stream = StreamId::Project;
         let whole = json!({ "seq": 1, "enrolled": { "seq": 1, "at": 0 } });
         let kept = |program: &str, fold: Value| {
             let body = serde_json::to_vec(&Body { program: program.to_owned(), fold }).unwrap();
             let hash = Digest::of(b"one");
-            let mac = key.sign_checkpoint(&stream, 1, &hash, &body);
-            Checkpoint { stream: stream.clone(), seq: 1, hash, body, mac }
+            Checkpoint { stream: stream.clone(), seq: 1, hash, body }
         };
         assert!(agrees(&kept(env!("CARGO_PKG_VERSION"), json!({ "seq": 1 })), &whole));
         assert!(agrees(&kept(&program(), whole.clone()), &whole));

@@ -79,7 +79,7 @@ pub(crate) fn project_counts(
             signed_by(spot, record) == Some(*key)
         }
         ProjectEvent::PersonEnrolled { .. }
-        | ProjectEvent::ProjectOpened {}
+        | ProjectEvent::ProjectOpened { .. }
         | ProjectEvent::SessionOpened { .. }
         | ProjectEvent::ProjectConfigured { .. }
         | ProjectEvent::ProjectChanged { .. }

@@ -104,7 +104,7 @@ pub async fn preview_fork(
     let (store, stream) = (runtime.store.as_ref(), StreamId::Session(session.clone()));
     let mut past = Past::new(session, at.unwrap_or(u64::MAX));
     let each = |record, row: &Row| past.take(record, row.hash);
-    let end = read_signed(store, &runtime.key, &stream, Tip::START, each).await?.seq;
+    let end = read_signed(store, &stream, Tip::START, each).await?.seq;
     past.finish();
     if end == 0 {
         return Err(match project.sessions.contains(session) {

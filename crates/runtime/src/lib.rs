@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use toolgate_kernel::{actor::Actor, agent::*, config::*, names::*, section::*, seal::*, tool::*};
+//! use toolgate_kernel::{actor::Actor, agent::*, config::*, names::*, section::*, tool::*};
 //! use toolgate_runtime::{port::{Clock, Output}, *};
 //! # use toolgate_kernel::time::Timestamp;
 //! # struct Noon;
@@ -23,7 +23,7 @@
 //!     "policies": [{ "rule": { "tools": ["greet"], "deny": "args.name == 'Voldemort'", "message": "Not him." } }],
 //! }))?;
 //! let crew = Crew::new(Arc::new(text.build(vec![pack.section.clone()])?), Toolbox::of(&[pack]));
-//! let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(Noon), SigningKey::from_bytes(&[7; 32]));
+//! let runtime = Runtime::new(Arc::new(MemoryStore::new()), Arc::new(Noon));
 //! let me = Actor::Client("example".into());
 //! let mut driver = Driver::open(Arc::new(runtime), crew, SessionId::parse("s1")?, &me, "manners").await?;
 //! assert_eq!(driver.call(&me, "greet", r#"{"name": "Ada"}"#, None).await?.message, "Hello, Ada!");
@@ -40,6 +40,7 @@ pub mod drive;
 mod execute;
 mod explain;
 mod fork;
+mod host_key;
 pub mod log;
 pub mod memory;
 mod once;
@@ -59,6 +60,7 @@ pub use drive::{
 };
 pub use execute::Cancel;
 pub use fork::{Fork, ForkRefusal, preview_fork};
+pub use host_key::{HostKey, HostPublicKey, NoteFault};
 pub use memory::MemoryStore;
 pub use once::ask_once;
 pub use picture::{Picture, PictureRefusal};

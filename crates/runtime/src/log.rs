@@ -1,11 +1,10 @@
-//! Decides how events become rows: encoded, chained, signed; and how rows become events again.
+//! Decides how events become rows, encoded and chained; and how rows become events again.
 
 use serde::de::DeserializeOwned;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{AuthorRefusal, Authored, DecodeRefusal, Record, StreamId, Written};
-use toolgate_kernel::seal::{SigningKey, StreamKey};
 
-use crate::port::{Batch, Row, Rows, Store, StoreFault};
+use crate::port::{Batch, Row, Rows, Store, StoreFault, StreamHead};
 
 /// The end of a stream: the place and chain hash of its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,15 +40,15 @@ impl Tip {
     }
 }
 
-/// Rows for the end of a stream, with its head signed anew.
+/// Rows for the end of a stream.
 pub(crate) fn batch(
-    key: &StreamKey,
+    stream: StreamId,
     epoch: Option<u64>,
     after: u64,
     rows: Rows,
     tip: Tip,
 ) -> Batch {
-    Batch { epoch, after, rows, head: key.sign_head(tip.seq, tip.hash) }
+    Batch { epoch, after, rows, head: StreamHead { stream, seq: tip.seq, link: tip.hash } }
 }
 
 /// Rows read at once.
@@ -69,9 +68,10 @@ pub enum ReadFault {
         /// The first record that does not fit.
         seq: u64,
     },
-    /// The end of the stream is not signed by whoever has the key.
+    /// The end of the stream is not where the signed head of the log says.
     #[error(
-        "{stream} is not signed with this key, so nothing is added to it; run `toolgate verify`"
+        "{stream} does not end where the signed head of the log says, so nothing is added to it; \
+         run `toolgate verify`"
     )]
     Unsigned {
         /// The stream.
@@ -127,11 +127,10 @@ pub async fn read_from<E: Authored + DeserializeOwned>(
     }
 }
 
-/// The same, for a stream that will be added to. What is there must be signed up to its end:
+/// The same, for a stream that will be added to. It must end where the signed head of the log says:
 /// a new signature would vouch for all of it.
 pub async fn read_signed<E: Authored + DeserializeOwned>(
     store: &dyn Store,
-    key: &SigningKey,
     stream: &StreamId,
     tip: Tip,
     mut each: impl FnMut(Record<E>, &Row),
@@ -142,11 +141,8 @@ pub async fn read_signed<E: Authored + DeserializeOwned>(
             let empty = end == Tip::START;
             return if empty { Ok(end) } else { Err(unsigned(stream)) };
         };
-        if !key.vouches_for(&head) {
-            return Err(unsigned(stream));
-        }
         if head.seq <= end.seq {
-            let same = head.seq == end.seq && head.hash == end.hash;
+            let same = head.seq == end.seq && head.link == end.hash;
             return if same { Ok(end) } else { Err(unsigned(stream)) };
         }
         // Somebody appended meanwhile. What a head names is there to be read.
@@ -161,10 +157,9 @@ pub async fn read_signed<E: Authored + DeserializeOwned>(
 }
 
 /// What was added to a stream after a place, when anything was. Most of the time nothing was, and
-/// then there is no signature to check.
+/// then there is no head to look up.
 pub(crate) async fn news<E: Authored + DeserializeOwned>(
     store: &dyn Store,
-    key: &SigningKey,
     stream: &StreamId,
     after: Tip,
 ) -> Result<Vec<(Record<E>, Digest)>, ReadFault> {
@@ -173,7 +168,7 @@ pub(crate) async fn news<E: Authored + DeserializeOwned>(
         && !store.read(stream, after.seq.saturating_add(1), 1).await?.is_empty()
     {
         let each = |record, row: &Row| news.push((record, row.hash));
-        read_signed(store, key, stream, after, each).await?;
+        read_signed(store, stream, after, each).await?;
     }
     Ok(news)
 }

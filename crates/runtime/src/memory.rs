@@ -6,16 +6,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::{BoxFuture, ready};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::seal::SignedHead;
+use toolgate_kernel::tree::LogId;
 
 use crate::port::{
-    Append, Batch, Checkpoint, Lying, Promised, Row, Rows, Store, StoreFault, at_once,
+    Append, Batch, Checkpoint, Lying, Promised, Row, Rows, Store, StoreFault, StreamHead, at_once,
 };
 
 /// A log in memory.
-#[derive(Default)]
 pub struct MemoryStore {
+    id: LogId,
     inner: Mutex<Inner>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::with_id(LogId::from_bytes([0; 16]))
+    }
 }
 
 #[derive(Default)]
@@ -29,7 +35,7 @@ struct Inner {
 struct Stream {
     epoch: u64,
     rows: Pages,
-    head: Option<SignedHead>,
+    head: Option<StreamHead>,
 }
 
 impl Stream {
@@ -77,9 +83,14 @@ impl Pages {
 }
 
 impl MemoryStore {
-    /// An empty log.
+    /// An empty log. Logs in memory end with their process, so they share one name.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty log with a name of its own, where a person's signatures for it must count in no other.
+    pub fn with_id(id: LogId) -> Self {
+        Self { id, inner: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -101,6 +112,10 @@ impl Inner {
 }
 
 impl Store for MemoryStore {
+    fn log_id(&self) -> LogId {
+        self.id
+    }
+
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
         let mut inner = self.lock();
         let stream = inner.streams.entry(stream.clone()).or_default();
@@ -165,12 +180,12 @@ impl Store for MemoryStore {
         self.lock().streams.get(stream).map_or(0, Stream::end) == seq
     }
 
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<StreamHead>, StoreFault>> {
         let head = self.lock().streams.get(stream).and_then(|stream| stream.head.clone());
         Box::pin(ready(Ok(head)))
     }
 
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<StreamHead>, StoreFault>> {
         let inner = self.lock();
         let heads = inner.streams.values().filter_map(|stream| stream.head.clone()).collect();
         Box::pin(ready(Ok(heads)))

@@ -9,14 +9,13 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::credential::Signable;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
+    AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, RestartedFrom, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::fold::{Project, Session, State};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::redact::Redactor;
-use toolgate_kernel::seal::{SigningKey, StreamKey};
 
 use crate::checkpoint;
 use crate::credential::{Author, Signer, Spot, counts, project_counts, sign};
@@ -39,9 +38,6 @@ pub enum Committed {
 pub struct Runtime {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) key: SigningKey,
-    /// The key of what sessions share.
-    project_key: StreamKey,
     /// What tells this log from every other.
     pub(crate) mark: Digest,
     pub(crate) files: Arc<dyn Files>,
@@ -107,18 +103,19 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Milliseconds the log may take for what somebody says. No agent's limits hold for them.
 const SAY_MS_MAX: u64 = 30_000;
 
+/// Changes in one record when a new log takes over the state of another one.
+const CARRIED_CHANGES_MAX: usize = 200;
+
 /// Times an append to a shared stream is tried again when others were first.
 pub(crate) const SHARED_TRIES: usize = 20;
 
 impl Runtime {
     /// A runtime over a log. Nothing is read before it is needed.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, key: SigningKey) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self {
-            mark: key.log_mark(),
-            project_key: key.for_stream(StreamId::Project),
+            mark: store.log_id().digest(),
             store,
             clock,
-            key,
             files: Arc::new(NoFiles),
             resources: Resources::default(),
             redactor: Redactor::default(),
@@ -193,7 +190,7 @@ impl Runtime {
             self.load().await?;
             tip = self.mirror().tip;
         }
-        let news = news(self.store.as_ref(), &self.key, &StreamId::Project, tip).await?;
+        let news = news(self.store.as_ref(), &StreamId::Project, tip).await?;
         let mut mirror = self.mirror();
         for (record, hash) in news {
             // Another driver of this process may have read the same news meanwhile.
@@ -218,7 +215,7 @@ impl Runtime {
     ) -> Result<Vec<(Record<InboxEvent>, Digest)>, ReadFault> {
         let stream = StreamId::Inbox(session.id.clone());
         let heard = Tip { seq: session.inbox, hash: session.inbox_hash };
-        let unheard = news::<InboxEvent>(self.store.as_ref(), &self.key, &stream, heard).await?;
+        let unheard = news::<InboxEvent>(self.store.as_ref(), &stream, heard).await?;
         if unheard.is_empty() {
             return Ok(unheard);
         }
@@ -240,7 +237,7 @@ impl Runtime {
     /// Begins with the project as it was kept, and keeps it anew when much was read since.
     async fn load(&self) -> Result<(), ReadFault> {
         let (store, stream) = (self.store.as_ref(), StreamId::Project);
-        let kept = checkpoint::load(store, &self.key, &stream).await?;
+        let kept = checkpoint::load(store, &stream).await?;
         let (mut project, from) = kept.unwrap_or_else(|| (Project::default(), Tip::START));
         let (mut before, mut unvouched) = (from.hash, None);
         let each = |record: Record<ProjectEvent>, row: &Row| {
@@ -250,11 +247,11 @@ impl Runtime {
             before = row.hash;
             project.apply(&record);
         };
-        let tip = read_signed(store, &self.key, &stream, from, each).await?;
+        let tip = read_signed(store, &stream, from, each).await?;
         if let Some(seq) = unvouched {
             return Err(ReadFault::Unvouched { stream, seq });
         }
-        drop(checkpoint::save(store, &self.key, &stream, &project, (from, tip)).await);
+        drop(checkpoint::save(store, &stream, &project, (from, tip)).await);
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
             *mirror = Mirror { project: Arc::new(project), tip };
@@ -279,7 +276,7 @@ impl Runtime {
             tip.add(&record, &mut rows)?;
             records.push(record);
         }
-        let batch = batch(&self.project_key, None, before.seq, rows, tip);
+        let batch = batch(StreamId::Project, None, before.seq, rows, tip);
         Ok(ProjectBatch { batch, records, tip, project })
     }
 
@@ -332,7 +329,9 @@ impl Runtime {
             if decided.is_empty() {
                 return Ok(told);
             }
-            let opened = (project.seq == 0).then_some(ProjectEvent::ProjectOpened {});
+            let opens = |event| matches!(event, &ProjectEvent::ProjectOpened { .. });
+            let begins = project.seq == 0 && !decided.iter().any(opens);
+            let opened = begins.then_some(ProjectEvent::ProjectOpened { restarted_from: None });
             let enrols = |event| matches!(event, &ProjectEvent::PersonEnrolled { .. });
             let enrolled = enrolled(&project, author).filter(|_| !decided.iter().any(enrols));
             let events: Vec<ProjectEvent> =
@@ -353,6 +352,31 @@ impl Runtime {
             }
         }
         Err(SayFault::Busy.into())
+    }
+
+    /// Begins this log, which is empty, in place of another one: with a person's key and with the state
+    /// that the person takes over.
+    pub async fn restart(
+        &self,
+        author: Author<'_>,
+        from: RestartedFrom,
+        state: &State,
+    ) -> Result<(), SayFault> {
+        let Some(signer) = author.signer else { return Err(SayFault::Unsigned) };
+        let reason = format!("taken over from log {}", from.log);
+        let opened = ProjectEvent::ProjectOpened { restarted_from: Some(from) };
+        let enrolled = ProjectEvent::PersonEnrolled { key: signer.key() };
+        let changes = state.as_changes();
+        let taken_over = changes.chunks(CARRIED_CHANGES_MAX).map(|changes| {
+            let (changes, reason) = (changes.to_vec(), reason.clone());
+            ProjectEvent::ProjectChanged { changes, session: None, call: None, reason }
+        });
+        let events: Vec<_> = [opened, enrolled].into_iter().chain(taken_over).collect();
+        self.decide(author, |project| match project.seq {
+            0 => Ok((events.clone(), ())),
+            _ => Err(SayFault::Busy),
+        })
+        .await
     }
 
     /// Looks whether an author may write something that only a known person may.
@@ -442,11 +466,8 @@ impl Runtime {
         self.vouch(author, &event).await?;
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
         for _ in 0..SHARED_TRIES {
-            let mut tip = match store.head(&stream).await? {
-                None => Tip::START,
-                Some(head) if self.key.vouches_for(&head) => Tip { seq: head.seq, hash: head.hash },
-                Some(_) => return Err(ReadFault::Unsigned { stream }.into()),
-            };
+            let head = store.head(&stream).await?;
+            let mut tip = head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.link });
             let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
             let (actor, event) = (author.actor.clone(), event.clone());
             let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
@@ -454,8 +475,7 @@ impl Runtime {
             sign(&spot, &mut record, author.signer)?;
             let mut rows = Rows::default();
             tip.add(&record, &mut rows)?;
-            let key = self.key.for_stream(stream.clone());
-            let batch = batch(&key, None, after, rows, tip);
+            let batch = batch(stream.clone(), None, after, rows, tip);
             let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });
             match within(SAY_MS_MAX, pin!(append)).await {
                 Some(Ok(())) => return Ok(seq),

@@ -1,5 +1,6 @@
 //! Decides whether a log is what was written: every chain, head, receipt and cross-reference.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -12,13 +13,13 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::{Enrolled, Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
-use toolgate_kernel::seal::{Settled, SignedHead, SigningKey, StreamKey};
+use toolgate_kernel::receipt::SettledCall;
 
 use crate::checkpoint;
 use crate::credential::{Spot, counts, due, project_counts};
 use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
-use crate::port::{Checkpoint, Row, Store, StoreFault};
+use crate::port::{Checkpoint, IntegrityProblem, Row, Store, StoreFault, StreamHead};
 
 /// What was found in a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -37,32 +38,29 @@ pub struct Problem {
     /// The record; zero when it concerns the stream as a whole.
     pub seq: u64,
     /// What is wrong.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
 }
 
 /// What only a person may do, done without a key that is known here.
 const UNSIGNED: &str = "a person's word without their signature";
 
-/// Whether there are records of no stream cannot be told.
-const UNCOUNTED: &str = "the records cannot be read as a whole";
-
 /// Reads everything and checks it. It changes nothing.
-pub async fn verify(store: &dyn Store, key: &SigningKey) -> Result<Report, StoreFault> {
+pub async fn verify(store: &dyn Store) -> Result<Report, StoreFault> {
     let mut check = Check {
-        key,
-        mark: key.log_mark(),
+        mark: store.log_id().digest(),
         report: Report::default(),
         project: Vec::new(),
         inboxes: BTreeMap::new(),
         people: Project::default(),
         forks: Vec::new(),
     };
-    match store.strays().await {
-        Ok(0) => {}
-        Ok(_) => {
-            check.problem_of("log".to_owned(), 0, "there are records of a stream that is lost");
+    match store.integrity().await {
+        Ok(problems) => {
+            for IntegrityProblem { stream, seq, what } in problems {
+                check.problem_of(stream, seq, what);
+            }
         }
-        Err(StoreFault::Damaged(_)) => check.problem_of("log".to_owned(), 0, UNCOUNTED),
+        Err(StoreFault::Damaged(what)) => check.problem_of("log".to_owned(), 0, what),
         Err(fault) => return Err(fault),
     }
     let heads = match store.heads().await {
@@ -93,8 +91,7 @@ fn rank(stream: &StreamId) -> u8 {
     }
 }
 
-struct Check<'a> {
-    key: &'a SigningKey,
+struct Check {
     report: Report,
     /// Chain hash of every project record, and the sessions it says were opened.
     project: Vec<(Digest, Option<SessionId>)>,
@@ -107,27 +104,16 @@ struct Check<'a> {
     forks: Vec<(StreamId, u64, Box<Forked>)>,
 }
 
-/// Take-overs of a session between two of its records that are believed.
-const TAKE_OVERS_MAX: u64 = 1_000_000;
-
-impl Check<'_> {
-    async fn stream(&mut self, store: &dyn Store, head: &SignedHead) -> Result<(), StoreFault> {
+impl Check {
+    async fn stream(&mut self, store: &dyn Store, head: &StreamHead) -> Result<(), StoreFault> {
         let stream = &head.stream;
-        if !self.key.vouches_for(head) {
-            self.problem(stream, head.seq, "the head is not signed with this key");
-        }
-        let mut session = SessionCheck::new(self.key.for_stream(stream.clone()));
+        let mut session = SessionCheck::default();
         let kept = match store.checkpoint(stream).await {
-            Err(StoreFault::Damaged(_)) => {
-                self.problem(stream, 0, "the checkpoint cannot be read");
-                None
-            }
+            // What is wrong with it was found beside the records.
+            Err(StoreFault::Damaged(_)) => None,
             kept => kept?,
         };
         let mut replay = Replay::of(stream);
-        if kept.as_ref().is_some_and(|kept| !checkpoint::holds(self.key, kept)) {
-            self.problem(stream, 0, "the checkpoint is not signed with this key");
-        }
         let mut tip = Tip::START;
         let mut expected = 1;
         let mut page = PAGE_ROWS;
@@ -180,7 +166,7 @@ impl Check<'_> {
                 head.seq.saturating_add(1),
                 "there are records after the signed head",
             );
-        } else if tip.hash != head.hash {
+        } else if tip.hash != head.link {
             self.problem(stream, head.seq, "the signed head is of another history");
         }
         self.report.streams.insert(stream.to_string(), tip.seq);
@@ -203,7 +189,7 @@ impl Check<'_> {
                             self.people.enrolled = self.people.enrolled.or(Some(here));
                             None
                         }
-                        ProjectEvent::ProjectOpened {}
+                        ProjectEvent::ProjectOpened { .. }
                         | ProjectEvent::ProjectConfigured { .. }
                         | ProjectEvent::ToolPinned(_)
                         | ProjectEvent::ProjectChanged { .. } => None,
@@ -229,7 +215,7 @@ impl Check<'_> {
                 Ok(record) => {
                     session.seen = record.saw.or(session.seen);
                     self.signature(stream, id, before, &record, session);
-                    self.session_record(stream, id, &record, session);
+                    self.session_record(stream, id, before, &record, session);
                     record.seq == row.seq
                 }
                 Err(_) => false,
@@ -265,8 +251,7 @@ impl Check<'_> {
     }
 
     /// Whether the stored epoch is one that the records could have been written under. It only grows,
-    /// and one that was set back would let a driver that was replaced write again. A higher one is
-    /// what a take-over leaves that wrote nothing yet.
+    /// and one that was set back would let a driver that was replaced write again.
     async fn epoch(
         &mut self,
         store: &dyn Store,
@@ -283,8 +268,6 @@ impl Check<'_> {
         let is_session = matches!(stream, StreamId::Session(_));
         if is_session && stored < written {
             self.problem(stream, 0, "the epoch was set back, below that of the records");
-        } else if is_session && stored > written.saturating_add(TAKE_OVERS_MAX) {
-            self.problem(stream, 0, "the epoch is higher than any number of take-overs explains");
         } else if !is_session && stored != 0 {
             self.problem(stream, 0, "the epoch is not 0, though no driver owns this stream");
         }
@@ -318,6 +301,7 @@ impl Check<'_> {
         &mut self,
         stream: &StreamId,
         id: &SessionId,
+        before: Digest,
         record: &Record<Event>,
         session: &mut SessionCheck,
     ) {
@@ -371,7 +355,7 @@ impl Check<'_> {
             let replaced = settled.files.iter().filter_map(|file| Some((file.old?, file.kept)));
             session.kept.extend(replaced);
             let admitted = session.admitted.remove(&settled.call);
-            if !session.receipt_holds(settled.call, admitted, &settled.envelope) {
+            if !receipt_holds(before, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
             }
         }
@@ -416,8 +400,8 @@ impl Check<'_> {
         self.problem_of(stream.to_string(), seq, what);
     }
 
-    fn problem_of(&mut self, stream: String, seq: u64, what: &'static str) {
-        let problem = Problem { stream, seq, what };
+    fn problem_of(&mut self, stream: String, seq: u64, what: impl Into<Cow<'static, str>>) {
+        let problem = Problem { stream, seq, what: what.into() };
         if !self.report.problems.contains(&problem) {
             self.report.problems.push(problem);
         }
@@ -475,6 +459,7 @@ fn said_hash(who: &Actor, said: &Said) -> Digest {
     serde_json::to_value((who, said)).map_or(Digest::ZERO, |value| Digest::of_json(&value))
 }
 
+#[derive(Default)]
 struct SessionCheck {
     /// The newest project head it saw so far.
     seen: Option<Saw>,
@@ -484,28 +469,23 @@ struct SessionCheck {
     epoch: u64,
     /// What the record at hand says was kept aside, and whether it is known to have been.
     kept: Vec<(Digest, bool)>,
-    /// What signs its receipts.
-    key: StreamKey,
 }
 
 impl SessionCheck {
-    fn new(key: StreamKey) -> Self {
-        let (admitted, kept) = (BTreeMap::new(), Vec::new());
-        Self { seen: None, known: false, admitted, epoch: 0, kept, key }
-    }
-
     fn must_keep(&mut self, hashes: impl IntoIterator<Item = Digest>) {
         self.kept.extend(hashes.into_iter().map(|hash| (hash, true)));
     }
+}
 
-    fn receipt_holds(
-        &self,
-        call: CallId,
-        admitted: Option<(ToolName, Digest)>,
-        envelope: &Envelope,
-    ) -> bool {
-        let Some((tool, args_hash)) = admitted else { return false };
-        let settled = Settled { call, tool: &tool, args_hash: &args_hash, envelope };
-        envelope.receipt == Some(self.key.receipt(&settled))
-    }
+/// Whether the receipt of a settled call is the one that its content and place give.
+fn receipt_holds(
+    link_before: Digest,
+    call: CallId,
+    admitted: Option<(ToolName, Digest)>,
+    envelope: &Envelope,
+) -> bool {
+    let Some((tool, args_hash)) = admitted else { return false };
+    let (tool, args_hash) = (&tool, &args_hash);
+    let settled = SettledCall { link_before, call, tool, args_hash, envelope };
+    envelope.receipt == Some(settled.receipt())
 }

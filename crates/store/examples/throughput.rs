@@ -11,12 +11,22 @@ use std::time::{Duration, Instant};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
-use toolgate_runtime::port::{Append, Batch, Row, Rows, Store};
-use toolgate_store::SqliteStore;
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::HostKey;
+use toolgate_runtime::port::{Append, Batch, Clock, Row, Rows, Store, StreamHead};
+use toolgate_store::{AnchorFolder, LogSetup, SqliteStore};
 
 /// Size of one record, in bytes.
 const RECORD_BYTES: usize = 300;
+
+/// A clock that stands still: what time it is makes no difference here.
+struct StillClock;
+
+impl Clock for StillClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}
 
 /// Any failure ends the measurement.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -27,7 +37,10 @@ fn main() -> Result<(), Failure> {
     let seconds: u64 = args.next().map_or(Ok(5), |text| text.parse())?;
     let folder = args.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = tempfile::tempdir_in(folder)?;
-    let store = Arc::new(SqliteStore::open(folder.path().join("log.db"))?);
+    let host = HostKey::from_seed(&[7; 32]).ok_or("no key")?;
+    let anchors = Some(AnchorFolder::open(&folder.path().join("state"))?);
+    let setup = LogSetup { anchors, ..LogSetup::new(host, Arc::new(StillClock)) };
+    let store = Arc::new(SqliteStore::open(folder.path().join("log.db"), &setup)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (events, mut waits, took) = runtime.block_on(async {
         let start = Instant::now();
@@ -59,7 +72,6 @@ async fn session(
     number: u32,
     until: Instant,
 ) -> Result<Vec<Duration>, Failure> {
-    let key = SigningKey::from_bytes(&[7; 32]);
     let stream = StreamId::Session(SessionId::parse(&format!("session-{number}"))?);
     let epoch = Some(store.claim(&stream).await?);
     let (mut after, mut hash, mut waits) = (0, Digest::ZERO, Vec::new());
@@ -71,7 +83,7 @@ async fn session(
         let bytes = vec![b'x'; RECORD_BYTES];
         hash = Digest::link(hash, &bytes);
         let rows = Rows::from_iter([Row { seq: after + 1, bytes, hash }]);
-        let head = key.for_stream(stream.clone()).sign_head(after + 1, hash);
+        let head = StreamHead { stream: stream.clone(), seq: after + 1, link: hash };
         let batch = Batch { epoch, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: vec![] }).await?;
         after += 1;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::seal::SignedHead;
+use toolgate_kernel::tree::LogId;
 use toolgate_runtime::MemoryStore;
-use toolgate_runtime::port::{Append, Checkpoint, Promised, Row, Store, StoreFault, later};
+use toolgate_runtime::port::{
+    Append, Checkpoint, Promised, Row, Store, StoreFault, StreamHead, later,
+};
 
 /// What happens before the log beneath is asked.
 pub trait Bend: Send + Sync {
@@ -40,6 +42,10 @@ pub struct Bent<B> {
 }
 
 impl<B: Bend> Store for Bent<B> {
+    fn log_id(&self) -> LogId {
+        self.log.log_id()
+    }
+
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
         self.log.claim(stream)
     }
@@ -75,14 +81,14 @@ impl<B: Bend> Store for Bent<B> {
         }
     }
 
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<StreamHead>, StoreFault>> {
         match self.bend.before_read() {
             Ok(()) => self.log.head(stream),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
     }
 
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<StreamHead>, StoreFault>> {
         self.log.heads()
     }
 

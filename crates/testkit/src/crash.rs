@@ -5,19 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use toolgate_kernel::event::{Event, Outcome, StreamId};
 use toolgate_kernel::names::CallId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::Effect;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::verify::verify;
 
 use crate::ledger::Entry;
-use crate::stage::{Played, SCENARIO_KEY, Stage};
+use crate::stage::{Played, Stage};
 
 /// Everything that is wrong after a crash and a resume, compared with a run without a crash.
 pub async fn wounds(stage: &Stage, played: &Played, clean: &Played) -> Result<Vec<String>> {
     let mut wounds = stage.lost_acks().await?;
-    let key = SigningKey::from_bytes(&SCENARIO_KEY);
-    for problem in verify(stage.store.as_ref(), &key).await?.problems {
+    for problem in verify(stage.store.as_ref()).await?.problems {
         wounds.push(format!("{}, record {}: {}", problem.stream, problem.seq, problem.what));
     }
     let mut unknown = false;

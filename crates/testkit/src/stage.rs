@@ -11,7 +11,6 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Decision, Event, Record, Said, StreamId};
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{SectionName, SessionId};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
 use toolgate_packs::self_authoring::Reviewer;
@@ -19,10 +18,10 @@ use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Files, Provider, Store, StoreFault};
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, Fork, OpenFault, Pack, Range, Resources, Runtime, Start, Toolbox,
-    preview_fork,
+    Crew, DriveFault, Driver, Fork, HostKey, OpenFault, Pack, Range, Resources, Runtime, Start,
+    Toolbox, preview_fork,
 };
-use toolgate_store::Folder;
+use toolgate_store::{Folder, LogSetup};
 use toolgate_wire::script::Script;
 
 use crate::clock::FakeClock;
@@ -34,6 +33,12 @@ use crate::trace::trace;
 
 /// The key every scenario signs with, so that traces come out the same.
 pub const SCENARIO_KEY: [u8; 32] = [7; 32];
+
+/// A log on the disk, as scenarios are played with one: signed with their key, at a time of its own.
+pub fn log_setup() -> Result<LogSetup> {
+    let host = HostKey::from_seed(&SCENARIO_KEY).context("the key of scenarios is none")?;
+    Ok(LogSetup::new(host, Arc::new(FakeClock::default())))
+}
 
 /// What a scenario is played on. It outlives the drivers that play it.
 pub struct Stage {
@@ -378,8 +383,8 @@ impl Stage {
         if done()?.contains(&at) {
             return Ok(Vec::new());
         }
-        let (key, clock) = (SigningKey::from_bytes(&SCENARIO_KEY), Arc::clone(&self.props.clock));
-        let runtime = Runtime::new(Arc::clone(&self.store), clock, key);
+        let clock = Arc::clone(&self.props.clock);
+        let runtime = Runtime::new(Arc::clone(&self.store), clock);
         let act = facts.act.act()?;
         let decision = runtime.decide(&facts.actor, |project| {
             let decision = decide(project, &act)?;
@@ -405,7 +410,7 @@ impl Stage {
     /// A process that works on the log.
     fn process(&self) -> Runtime {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.props.clock));
-        let runtime = Runtime::new(store, clock, SigningKey::from_bytes(&SCENARIO_KEY));
+        let runtime = Runtime::new(store, clock);
         let Some(script) = &self.scenario.reviewer else { return runtime };
         let reviewer: Arc<dyn Provider> = Arc::new(Script::new("reviewer", script.clone()));
         runtime.with_resources(Resources::default().with(Reviewer(Ok(reviewer))))

@@ -16,8 +16,9 @@ use toolgate_runtime::port::Clock;
 use crate::console;
 use crate::environment::{self, Flags};
 use crate::exit::Exit;
+use crate::host::SystemClock;
 use crate::permits::PermitFile;
-use crate::project::{Place, SystemClock, block_on};
+use crate::project::{Place, block_on};
 use crate::servers;
 
 /// Bytes of the head of a request that are read.

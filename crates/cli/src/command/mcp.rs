@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::{PhaseName, SessionId};
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::TokenPorter;
 use toolgate_mcp::server::{Clerk, Gateway, Principal, Served, http, pipes, stdio};
@@ -26,7 +26,8 @@ use super::{login, phase, pins};
 use crate::console;
 use crate::environment::Flags;
 use crate::exit::Exit;
-use crate::project::{Opened, Place, SystemClock, block_on};
+use crate::host::SystemClock;
+use crate::project::{Opened, Place, block_on};
 use crate::roster::TokenFile;
 use crate::servers::Servers;
 use crate::stop::Stop;
@@ -154,7 +155,7 @@ struct Reception {
     address: SocketAddr,
     /// Nothing where whoever is displaced may still have the address.
     listener: Option<TcpListener>,
-    key: SigningKey,
+    key: TokenKey,
     roster: TokenFile,
 }
 
@@ -165,7 +166,7 @@ const BIND_WAIT: Duration = Duration::from_millis(100);
 
 impl Reception {
     fn of(place: &Place, address: SocketAddr) -> Result<Self> {
-        let (key, roster) = (place.log()?.key, TokenFile::beside(&place.home()?));
+        let (key, roster) = (place.token_key()?, TokenFile::beside(&place.home()?));
         Ok(Self { address, listener: None, key, roster })
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod facts;
 mod fork;
 pub(crate) mod init;
+pub(crate) mod log;
 mod login;
 pub(crate) mod mcp;
 pub(crate) mod migrate;

@@ -12,7 +12,8 @@ use super::phase;
 use crate::console;
 use crate::environment;
 use crate::exit::Exit;
-use crate::project::{Place, SystemClock};
+use crate::host::SystemClock;
+use crate::project::Place;
 use crate::roster::{Listed, TokenFile};
 
 #[derive(Args)]
@@ -132,7 +133,7 @@ fn create(
     let expires = now.plus_ms(milliseconds(expires)?);
     // The log and its key are made where there are none yet.
     drop(place.open()?);
-    let key = place.log()?.key;
+    let key = place.token_key()?;
     let claims = Claims { id: fresh_id()?, session, phase, expires };
     let token = claims.sign(&key);
     let Claims { id, session, phase, expires } = claims;

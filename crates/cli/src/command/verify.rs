@@ -1,34 +1,120 @@
 //! `toolgate verify`: whether the log is what was written.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 use clap::Args;
-use toolgate_runtime::verify::verify;
+use serde::Serialize;
+use toolgate_kernel::tree::SignedNote;
+use toolgate_runtime::port::Store;
+use toolgate_runtime::verify::{Problem, Report, verify};
+use toolgate_store::{OpenFault, SqliteStore};
 
 use crate::console;
 use crate::exit::Exit;
-use crate::project::{Place, block_on};
+use crate::host::{Create, anchors, host_key};
+use crate::project::{Place, block_on, named};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  toolgate verify --json")]
+#[command(after_help = "Example:\n  toolgate verify --json\n  toolgate verify --against head.txt")]
 pub(crate) struct Options {
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// A head that `toolgate log head` printed earlier: the log must still contain it.
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+}
+
+/// The report, and what vouches for it.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    report: Report,
+    log: String,
+    /// The newest signed head.
+    commits: u64,
+    host_key: String,
+    /// Whether that is the key of this user on this machine.
+    own_host_key: bool,
+    /// Commits that are remembered outside the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchored: Option<u64>,
+    /// The folder that this log is a copy of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_of: Option<PathBuf>,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let log = place.log()?;
-    let report = block_on(async { Ok(verify(log.store.as_ref(), &log.key).await?) })?;
-    let exit = if report.problems.is_empty() { Exit::Done } else { Exit::Failed };
-    if options.json {
-        console::json(&report);
-        return Ok(exit);
+    let store = place.log_as_it_is()?;
+    let mut shown = checked(place, &store)?;
+    if let Some(file) = &options.against {
+        let against = against(&store, file)?;
+        shown.report.problems.extend(against.map(of_log));
     }
+    let exit = if shown.report.problems.is_empty() { Exit::Done } else { Exit::Failed };
+    if options.json {
+        console::json(&shown);
+    } else {
+        print(&shown);
+    }
+    Ok(exit)
+}
+
+fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
+    let (mut report, note) = block_on(async {
+        let report = verify(store).await?;
+        // What is wrong with the head is in the report.
+        Ok((report, store.note().await.ok().flatten()))
+    })?;
+    let head = note.and_then(|note| SignedNote::parse(&note).ok());
+    let (mut anchored, mut copy_of) = (None, None);
+    match SqliteStore::compare(place.log_path()?, &anchors(&place.folder)?) {
+        Ok(anchor) => anchored = anchor.map(|anchor| anchor.size),
+        Err(OpenFault::Copied { original, .. }) => copy_of = Some(original),
+        Err(fault) => report.problems.push(of_log(fault.to_string())),
+    }
+    let own = host_key(&place.folder, Create::No).is_ok_and(|own| own.public() == store.host());
+    Ok(Shown {
+        report,
+        log: store.log_id().to_string(),
+        commits: head.map_or(0, |note| note.head.size),
+        host_key: store.host().to_string(),
+        own_host_key: own,
+        anchored,
+        copy_of,
+    })
+}
+
+/// What is wrong when the log is compared with a head that was kept elsewhere.
+fn against(store: &SqliteStore, file: &std::path::Path) -> Result<Option<String>> {
+    let (name, bytes) = named(file)?;
+    let text = String::from_utf8(bytes).ok().with_context(|| format!("{name} is not a text"))?;
+    let head = match store.host().open(store.log_id(), &text) {
+        Ok(head) => head,
+        Err(fault) => return Ok(Some(format!("{name} does not fit this log: {fault}"))),
+    };
+    let root = block_on(async { Ok(store.root_at(head.size).await?) })?;
+    let size = head.size;
+    Ok(match root {
+        Some(root) if root == head.root => None,
+        Some(_) => Some(format!("its first {size} commits are not those of {name}")),
+        None => Some(format!("it has fewer commits than {name}, which counts {size}")),
+    })
+}
+
+fn of_log(what: String) -> Problem {
+    Problem { stream: "log".to_owned(), seq: 0, what: what.into() }
+}
+
+fn print(shown: &Shown) {
+    let report = &shown.report;
     let records = report.streams.values().fold(0, |sum: u64, records| sum.saturating_add(*records));
     for problem in &report.problems {
         let place =
             if problem.seq == 0 { String::new() } else { format!(", record {}", problem.seq) };
-        console::say(&format!("✗ {}{place}: {}", problem.stream, problem.what));
+        let what = console::visible(&problem.what);
+        console::say(&format!("✗ {}{place}: {what}", problem.stream));
     }
     let streams = report.streams.len();
     match report.problems.len() {
@@ -36,6 +122,21 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         1 => console::say(&format!("1 problem in {records} records of {streams} streams.")),
         n => console::say(&format!("{n} problems in {records} records of {streams} streams.")),
     }
-    console::say("Whoever has the key, or puts back an older copy, could still forge a log.");
-    Ok(exit)
+    let whose = if shown.own_host_key { "yours on this machine" } else { "not the one here" };
+    let key: String = shown.host_key.chars().take(16).collect();
+    let commits = shown.commits;
+    console::say(&format!("  {commits} commits, signed by the host key {key}… ({whose})."));
+    match (&shown.copy_of, shown.anchored) {
+        (Some(original), _) => {
+            let original = console::visible(&original.display().to_string());
+            console::say(&format!("  This is a copy of the log in {original}."));
+        }
+        (None, Some(size)) => {
+            console::say(&format!("  It contains the {size} commits that are remembered here."));
+        }
+        (None, None) => {
+            console::say("  Nothing is remembered of it here: it is seen for the first time.")
+        }
+    }
+    console::say("Whoever holds the host key could still have invented calls and results.");
 }

@@ -1,5 +1,7 @@
-//! Somebody who holds the log's key, and not a person's, writes in a person's name: `verify` finds
+//! Somebody who holds the host key, and not a person's, writes in a person's name: `verify` finds
 //! it, and nobody believes it.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
@@ -8,11 +10,11 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, Event, InboxEvent, ProjectEvent, Record, StreamId, Written};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, SessionId};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::HostKey;
 use toolgate_runtime::log::Tip;
-use toolgate_runtime::port::{Append, Batch, Rows, Store};
-use toolgate_store::SqliteStore;
+use toolgate_runtime::port::{Append, Batch, Clock, Rows, Store, StreamHead};
+use toolgate_store::{AnchorFolder, LogSetup, SqliteStore};
 
 use crate::support::Desk;
 use crate::terminal::typing;
@@ -58,15 +60,30 @@ enum When {
     Long,
 }
 
-/// Adds a record to the end of a stream, with everything in order that the log's key can sign.
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> Timestamp {
+        Timestamp(4_000_000_000_000)
+    }
+}
+
+/// The log, opened by somebody who holds the host key and writes anchors too.
+fn thief(desk: &Desk) -> SqliteStore {
+    let seed = std::fs::read(desk.home().join(".config/toolgate/host.key")).unwrap();
+    let host = HostKey::from_seed(&seed.try_into().unwrap()).unwrap();
+    let anchors = AnchorFolder::open(&desk.home().join(".local/state/toolgate")).unwrap();
+    let setup = LogSetup { anchors: Some(anchors), ..LogSetup::new(host, Arc::new(Now)) };
+    SqliteStore::open(desk.project().join(".toolgate/log.db"), &setup).unwrap()
+}
+
+/// Adds a record to the end of a stream, with everything in order that the host key can sign.
 fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when: When) {
-    let bytes = std::fs::read(desk.home().join(".config/toolgate/log.key")).unwrap();
-    let store = SqliteStore::open(desk.project().join(".toolgate/log.db")).unwrap();
-    let key = SigningKey::from_bytes(&bytes.try_into().unwrap()).for_log(store.name());
+    let store = thief(desk);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let head = store.head(&stream).await.unwrap();
-        let mut tip = head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.hash });
+        let mut tip = head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.link });
         let epoch = match stream {
             StreamId::Session(_) => store.claim(&stream).await.unwrap(),
             StreamId::Project | StreamId::Inbox(_) => 0,
@@ -84,7 +101,7 @@ fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when
         let record = Record { seq: after + 1, at, actor, epoch, saw: None, event, signed: by };
         let mut rows = Rows::default();
         tip.add(&record, &mut rows).unwrap();
-        let head = key.for_stream(stream).sign_head(tip.seq, tip.hash);
+        let head = StreamHead { stream, seq: tip.seq, link: tip.hash };
         let batch = Batch { epoch: None, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
     });
@@ -99,10 +116,10 @@ fn known(desk: &Desk) -> PersonKey {
 
 /// Where the inbox ends: it has the one word that enrolled the person.
 fn inbox_hash(desk: &Desk) -> Digest {
-    let store = SqliteStore::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let store = thief(desk);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let inbox = StreamId::Inbox(SessionId::parse("call").unwrap());
-    runtime.block_on(store.head(&inbox)).unwrap().unwrap().hash
+    runtime.block_on(store.head(&inbox)).unwrap().unwrap().link
 }
 
 /// `verify` names the record, and nothing that would use it goes on.

@@ -37,6 +37,7 @@ use crate::directive::Directed;
 use crate::names::{AgentId, CallId, PhaseName, PolicyName, SessionId, ToolName};
 use crate::pin::Pinned;
 use crate::time::Timestamp;
+use crate::tree::LogId;
 
 /// What can happen in a session. Packs add state keys, never variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -409,12 +410,29 @@ pub enum InboxEvent {
     },
 }
 
+/// The log that a new one was begun in place of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestartedFrom {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub log: LogId,
+    /// Its commits at that time.
+    pub size: u64,
+    /// The root over them; absent where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Digest>,
+}
+
 /// What can happen in a project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProjectEvent {
     /// The project began.
-    ProjectOpened {},
+    ProjectOpened {
+        /// The log before this one, where a person began a new one in its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restarted_from: Option<RestartedFrom>,
+    },
     /// A session began; its stream must exist from here on.
     SessionOpened {
         /// The session.

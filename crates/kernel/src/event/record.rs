@@ -152,7 +152,7 @@ impl Authored for ProjectEvent {
             Self::PersonEnrolled { .. } => Some("make a person's key known"),
             Self::ToolPinned(_)
             | Self::ProjectChanged { .. }
-            | Self::ProjectOpened {}
+            | Self::ProjectOpened { .. }
             | Self::SessionOpened { .. }
             | Self::ProjectConfigured { .. } => None,
         }

@@ -13,7 +13,7 @@ use crate::envelope::Envelope;
 use crate::json::{write_inner, write_text};
 use crate::key::{Key, Touched};
 use crate::names::CallId;
-use crate::seal::Receipt;
+use crate::receipt::Receipt;
 
 /// An event that can be written to the log.
 pub trait Written: Authored + Serialize {

@@ -50,7 +50,7 @@ impl Project {
         debug_assert_eq!(record.seq, self.seq + 1);
         self.seq = record.seq;
         match &record.event {
-            ProjectEvent::ProjectOpened {} => {}
+            ProjectEvent::ProjectOpened { .. } => {}
             ProjectEvent::SessionOpened { session } => {
                 self.sessions.insert(session.clone());
             }

@@ -193,6 +193,27 @@ impl State {
         Ok(())
     }
 
+    /// The changes that make this state out of an empty one.
+    pub fn as_changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (family, shelf) in &self.shelves {
+            for (name, slot) in shelf.iter() {
+                let colon = if name.is_empty() { "" } else { ":" };
+                let Ok(key) = Key::parse(&format!("{family}{colon}{name}")) else { continue };
+                let v = slot.layout();
+                match slot.as_list() {
+                    Some(items) => changes.extend(items.iter().map(|item| Change::Push {
+                        key: key.clone(),
+                        value: Value::clone(item),
+                        v,
+                    })),
+                    None => changes.push(Change::Put { key, value: slot.value(), v }),
+                }
+            }
+        }
+        changes
+    }
+
     /// All of it as JSON: key to `{v, value}`.
     pub fn export(&self) -> Value {
         let mut all = Map::new();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use toolgate_kernel::digest::unhex;
 use toolgate_kernel::names::{PhaseName, SessionId};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_runtime::port::Clock;
 
 use super::http::{Denied, Porter};
@@ -61,20 +61,20 @@ impl Claims {
     }
 
     /// Makes the token.
-    pub fn sign(&self, key: &SigningKey) -> Token {
+    pub fn sign(&self, key: &TokenKey) -> Token {
         let words = self.words();
-        let mac = key.sign_words(&Self::signed(&words));
+        let mac = key.sign(&Self::signed(&words));
         let mac: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
         Token(format!("{PREFIX}{words}.{mac}"))
     }
 
     /// Reads a token that was signed with this key.
-    pub fn read(token: &str, key: &SigningKey) -> Option<Self> {
+    pub fn read(token: &str, key: &TokenKey) -> Option<Self> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
         let (words, mac) = token.strip_prefix(PREFIX)?.rsplit_once('.')?;
-        if !key.vouches_for_words(&Self::signed(words), &unhex(mac)?) {
+        if !key.verifies(&Self::signed(words), &unhex(mac)?) {
             return None;
         }
         let (id, rest) = words.split_once('.')?;
@@ -99,7 +99,7 @@ pub trait Roster: Send + Sync + 'static {
 /// Lets in who shows a token for one session.
 pub struct TokenPorter {
     /// The key that signs tokens.
-    pub key: SigningKey,
+    pub key: TokenKey,
     /// The session that is served.
     pub session: SessionId,
     /// The time.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_token_says_what_was_signed_and_nothing_else_is_one() {
-        let key = SigningKey::from_bytes(&[7; 32]);
+        let key = TokenKey::from_bytes(&[7; 32]);
         let claims = Claims {
             id: "ab12".into(),
             session: SessionId::parse("mcp").unwrap(),
@@ -148,7 +148,7 @@ mod tests {
             let dotted = Claims { phase, ..free.clone() };
             assert_eq!(Claims::read(dotted.sign(&key).reveal(), &key), Some(dotted), "{name}");
         }
-        let other = SigningKey::from_bytes(&[8; 32]);
+        let other = TokenKey::from_bytes(&[8; 32]);
         assert_eq!(Claims::read(token.reveal(), &other), None);
         for (from, to) in
             [("PLAN", ""), ("1000", "9000"), ("mcp", "xyz"), ("ab12", "ab13"), ("tgt_", "")]

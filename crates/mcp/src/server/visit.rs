@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use toolgate_kernel::names::PhaseName;
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::token_key::TokenKey;
 
 use super::line::{Asks, is_level};
 use super::message::RequestId;
@@ -162,7 +162,7 @@ impl Drop for Running {
 
 /// All clients of the older revisions, by the handle that each was given.
 pub(crate) struct Visits {
-    key: SigningKey,
+    key: TokenKey,
     /// When this process began, so that no handle is given twice.
     began: i64,
     next: AtomicU64,
@@ -170,7 +170,7 @@ pub(crate) struct Visits {
 }
 
 impl Visits {
-    pub(crate) fn new(key: SigningKey, began: i64) -> Self {
+    pub(crate) fn new(key: TokenKey, began: i64) -> Self {
         Self { key, began, next: AtomicU64::new(0), open: Mutex::default() }
     }
 
@@ -180,7 +180,7 @@ impl Visits {
     pub(crate) fn take(&self, visit: Visit) -> Option<String> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let words = format!("visit {} {number}", self.began);
-        let mac = self.key.sign_words(words.as_bytes());
+        let mac = self.key.sign(words.as_bytes());
         let handle: String = mac.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let mut open = lock(&self.open);
         if open.len() >= VISITS_MAX {
@@ -229,7 +229,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_token_has_all_places_and_its_own_clients_make_room() {
-        let visits = Visits::new(SigningKey::from_bytes(&[7; 32]), 0);
+        let visits = Visits::new(TokenKey::from_bytes(&[7; 32]), 0);
         let principal = |name: &str| Arc::new(Principal { name: name.into(), phase: None });
         let (one, other) = (principal("one"), principal("other"));
         let take = |principal: &Arc<Principal>| {

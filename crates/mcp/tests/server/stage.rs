@@ -13,9 +13,9 @@ use tokio::sync::{Notify, watch};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::names::{PhaseName, SectionName, SessionId};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
@@ -162,7 +162,7 @@ pub(crate) struct Stage {
     pub(crate) revoked: Arc<Revoked>,
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) served: tokio::task::JoinHandle<()>,
-    key: SigningKey,
+    key: TokenKey,
 }
 
 pub(crate) fn session() -> SessionId {
@@ -214,11 +214,10 @@ async fn clerk_and_work(
     pack: Pack,
     person: Option<Arc<dyn Person>>,
 ) -> (Clerk, Driving) {
-    let key = SigningKey::from_bytes(&[7; 32]);
     let clock = Arc::new(StandingClock::default());
     let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
     let crew = Crew { person, ..Crew::new(agent, Toolbox::of(&[pack])) };
-    let runtime = Arc::new(Runtime::new(store, clock, key));
+    let runtime = Arc::new(Runtime::new(store, clock));
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let actor = Actor::Client("test".into());
         Driver::open(runtime, crew, session(), &actor, "a test").await
@@ -252,7 +251,7 @@ impl Stage {
     }
 
     async fn serving(gateway: Gateway, ledger: Ledger, gate: Arc<Notify>) -> Self {
-        let key = SigningKey::from_bytes(&[7; 32]);
+        let key = TokenKey::from_bytes(&[7; 32]);
         let clock = Arc::new(StandingClock::default());
         let revoked = Arc::new(Revoked::default());
         let porter = TokenPorter {

@@ -16,7 +16,6 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Event, Record, StreamId};
 use toolgate_kernel::names::{PhaseName, ServerName, ToolName};
 use toolgate_kernel::pin::{Definition, Pinned, Ruling};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_mcp::Supplies;
 use toolgate_mcp::client::{Bounds, Health, HttpKind, Reach, Registry, ServerPlan};
 use toolgate_mcp::server::{Clerk, Order};
@@ -66,8 +65,7 @@ fn stage(url: String, store: Arc<dyn Store>, bounds: Bounds) -> Stage {
     let plan = ServerPlan { name, reach, connect_ms_max, call_ms_max, bounds };
     let http = Arc::new(Transport::new(Roots::default()));
     let registry = Arc::new(Registry::new(vec![plan], http));
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let runtime = Arc::new(Runtime::new(store, Arc::new(StandingClock::default()), key));
+    let runtime = Arc::new(Runtime::new(store, Arc::new(StandingClock::default())));
     let agent = text.clone().build(Vec::new()).unwrap();
     let build = move |sections| text.clone().build(sections).map_err(|fault| fault.to_string());
     let (own, terms) = (Toolbox::default(), BTreeMap::new());
@@ -139,9 +137,8 @@ async fn who_waits_for_tools_and_is_not_looked_at_holds_up_no_change() {
 /// Somebody who looked is gone before what it saw is written down, and the next one saw the same.
 #[tokio::test]
 async fn what_was_seen_is_written_down_once() {
-    let key = SigningKey::from_bytes(&[7; 32]);
     let store = Arc::new(MemoryStore::new());
-    let runtime = Runtime::new(store, Arc::new(StandingClock::default()), key);
+    let runtime = Runtime::new(store, Arc::new(StandingClock::default()));
     let (input, annotations) = (json!({ "type": "object" }), json!(null));
     let (title, about, output) = (None, "Searches.".to_owned(), None);
     let definition = Definition { title, about, input, output, annotations };
@@ -185,9 +182,9 @@ async fn a_call_that_waits_for_another_in_the_log_is_taken_back() {
     let base = Arc::new(text.build(Vec::new()).unwrap());
     let supplier = Some(Arc::new(Late(told, supply)) as Arc<dyn Supplier>);
     let crew = Crew { supplier, ..Crew::new(base, Toolbox::default()) };
-    let (key, store) = (SigningKey::from_bytes(&[7; 32]), Arc::new(MemoryStore::new()));
+    let store = Arc::new(MemoryStore::new());
     let log = Arc::clone(&store) as Arc<dyn Store>;
-    let runtime = Arc::new(Runtime::new(log, Arc::new(StandingClock::default()), key));
+    let runtime = Arc::new(Runtime::new(log, Arc::new(StandingClock::default())));
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         Driver::open(runtime, crew, session(), &Actor::Client("test".into()), "a test").await
     };

@@ -13,7 +13,6 @@ use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::policy::Policy;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::enabled;
 use toolgate_runtime::port::{Clock, Desk, Provider, ProviderFault, Reply, ReplyCall, Tap};
@@ -57,10 +56,8 @@ impl Den {
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         let draft = AgentDraft { limits, policies, ..AgentDraft::new("den", sections) };
         let crew = Crew::new(Arc::new(Agent::build(draft).unwrap()), Toolbox::of(packs));
-        let key = SigningKey::from_bytes(&[7; 32]);
         let clock = Arc::new(Hand(AtomicI64::new(1_700_000_000_000)));
-        let runtime =
-            Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::clone(&clock) as _, key));
+        let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::clone(&clock) as _));
         let driver = session(&runtime, &crew, "s1").await;
         Self { runtime, crew, driver, clock }
     }
@@ -70,10 +67,9 @@ impl Den {
         let packs = enabled(&text).unwrap();
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         let crew = Crew::new(Arc::new(text.build(sections).unwrap()), Toolbox::of(&packs));
-        let key = SigningKey::from_bytes(&[7; 32]);
         let clock = Arc::new(Hand(AtomicI64::new(1_700_000_000_000)));
         let store = Arc::new(MemoryStore::new());
-        let runtime = Runtime::new(store, Arc::clone(&clock) as _, key).with_resources(resources);
+        let runtime = Runtime::new(store, Arc::clone(&clock) as _).with_resources(resources);
         let runtime = Arc::new(runtime);
         let driver = speaking(&runtime, &crew, "s1", start).await;
         Self { runtime, crew, driver, clock }

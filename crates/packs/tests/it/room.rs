@@ -11,7 +11,6 @@ use toolgate_kernel::fold::{Counted, World};
 use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::phase::{Phase, Transition};
 use toolgate_kernel::policy::Policy;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::files::files;
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
@@ -54,8 +53,7 @@ impl Room {
         let (root, next) = (folder.path().to_owned(), Arc::new(Mutex::default()));
         let files =
             Meddled { folder: Folder::open(&root, staged).unwrap(), root, next: Arc::clone(&next) };
-        let key = SigningKey::from_bytes(&[7; 32]);
-        let runtime = Runtime::new(Arc::new(MemoryStore::new()), clock, key);
+        let runtime = Runtime::new(Arc::new(MemoryStore::new()), clock);
         let runtime = Arc::new(runtime.with_files(Arc::new(files)));
         let driver = Self::driver(&runtime, policies).await;
         Self { folder, runtime, driver, next }

@@ -10,7 +10,6 @@ use toolgate_kernel::envelope::{Code, Envelope};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::planning::{Plan, PlanStatus, StepStatus, Strategy, planning};
 use toolgate_runtime::port::Clock;
@@ -50,9 +49,8 @@ impl Desk {
         let sections = packs.iter().map(|pack| pack.section.clone()).collect();
         let draft = AgentDraft { limits, ..AgentDraft::new("planner", sections) };
         let crew = Crew::new(Arc::new(Agent::build(draft).unwrap()), Toolbox::of(&packs));
-        let key = SigningKey::from_bytes(&[7; 32]);
         let store = Arc::new(MemoryStore::new());
-        let runtime = Arc::new(Runtime::new(store, Arc::new(FixedClock), key));
+        let runtime = Arc::new(Runtime::new(store, Arc::new(FixedClock)));
         let (shared, id) = (Arc::clone(&runtime), session_id());
         let opened = Driver::open(shared, crew.clone(), id, &client(), "planning").await;
         Self { runtime, crew, driver: opened.unwrap() }

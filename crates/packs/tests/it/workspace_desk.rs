@@ -10,7 +10,6 @@ use toolgate_kernel::fold::Project;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::policy::Policy;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::workspace::{
     Act, ActRefusal, Document, Path, ProposalId, Root, Upshot, decide, workspace,
 };
@@ -41,8 +40,7 @@ impl Bureau {
 
     pub(crate) async fn under(policies: Vec<Arc<dyn Policy>>) -> Self {
         let store = Arc::new(MemoryStore::new());
-        let key = SigningKey::from_bytes(&[7; 32]);
-        let runtime = Arc::new(Runtime::new(store.clone(), Arc::new(FixedClock), key));
+        let runtime = Arc::new(Runtime::new(store.clone(), Arc::new(FixedClock)));
         let driver = session(&runtime, "s1", policies, None).await;
         Self { runtime, store, driver }
     }

@@ -205,7 +205,6 @@ mod tests {
     use toolgate_kernel::config::AgentText;
     use toolgate_kernel::event::{Decision, Event, Said};
     use toolgate_kernel::names::{PhaseName, SectionName, SessionId};
-    use toolgate_kernel::seal::SigningKey;
     use toolgate_kernel::section::Section;
     use toolgate_kernel::time::Timestamp;
     use toolgate_kernel::tool::SpecDraft;
@@ -284,8 +283,7 @@ mod tests {
         let text: AgentText = serde_json::from_value(json!({ "policies": policies })).unwrap();
         let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
         let crew = Crew::new(agent, Toolbox::of(&[pack]));
-        let key = SigningKey::from_bytes(&[7; 32]);
-        let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::new(Noon), key));
+        let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), Arc::new(Noon)));
         let (id, client) = (SessionId::parse("left").unwrap(), Actor::Client("a".into()));
         let opened = Driver::open(Arc::clone(&runtime), crew.clone(), id.clone(), &client, "");
         let mut driver = opened.await.unwrap();

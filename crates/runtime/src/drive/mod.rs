@@ -26,14 +26,13 @@ use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record,
+    AuthorRefusal, CallRefused, CallSettled, Event, ProjectEvent, RawCall, Record, StreamId,
 };
 use toolgate_kernel::fold::{Counted, Project, Session, StateRefusal, World};
 use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
-use toolgate_kernel::seal::StreamKey;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
@@ -144,8 +143,8 @@ pub enum OnAsk {
 pub struct Driver {
     runtime: Arc<Runtime>,
     crew: Crew,
-    /// The key of its stream.
-    key: StreamKey,
+    /// Its stream.
+    stream: StreamId,
     epoch: u64,
     /// The session with what is about to be appended. Every way in appends before it returns;
     /// after one that did not, there is no way in.
@@ -404,7 +403,7 @@ impl Driver {
             signed: None,
         };
         if let Some(signer) = signer {
-            let (log, stream) = (&self.runtime.mark, self.key.stream());
+            let (log, stream) = (&self.runtime.mark, &self.stream);
             let spot = Spot { log, stream, before: self.tip.hash };
             sign(&spot, &mut record, Some(signer))?;
         }
@@ -460,12 +459,12 @@ impl Driver {
         Ok(())
     }
 
-    /// What is in line, under a signed head, together with batches for other streams.
+    /// What is in line, together with batches for other streams.
     fn sealed(&mut self, others: Vec<Batch>) -> Append {
         // Until the log has answered, nobody can say what is in it.
         self.stopped = true;
         let (rows, blobs) = (take(&mut self.pending.rows), take(&mut self.pending.blobs));
-        let own = batch(&self.key, Some(self.epoch), self.base.seq, rows, self.tip);
+        let own = batch(self.stream.clone(), Some(self.epoch), self.base.seq, rows, self.tip);
         let mut batches = Vec::with_capacity(1 + others.len());
         batches.push(own);
         batches.extend(others);

@@ -232,10 +232,10 @@ impl Driver {
     /// Reads a session as far as its log goes now.
     async fn read(runtime: &Runtime, id: SessionId) -> Result<(Session, Tip), OpenFault> {
         let stream = StreamId::Session(id.clone());
-        let (store, key) = (runtime.store.as_ref(), &runtime.key);
+        let store = runtime.store.as_ref();
         // The project first: what it names is there by the time the session is read.
         let project = runtime.catch_up().await?;
-        let kept = checkpoint::load(store, key, &stream).await?;
+        let kept = checkpoint::load(store, &stream).await?;
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
         let mut hearing =
             Hearing::of(&runtime.mark, &project, &session.id, (session.saw, from.hash));
@@ -243,13 +243,13 @@ impl Driver {
             hearing.take(&record, row.hash);
             session.apply(&record);
         };
-        let tip = read_signed(store, key, &stream, from, each).await?;
+        let tip = read_signed(store, &stream, from, each).await?;
         hearing.end(store).await?;
         if tip == Tip::START && project.sessions.contains(&session.id) {
             return Err(ReadFault::Broken { stream, seq: 1 }.into());
         }
         // The log is the truth; a checkpoint that cannot be kept costs time, nothing else.
-        drop(checkpoint::save(store, key, &stream, &session, (from, tip)).await);
+        drop(checkpoint::save(store, &stream, &session, (from, tip)).await);
         Ok((session, tip))
     }
 
@@ -279,7 +279,7 @@ impl Driver {
             hearing.take(&record, row.hash);
             session.apply(&record);
         };
-        let tip = read_signed(runtime.store.as_ref(), &runtime.key, &stream, from, each).await?;
+        let tip = read_signed(runtime.store.as_ref(), &stream, from, each).await?;
         hearing.end(runtime.store.as_ref()).await?;
         if epoch <= session.epoch {
             // Whoever claimed it since may have written already. This tells, and then says so.
@@ -299,7 +299,7 @@ impl Driver {
             trail: Mutex::default(),
         });
         Ok(Self {
-            key: runtime.key.for_stream(StreamId::Session(session.id.clone())),
+            stream,
             session,
             runtime,
             crew,
@@ -342,7 +342,7 @@ impl Driver {
             let (session, mut events) = (before.id.clone(), Vec::new());
             if let Some(First { events: begins, blobs }) = first.clone() {
                 if project.seq == 0 {
-                    events.push(ProjectEvent::ProjectOpened {});
+                    events.push(ProjectEvent::ProjectOpened { restarted_from: None });
                 }
                 events.push(ProjectEvent::SessionOpened { session: session.clone() });
                 for event in begins {

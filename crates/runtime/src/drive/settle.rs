@@ -17,7 +17,7 @@ use toolgate_kernel::json::{Room, weigh};
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, ToolName};
 use toolgate_kernel::policy::seen_key;
-use toolgate_kernel::seal::Settled;
+use toolgate_kernel::receipt::SettledCall;
 use toolgate_kernel::section::Home;
 use toolgate_kernel::tool::Effect;
 
@@ -282,12 +282,9 @@ impl Driver {
             errors: take(&mut ended.errors),
             receipt: None,
         };
-        envelope.receipt = Some(self.key.receipt(&Settled {
-            call,
-            tool,
-            args_hash: &args_hash,
-            envelope: &envelope,
-        }));
+        let (link_before, args_hash) = (self.tip.hash, &args_hash);
+        let settled = SettledCall { link_before, call, tool, args_hash, envelope: &envelope };
+        envelope.receipt = Some(settled.receipt());
         let kept = ended.kept.take().map(|kept| {
             let (kept, bytes) = *kept;
             self.pending.blobs.push((kept.hash, bytes));

@@ -16,6 +16,6 @@ pub use person::{Pause, Person, Question, Response, Word};
 pub use promised::{Promised, at_once, later};
 pub use provider::{Desk, Provider, ProviderFault, Reply, ReplyCall, Streamed, Tap};
 pub use rows::{Lying, Rows};
-pub use store::{Append, Batch, Checkpoint, Row, Store, StoreFault};
+pub use store::{Append, Batch, Checkpoint, IntegrityProblem, Row, Store, StoreFault, StreamHead};
 pub use supplier::{Supplier, Supply, SupplyFault, Wanted};
 pub use tool::{Fault, Output, Part, Parts, Tool};

@@ -4,8 +4,7 @@ use toolgate_kernel::digest::Digest;
 
 use super::Row;
 
-/// Records that follow one another. Before each of them lies the chain hash that it follows, so that
-/// a link is hashed where it lies.
+/// Records that follow one another. Before each of them lies the chain hash that it follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Place of the first one.
@@ -63,12 +62,12 @@ impl Rows {
             self.bytes.reserve(ROOM);
             self.bytes.extend_from_slice(&follows.0);
         }
-        let start = self.bytes.len().saturating_sub(HASH);
+        let start = self.bytes.len();
         if let Err(refusal) = write(&mut self.bytes) {
             self.bytes.truncate(before);
             return Err(refusal);
         }
-        let hash = Digest::of(self.bytes.get(start..).unwrap_or_default());
+        let hash = Digest::link(follows, self.bytes.get(start..).unwrap_or_default());
         self.close(hash);
         Ok(hash)
     }

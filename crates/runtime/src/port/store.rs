@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::seal::SignedHead;
+use toolgate_kernel::tree::LogId;
 
 use super::{Promised, Rows};
 
@@ -18,6 +18,17 @@ pub struct Row {
     pub hash: Digest,
 }
 
+/// The newest place of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamHead {
+    /// The stream.
+    pub stream: StreamId,
+    /// Place of its last record.
+    pub seq: u64,
+    /// Chain hash up to and with that record.
+    pub link: Digest,
+}
+
 /// Records for the end of one stream.
 #[derive(Debug, Clone)]
 pub struct Batch {
@@ -28,7 +39,7 @@ pub struct Batch {
     /// The records.
     pub rows: Rows,
     /// The stream's head from then on. It says which stream that is.
-    pub head: SignedHead,
+    pub head: StreamHead,
 }
 
 impl Batch {
@@ -39,10 +50,10 @@ impl Batch {
 
     /// Whether the rows begin where the stream must end now, and end at the head.
     fn follows(&self) -> bool {
-        let SignedHead { seq, hash, .. } = self.head;
+        let StreamHead { seq, link, .. } = self.head;
         match (self.rows.first(), self.rows.last()) {
             (Some(first), Some(last)) => {
-                first == self.after.saturating_add(1) && last == (seq, hash)
+                first == self.after.saturating_add(1) && last == (seq, link)
             }
             _ => seq == self.after,
         }
@@ -85,8 +96,29 @@ pub struct Checkpoint {
     pub hash: Digest,
     /// The fold.
     pub body: Vec<u8>,
-    /// Signature over all of the above.
-    pub mac: Digest,
+}
+
+impl Checkpoint {
+    /// Covers all of it.
+    pub fn digest(&self) -> Digest {
+        let mut content = Vec::with_capacity(64 + self.body.len());
+        content.extend_from_slice(&self.seq.to_be_bytes());
+        content.extend_from_slice(&self.hash.0);
+        content.extend_from_slice(&Digest::of(&self.body).0);
+        content.extend_from_slice(self.stream.to_string().as_bytes());
+        Digest::of(&content)
+    }
+}
+
+/// Something of a log that is not as it was written, beside what its records say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntegrityProblem {
+    /// The stream; `log` when it concerns all of them.
+    pub stream: String,
+    /// The record; zero when it concerns the stream as a whole.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: String,
 }
 
 /// Why the store did not do it. Nothing was appended, unless the fault says so.
@@ -119,6 +151,9 @@ pub enum StoreFault {
 
 /// A durable log of streams. Everything but an append is answered within a bound of its own.
 pub trait Store: Send + Sync {
+    /// The log's name, which no other log has.
+    fn log_id(&self) -> LogId;
+
     /// Takes a stream over and fences whoever drove it before.
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>>;
 
@@ -150,15 +185,17 @@ pub trait Store: Send + Sync {
         false
     }
 
-    /// The signed head of a stream, when anything was appended to it.
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>>;
+    /// The newest place of a stream, when anything was appended to it. A store that others can reach
+    /// answers only with what a signed head of the log covers.
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<StreamHead>, StoreFault>>;
 
-    /// The signed head of every stream.
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>>;
+    /// The newest place of every stream, as it is stored, whether or not a signed head covers it.
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<StreamHead>, StoreFault>>;
 
-    /// How many records belong to no stream that has a signed head.
-    fn strays(&self) -> BoxFuture<'_, Result<u64, StoreFault>> {
-        Box::pin(async { Ok(0) })
+    /// Checks everything that is stored beside the records: signed heads, the trees beneath them, and
+    /// rows that belong to nothing.
+    fn integrity(&self) -> BoxFuture<'_, Result<Vec<IntegrityProblem>, StoreFault>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// A content kept aside.
@@ -167,7 +204,7 @@ pub trait Store: Send + Sync {
     /// Keeps a checkpoint in place of the one before.
     fn save_checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<(), StoreFault>>;
 
-    /// The checkpoint of a stream, when there is one.
+    /// The checkpoint of a stream, when there is one and a signed head covers it.
     fn checkpoint(
         &self,
         stream: &StreamId,

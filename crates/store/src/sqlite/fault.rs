@@ -4,7 +4,12 @@ use std::io;
 use std::path::PathBuf;
 
 use rusqlite::{Error, ErrorCode, ffi};
+use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tree::LogId;
+use toolgate_runtime::HostPublicKey;
 use toolgate_runtime::port::StoreFault;
+
+use super::tree::TreeFault;
 
 /// Why a log cannot be opened. The file is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +74,97 @@ pub enum OpenFault {
     Nameless {
         /// The file.
         path: PathBuf,
+    },
+    /// It is not what its signed head says.
+    #[error(
+        "{path}: {what}. Run `toolgate verify` to see what is wrong; restore a copy, or begin a new \
+         log that names this one with `toolgate log restart`"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        what: String,
+    },
+    /// It was written by another user or on another machine.
+    #[error(
+        "{path}: its heads are signed by the host key {found}, and the one here is {own}: it was written \
+         on another machine or by another user, or the key was replaced. It can be read here. To go on \
+         with it, put that key back, or begin a new log that names this one with `toolgate log restart`"
+    )]
+    OtherHost {
+        /// The file.
+        path: PathBuf,
+        /// The key that signed it.
+        found: HostPublicKey,
+        /// The key of this user on this machine.
+        own: HostPublicKey,
+    },
+    /// It is older than what was last written here.
+    #[error(
+        "{path}: ends at commit {found}, but {anchored} commits were made here until {at}: an older copy \
+         was put in its place. Put the newest copy back, or begin a new log that names this one with \
+         `toolgate log restart`"
+    )]
+    RolledBack {
+        /// The file.
+        path: PathBuf,
+        /// Its commits.
+        found: u64,
+        /// The commits that it had.
+        anchored: u64,
+        /// When the last one was made.
+        at: Timestamp,
+    },
+    /// It has another history than what was written here.
+    #[error(
+        "{path}: its first {anchored} commits are not those that were made here until {at}. Put the right \
+         copy back, or begin a new log that names this one with `toolgate log restart`"
+    )]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
+        /// The commits that it had.
+        anchored: u64,
+        /// When the last one was made.
+        at: Timestamp,
+    },
+    /// Another log was here, and is gone.
+    #[error(
+        "{path}: this folder had the log {expected} with {anchored} commits until {at}, and it is not \
+         there any more. Put it back, or begin a new log with `toolgate log restart`"
+    )]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// The log that was here.
+        expected: LogId,
+        /// The commits that it had.
+        anchored: u64,
+        /// When the last one was made.
+        at: Timestamp,
+    },
+    /// The folder is a copy of another one.
+    #[error(
+        "{path}: this is a copy of the log in {original}, which is still there. It can be read here; give \
+         it a name of its own with `toolgate log restart`. Nothing that was approved there counts here"
+    )]
+    Copied {
+        /// The file.
+        path: PathBuf,
+        /// The folder of the log that it is a copy of.
+        original: PathBuf,
+    },
+    /// What is remembered of it cannot be read.
+    #[error(
+        "{path}: what is remembered of this log cannot be read or written; check that folder, or remove \
+         the file when you are sure that the log is the newest"
+    )]
+    Anchor {
+        /// The file of the anchor.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
     },
     /// The file is from the future.
     #[error(
@@ -200,6 +296,22 @@ pub(super) fn severity(error: &Error) -> Severity {
         "writing failed ({error}). What was being written may or may not be there. \
          Nothing more is written; restart toolgate to go on from what is durable"
     )))
+}
+
+/// Judges a failure while writing or following what others wrote.
+pub(super) fn tree_severity(fault: &TreeFault) -> Severity {
+    match fault {
+        TreeFault::Sql(error) => severity(error),
+        TreeFault::Damaged(what) => Severity::Final(StoreFault::Damaged(what.clone())),
+    }
+}
+
+/// Judges a failure while reading what a signed head covers.
+pub(super) fn tree_fault(fault: TreeFault) -> StoreFault {
+    match fault {
+        TreeFault::Sql(error) => read_fault(&error),
+        TreeFault::Damaged(what) => StoreFault::Damaged(what),
+    }
 }
 
 /// Judges a failure while reading.

@@ -1,5 +1,6 @@
 //! Decides how a log is kept in one SQLite file: one thread writes, one reads, nobody waits inside.
 
+mod checked;
 mod fault;
 mod mounts;
 mod number;
@@ -8,66 +9,134 @@ mod pen;
 mod reader;
 mod schema;
 mod shelf;
+mod tree;
 #[cfg(test)]
 mod trouble;
 mod worker;
 mod writer;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::seal::SignedHead;
-use toolgate_runtime::port::{Append, Checkpoint, Promised, Row, Store, StoreFault, later};
+use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::tree::LogId;
+use toolgate_runtime::port::{
+    Append, Checkpoint, Clock, IntegrityProblem, Promised, Row, Store, StoreFault, StreamHead,
+    later,
+};
+use toolgate_runtime::{HostKey, HostPublicKey};
+
+use crate::anchor::{Anchor, AnchorFolder};
 
 pub use fault::OpenFault;
 
+use checked::Checked;
+use pen::Sealer;
 use worker::{Worker, answer};
-use writer::{Order, Work};
+use writer::{Order, Signed, Work};
 
 /// What the writer answers, when it does.
 type Answered = oneshot::Receiver<Result<u64, StoreFault>>;
+
+/// What a log that is written needs: who signs its commits, what time it is, and where its newest
+/// head is remembered.
+#[derive(Clone)]
+pub struct LogSetup {
+    /// The key of this user on this machine.
+    pub host: Arc<HostKey>,
+    /// The time of each commit.
+    pub clock: Arc<dyn Clock>,
+    /// Where heads are remembered; without it an older copy of the log is not noticed.
+    pub anchors: Option<AnchorFolder>,
+}
+
+impl LogSetup {
+    /// A log whose heads are not remembered elsewhere.
+    pub fn new(host: HostKey, clock: Arc<dyn Clock>) -> Self {
+        Self { host: Arc::new(host), clock, anchors: None }
+    }
+}
 
 /// A log in one SQLite file. Several processes may have the same file open.
 ///
 /// Dropping it finishes what is queued and waits for both threads.
 pub struct SqliteStore {
-    /// What this log is called, and no other.
-    name: String,
+    log: LogId,
+    host: HostPublicKey,
+    /// When the newest commit was made, as far as was known when it was opened.
+    newest_at: Timestamp,
     // Fields are dropped in this order: the writer goes last and folds the WAL into the file.
     reader: Worker<reader::Question>,
     writer: Option<Worker<Order>>,
 }
 
 impl SqliteStore {
-    /// Opens a log, makes a new one, or brings an old one up to date.
+    /// Opens a log, or makes a new one.
     ///
-    /// A file of another program or of a newer toolgate is refused and left as it is.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenFault> {
+    /// Refused and left as it is: a file of another program or another toolgate, one that is not what
+    /// its signed head says, and one that is older than what is remembered of it.
+    pub fn open(path: impl AsRef<Path>, setup: &LogSetup) -> Result<Self, OpenFault> {
         let path = path.as_ref();
-        let writing = open::for_writing(path)?;
+        let Checked { connection, tree, log, host, newest_at, anchor } =
+            checked::open_checked(path, setup)?;
+        let sealer = Sealer { host: Arc::clone(&setup.host), clock: Arc::clone(&setup.clock) };
+        let signed = Signed { connection, tree, sealer, anchor };
         let reading = open::for_reading(path)?;
-        let name = open::name(&reading, path)?;
-        let writer = Worker::start("toolgate-log", move |orders| writer::run(writing, orders));
-        let writer = writer.map_err(OpenFault::Thread)?;
-        let reader = Worker::start("toolgate-read", move |asked| reader::run(reading, asked));
-        Ok(Self { name, reader: reader.map_err(OpenFault::Thread)?, writer: Some(writer) })
+        let writer = Worker::start("toolgate-log", move |orders| writer::run(signed, orders));
+        let writer = Some(writer.map_err(OpenFault::Thread)?);
+        let read = move |asked| reader::run(reading, (log, host), asked);
+        let reader = Worker::start("toolgate-read", read).map_err(OpenFault::Thread)?;
+        Ok(Self { log, host, newest_at, reader, writer })
     }
 
-    /// Opens a log that may not be written, to look at it. Nothing is changed or made.
+    /// Opens a log to read it. No secret is needed, nothing is changed, and what is not as it was
+    /// signed is found by whoever asks for it.
     pub fn look(path: impl AsRef<Path>) -> Result<Self, OpenFault> {
         let path = path.as_ref();
         let reading = open::for_looking(path)?;
-        let name = open::name(&reading, path)?;
-        let reader = Worker::start("toolgate-read", move |asked| reader::run(reading, asked));
-        Ok(Self { name, reader: reader.map_err(OpenFault::Thread)?, writer: None })
+        let log = open::log_id(&reading, path)?;
+        // A log without a commit has no key yet, and nothing that one could sign.
+        let host = open::host(&reading, path)?.unwrap_or(HostPublicKey([0; 32]));
+        let read = move |asked| reader::run(reading, (log, host), asked);
+        let reader = Worker::start("toolgate-read", read).map_err(OpenFault::Thread)?;
+        Ok(Self { log, host, newest_at: Timestamp(i64::MIN), reader, writer: None })
     }
 
-    /// A name that no other log has.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Compares the log in a file with what is remembered of it, and says what that is.
+    pub fn compare(
+        path: impl AsRef<Path>,
+        anchors: &AnchorFolder,
+    ) -> Result<Option<Anchor>, OpenFault> {
+        checked::compare(path.as_ref(), anchors)
+    }
+
+    /// Gives the file of a log another name, with everything in it. Refused while it is open anywhere.
+    pub fn set_aside(path: impl AsRef<Path>, aside: impl AsRef<Path>) -> Result<(), OpenFault> {
+        open::set_aside(path.as_ref(), aside.as_ref())
+    }
+
+    /// The key that signs its heads, as the log itself says.
+    pub fn host(&self) -> HostPublicKey {
+        self.host
+    }
+
+    /// When the newest commit was made, as far as was known when it was opened.
+    pub fn newest_at(&self) -> Timestamp {
+        self.newest_at
+    }
+
+    /// Its newest signed head, as a note. It is checked against everything that is stored.
+    pub async fn note(&self) -> Result<Option<String>, StoreFault> {
+        reader::ask(&self.reader, |shelf| shelf.note()).await
+    }
+
+    /// The root over its first commits; `None` where it has fewer.
+    pub async fn root_at(&self, size: u64) -> Result<Option<Digest>, StoreFault> {
+        reader::ask(&self.reader, move |shelf| shelf.root_at(size)).await
     }
 
     /// Hands work to the writer, which answers once it is durable or refused.
@@ -83,6 +152,10 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn log_id(&self) -> LogId {
+        self.log
+    }
+
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {
         let stream = stream.clone();
         Box::pin(async move { answer(self.write(Work::Claim(stream)).await?).await })
@@ -115,17 +188,17 @@ impl Store for SqliteStore {
         Box::pin(reader::ask(&self.reader, move |shelf| shelf.rows(&stream, from, rows_max)))
     }
 
-    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<SignedHead>, StoreFault>> {
+    fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<StreamHead>, StoreFault>> {
         let stream = stream.clone();
         Box::pin(reader::ask(&self.reader, move |shelf| shelf.head(stream)))
     }
 
-    fn heads(&self) -> BoxFuture<'_, Result<Vec<SignedHead>, StoreFault>> {
+    fn heads(&self) -> BoxFuture<'_, Result<Vec<StreamHead>, StoreFault>> {
         Box::pin(reader::ask(&self.reader, |shelf| shelf.heads()))
     }
 
-    fn strays(&self) -> BoxFuture<'_, Result<u64, StoreFault>> {
-        Box::pin(reader::ask(&self.reader, |shelf| shelf.strays()))
+    fn integrity(&self) -> BoxFuture<'_, Result<Vec<IntegrityProblem>, StoreFault>> {
+        Box::pin(reader::ask(&self.reader, |shelf| shelf.integrity()))
     }
 
     fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {

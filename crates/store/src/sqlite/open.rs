@@ -16,6 +16,8 @@ use rusqlite::{Connection, Error, ErrorCode, OpenFlags, OptionalExtension, Resul
 use super::fault::OpenFault;
 use super::mounts::network_kind;
 use super::schema::{self, APPLICATION_ID, OLDEST, STEPS, version_of};
+use toolgate_kernel::tree::LogId;
+use toolgate_runtime::HostPublicKey;
 
 /// The last SQLite with the WAL-reset bug.
 const BROKEN_SQLITE: i32 = 3_051_002;
@@ -71,8 +73,23 @@ pub(super) fn for_reading(path: &Path) -> std::result::Result<Connection, OpenFa
     open().map_err(|source| unusable(path, source))
 }
 
-/// Opens a log that may not be written, such as a copy somebody was given. Nothing is made beside it.
+/// Opens a log to read it: where it may be written with what was written last, else as it is.
 pub(super) fn for_looking(path: &Path) -> std::result::Result<Connection, OpenFault> {
+    if !path.is_file() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        return Err(OpenFault::Unreachable { path: path.to_owned(), source });
+    }
+    let opened = identify(path).and_then(|()| for_reading(path));
+    let fault = match opened {
+        Err(fault @ OpenFault::Unreachable { .. }) => fault,
+        opened => return opened,
+    };
+    let told = |look| if matches!(look, OpenFault::Unfolded { .. }) { look } else { fault };
+    for_looking_only(path).map_err(told)
+}
+
+/// Opens a log that may not be written, such as a copy somebody was given. Nothing is made beside it.
+fn for_looking_only(path: &Path) -> std::result::Result<Connection, OpenFault> {
     let open = |place: &Path, access| {
         let connection = connect(place, access)?;
         connection.pragma_update(None, "query_only", true)?;
@@ -102,6 +119,23 @@ pub(super) fn for_looking(path: &Path) -> std::result::Result<Connection, OpenFa
     Ok(connection)
 }
 
+/// Leaves a log as one file under another name. Where it is still open, it is refused.
+pub(super) fn set_aside(path: &Path, aside: &Path) -> std::result::Result<(), OpenFault> {
+    let unusable = |source| unusable(path, source);
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(unusable)?;
+    // SQLite leaves this mode only when nobody else has the file open, and then nothing is beside it.
+    connection.busy_timeout(Duration::ZERO).map_err(unusable)?;
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = DELETE", (), |row| row.get(0))
+        .map_err(unusable)?;
+    drop(connection);
+    if mode != "delete" {
+        return Err(OpenFault::Locked { path: path.to_owned() });
+    }
+    std::fs::rename(path, aside)
+        .map_err(|source| OpenFault::Unreachable { path: aside.to_owned(), source })
+}
+
 /// Whether something is written down beside the file that is not in it yet.
 fn has_wal(path: &Path) -> bool {
     let mut wal = path.as_os_str().to_owned();
@@ -124,12 +158,44 @@ fn unchanging(path: &Path) -> PathBuf {
 }
 
 /// The name a log was given when it was made.
-pub(super) fn name(connection: &Connection, path: &Path) -> std::result::Result<String, OpenFault> {
-    let name = "SELECT value FROM meta WHERE name = 'log'";
-    let found = connection.query_row(name, (), |row| row.get(0)).optional();
-    found
-        .map_err(|source| unusable(path, source))?
-        .ok_or_else(|| OpenFault::Nameless { path: path.to_owned() })
+pub(super) fn log_id(
+    connection: &Connection,
+    path: &Path,
+) -> std::result::Result<LogId, OpenFault> {
+    let found = meta(connection, path, "log")?;
+    let id = found.and_then(|text| LogId::parse(&text).ok());
+    id.ok_or_else(|| OpenFault::Nameless { path: path.to_owned() })
+}
+
+/// The key that signs the log's heads, as the log itself says.
+pub(super) fn host(
+    connection: &Connection,
+    path: &Path,
+) -> std::result::Result<Option<HostPublicKey>, OpenFault> {
+    let Some(found) = meta(connection, path, "host")? else { return Ok(None) };
+    let key = HostPublicKey::parse(&found);
+    key.map(Some).ok_or_else(|| OpenFault::Nameless { path: path.to_owned() })
+}
+
+/// Writes down whose key signs a new log.
+pub(super) fn set_host(
+    connection: &Connection,
+    path: &Path,
+    host: HostPublicKey,
+) -> std::result::Result<(), OpenFault> {
+    let insert = "INSERT INTO meta (name, value) VALUES ('host', ?1) ON CONFLICT DO NOTHING";
+    let inserted = connection.execute(insert, [host.to_string()]);
+    inserted.map(drop).map_err(|source| unusable(path, source))
+}
+
+fn meta(
+    connection: &Connection,
+    path: &Path,
+    name: &str,
+) -> std::result::Result<Option<String>, OpenFault> {
+    let value = "SELECT value FROM meta WHERE name = ?1";
+    let found = connection.query_row(value, [name], |row| row.get(0)).optional();
+    found.map_err(|source| unusable(path, source))
 }
 
 /// Makes a new file that only its owner reads. SQLite gives the WAL the same mode.
@@ -208,7 +274,7 @@ const TABLES: &str = "SELECT count(*) FROM sqlite_schema";
 /// What nobody but us puts into a log. A trigger, for one, could change records as they are written.
 const STRANGE: &str = "SELECT name FROM sqlite_schema \
     WHERE type IN ('trigger', 'view') OR (type = 'table' AND name NOT LIKE 'sqlite_%' \
-    AND name NOT IN ('meta', 'streams', 'records', 'blobs', 'checkpoints'))";
+    AND name NOT IN ('meta', 'streams', 'records', 'heads', 'blobs', 'checkpoints'))";
 
 /// From now on closing this connection leaves the WAL and the file as they are.
 pub(super) fn never_fold(connection: &Connection) -> Result<()> {
@@ -247,7 +313,7 @@ fn configure(connection: &Connection, path: &Path) -> std::result::Result<(), Op
     connection.execute_batch(settings).map_err(unusable)
 }
 
-fn unusable(path: &Path, source: Error) -> OpenFault {
+pub(super) fn unusable(path: &Path, source: Error) -> OpenFault {
     let path = path.to_owned();
     let Some(code) = source.sqlite_error_code() else {
         return OpenFault::Unusable { path, source };

@@ -5,6 +5,8 @@
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
+use toolgate_kernel::tree::LogId;
+use toolgate_runtime::HostPublicKey;
 use toolgate_runtime::port::StoreFault;
 
 use super::fault::read_fault;
@@ -29,8 +31,12 @@ pub(super) async fn ask<T: Send + 'static>(
 }
 
 /// Answers questions until nobody can ask any more.
-pub(super) fn run(connection: Connection, mut questions: mpsc::Receiver<Question>) {
-    let mut shelf = Shelf::new(&connection).map_err(|error| read_fault(&error));
+pub(super) fn run(
+    connection: Connection,
+    (log, host): (LogId, HostPublicKey),
+    mut questions: mpsc::Receiver<Question>,
+) {
+    let mut shelf = Shelf::new(&connection, log, host).map_err(|error| read_fault(&error));
     while let Some(question) = questions.blocking_recv() {
         question(shelf.as_mut().map_err(|fault| &*fault));
     }

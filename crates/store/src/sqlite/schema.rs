@@ -7,26 +7,27 @@ pub(super) const APPLICATION_ID: u32 = 0x7467_6174;
 
 /// The layout that a new file has at first. Those before it are not read: what is signed in them is
 /// signed in another way.
-pub(super) const OLDEST: u32 = 2;
+pub(super) const OLDEST: u32 = 3;
 
 /// How to get from each layout to the next; the first step makes a new file.
 ///
 /// A step never changes once it was released. `PRAGMA user_version` goes on from the oldest layout by
 /// one for each further step.
 pub(super) const STEPS: &[&str] = &["
+    -- log: which log this is; what was signed for one log is worth nothing in another.
+    -- host: the public key that signs its heads. note: its newest signed head.
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
-    -- Which log this is: what was signed for one log is worth nothing in another.
     INSERT INTO meta (name, value) VALUES ('log', lower(hex(randomblob(16))));
 
-    -- Numbers stand for names, so that a record repeats two bytes and not a whole name.
-    -- A stream that was claimed and not written has no hash and no mac.
+    -- Numbers stand for names, so that a record repeats two bytes and not a whole name. They leave
+    -- none out: the streams are the leaves of a tree, in this order.
     CREATE TABLE streams (
         id INTEGER PRIMARY KEY,
         stream TEXT NOT NULL UNIQUE,
         epoch INTEGER NOT NULL,
         seq INTEGER NOT NULL,
-        hash BLOB,
-        mac BLOB
+        link BLOB NOT NULL,
+        checkpoint BLOB
     ) STRICT;
 
     -- Rows lie in the order they were written: a commit of many sessions then fills a few pages
@@ -34,9 +35,19 @@ pub(super) const STEPS: &[&str] = &["
     CREATE TABLE records (
         stream INTEGER NOT NULL,
         seq INTEGER NOT NULL,
-        hash BLOB NOT NULL,
+        link BLOB NOT NULL,
         bytes BLOB NOT NULL,
         UNIQUE (stream, seq)
+    ) STRICT;
+
+    -- One row per commit: the leaf of the log's tree, and the nodes of the tree that it completes.
+    -- changed: the numbers of the streams that it changed, for other processes to follow.
+    CREATE TABLE heads (
+        n INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        streams_root BLOB NOT NULL,
+        nodes BLOB NOT NULL,
+        changed BLOB NOT NULL
     ) STRICT;
 
     CREATE TABLE blobs (hash BLOB NOT NULL UNIQUE, bytes BLOB NOT NULL) STRICT;
@@ -44,9 +55,8 @@ pub(super) const STEPS: &[&str] = &["
     CREATE TABLE checkpoints (
         stream TEXT PRIMARY KEY,
         seq INTEGER NOT NULL,
-        hash BLOB NOT NULL,
-        body BLOB NOT NULL,
-        mac BLOB NOT NULL
+        link BLOB NOT NULL,
+        body BLOB NOT NULL
     ) STRICT;
 "];
 
@@ -131,8 +141,8 @@ mod tests {
         connection.execute("INSERT INTO a VALUES (41)", ()).unwrap();
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
         assert_eq!(counted(&connection, "SELECT max(x) FROM b"), 42);
-        assert_eq!(counted(&connection, "SELECT value FROM meta"), 4);
-        assert_eq!(schema_version(&connection).unwrap(), 4);
+        assert_eq!(counted(&connection, "SELECT value FROM meta"), i64::from(OLDEST + 2));
+        assert_eq!(schema_version(&connection).unwrap(), OLDEST + 2);
         assert_eq!(counted(&connection, "PRAGMA application_id"), i64::from(APPLICATION_ID));
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
         assert_eq!(counted(&connection, "SELECT count(*) FROM b"), 2);
@@ -143,11 +153,11 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         let broken = "CREATE TABLE c (x); INSERT INTO nowhere VALUES (1)";
         let failed = migrate(&connection, &[FIRST, SECOND, broken]).unwrap_err();
-        assert_eq!(failed.from, 3);
-        assert_eq!(schema_version(&connection).unwrap(), 3);
+        assert_eq!(failed.from, OLDEST + 1);
+        assert_eq!(schema_version(&connection).unwrap(), OLDEST + 1);
         assert!(connection.is_autocommit());
         assert_eq!(counted(&connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'c'"), 0);
         migrate(&connection, &[FIRST, SECOND, THIRD]).unwrap();
-        assert_eq!(schema_version(&connection).unwrap(), 4);
+        assert_eq!(schema_version(&connection).unwrap(), OLDEST + 2);
     }
 }

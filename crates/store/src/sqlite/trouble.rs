@@ -1,21 +1,36 @@
 //! Shows what becomes of a log when the disk fills up, writing fails, or the writer panics.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, Error, Result, ffi};
 use tempfile::TempDir;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::seal::SigningKey;
-use toolgate_runtime::port::{Append, Batch, Row, Rows, Store, StoreFault};
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::HostKey;
+use toolgate_runtime::port::{Append, Batch, Clock, Row, Rows, Store, StoreFault, StreamHead};
 
-use super::SqliteStore;
 use super::worker::answer;
 use super::writer::Work;
+use super::{LogSetup, SqliteStore};
 
 const STREAM: StreamId = StreamId::Project;
 
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}
+
+fn setup() -> LogSetup {
+    LogSetup::new(HostKey::from_seed(&[7; 32]).unwrap(), Arc::new(Still))
+}
+
 fn new_log() -> (TempDir, SqliteStore) {
     let folder = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(folder.path().join("log.db")).unwrap();
+    let store = SqliteStore::open(folder.path().join("log.db"), &setup()).unwrap();
     (folder, store)
 }
 
@@ -23,7 +38,7 @@ fn new_log() -> (TempDir, SqliteStore) {
 fn append(after: u64, bytes: usize) -> Append {
     let (seq, hash) = (after + 1, Digest::of(&after.to_be_bytes()));
     let rows = Rows::from_iter([Row { seq, bytes: vec![7; bytes], hash }]);
-    let head = SigningKey::from_bytes(&[1; 32]).for_stream(STREAM).sign_head(seq, hash);
+    let head = StreamHead { stream: STREAM, seq, link: hash };
     Append { batches: vec![Batch { epoch: None, after, rows, head }], blobs: vec![] }
 }
 
@@ -88,7 +103,7 @@ async fn after_a_failed_write_nothing_is_written_until_a_restart() {
     // What is durable can still be read, now and later.
     assert_eq!(length(&store).await, 1);
     drop(store);
-    let store = SqliteStore::open(folder.path().join("log.db")).unwrap();
+    let store = SqliteStore::open(folder.path().join("log.db"), &setup()).unwrap();
     store.append(append(1, 100)).await.unwrap();
     assert_eq!(length(&store).await, 2);
 }
@@ -117,7 +132,7 @@ async fn a_writer_that_panics_leaves_nobody_waiting() {
     assert!(after.is_err());
     assert!(store.append(append(9, 100)).await.is_err());
     drop(store);
-    let store = SqliteStore::open(folder.path().join("log.db")).unwrap();
+    let store = SqliteStore::open(folder.path().join("log.db"), &setup()).unwrap();
     // The append before the panic is there exactly when its caller was told so.
     assert_eq!(length(&store).await, if before.is_ok() { 2 } else { 1 });
 }

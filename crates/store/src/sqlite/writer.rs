@@ -1,14 +1,18 @@
 //! Decides when work is durable: what queued while the last commit ran is committed together.
 
-use rusqlite::{Connection, Result};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 use toolgate_kernel::event::StreamId;
+use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_runtime::crash_point;
 use toolgate_runtime::port::{Append, Checkpoint, StoreFault};
 
-use super::fault::{Severity, severity};
+use super::fault::{Severity, severity, tree_severity};
+use crate::anchor::AnchorWriter;
+
 use super::open::never_fold;
-use super::pen::{Pen, Verdict};
+use super::pen::{Pen, Sealer, Verdict};
+use super::tree::{LogTree, TreeFault};
 use super::worker::{QUEUE_MAX, stopped};
 
 /// What the writer can be asked to do.
@@ -28,20 +32,29 @@ pub(super) enum Work {
 
 /// What a test does to the connection.
 #[cfg(test)]
-pub(super) type Bend = Box<dyn Fn(&Connection) -> Result<()> + Send>;
+pub(super) type Bend = Box<dyn Fn(&Connection) -> rusqlite::Result<()> + Send>;
 
 /// Work, and who waits for it. The answer is the epoch of a claim, and zero for the rest.
 pub(super) struct Order {
     pub(super) work: Work,
-    pub(super) answer: oneshot::Sender<std::result::Result<u64, StoreFault>>,
+    pub(super) answer: oneshot::Sender<Result<u64, StoreFault>>,
 }
 
 /// Pages in the WAL from which on it is folded into the file.
 const WAL_PAGES_MAX: i64 = 4_000;
 
+/// A log that was opened to be written: checked, and with what signs and remembers its commits.
+pub(super) struct Signed {
+    pub(super) connection: Connection,
+    pub(super) tree: LogTree,
+    pub(super) sealer: Sealer,
+    pub(super) anchor: Option<AnchorWriter>,
+}
+
 /// Writes until nobody can order any more, then folds the WAL into the file.
-pub(super) fn run(connection: Connection, mut orders: mpsc::Receiver<Order>) {
-    let mut writer = Writer::new(&connection);
+pub(super) fn run(signed: Signed, mut orders: mpsc::Receiver<Order>) {
+    let Signed { connection, tree, sealer, anchor } = signed;
+    let mut writer = Writer::new(&connection, tree, sealer, anchor);
     let mut group = Vec::new();
     // The first order is waited for; what queued since is taken along, and no time is spent
     // waiting for more. While this group is committed, the next one gathers.
@@ -58,16 +71,48 @@ pub(super) fn run(connection: Connection, mut orders: mpsc::Receiver<Order>) {
     writer.close();
 }
 
+/// Writes a group in one transaction, signed, and remembers its head once it is durable.
+fn write_group(
+    pen: &mut Pen<'_>,
+    anchor: Option<&AnchorWriter>,
+    group: &[Order],
+) -> Result<Vec<Verdict>, TreeFault> {
+    pen.begin()?;
+    let verdicts = group.iter().map(|order| pen.write(&order.work)).collect::<Result<_, _>>()?;
+    let sealed = pen.seal()?.map(|(note, tree)| (note, tree.head().size, tree.at()));
+    // An anchor that is not written is older than it could be, which is only weaker.
+    let remember = |anchor: &AnchorWriter| {
+        if let Some((note, size, at)) = &sealed {
+            drop(anchor.write(note.clone(), *size, *at));
+        }
+    };
+    if seeded(Bug::AnchorBeforeCommit) {
+        anchor.iter().for_each(|anchor| remember(anchor));
+    }
+    crash_point!("before_log_commit");
+    pen.commit()?;
+    crash_point!("after_log_commit");
+    anchor.iter().for_each(|anchor| remember(anchor));
+    crash_point!("after_anchor");
+    Ok(verdicts)
+}
+
 struct Writer<'c> {
     connection: &'c Connection,
     /// The prepared statements, or the fault after which nothing may be written.
-    pen: std::result::Result<Pen<'c>, StoreFault>,
+    pen: Result<Pen<'c>, StoreFault>,
+    anchor: Option<AnchorWriter>,
 }
 
 impl<'c> Writer<'c> {
-    fn new(connection: &'c Connection) -> Self {
-        let mut writer = Self { connection, pen: Err(stopped()) };
-        match Pen::new(connection) {
+    fn new(
+        connection: &'c Connection,
+        tree: LogTree,
+        sealer: Sealer,
+        anchor: Option<AnchorWriter>,
+    ) -> Self {
+        let mut writer = Self { connection, pen: Err(stopped()), anchor };
+        match Pen::new(connection, tree, sealer) {
             Ok(pen) => writer.pen = Ok(pen),
             Err(error) => drop(writer.give_up(&error)),
         }
@@ -98,27 +143,24 @@ impl<'c> Writer<'c> {
     }
 
     /// Writes a group in one transaction. A verdict of refusal takes nothing from the others.
-    fn commit(&mut self, group: &[Order]) -> std::result::Result<Vec<Verdict>, Severity> {
-        let pen = self.pen.as_mut().map_err(|fault| Severity::Final(fault.clone()))?;
-        let written = pen.begin().and_then(|()| {
-            let verdicts =
-                group.iter().map(|order| pen.write(&order.work)).collect::<Result<_>>()?;
-            crash_point!("before_log_commit");
-            pen.commit()?;
-            crash_point!("after_log_commit");
-            Ok(verdicts)
-        });
-        written.map_err(|error| self.undo(&error))
+    fn commit(&mut self, group: &[Order]) -> Result<Vec<Verdict>, Severity> {
+        let (pen, anchor) = (&mut self.pen, &self.anchor);
+        let pen = pen.as_mut().map_err(|fault| Severity::Final(fault.clone()))?;
+        let written = write_group(pen, anchor.as_ref(), group);
+        written.map_err(|fault| self.undo(&fault))
     }
 
     /// Takes a failed group back, as far as SQLite has not done so itself.
-    fn undo(&mut self, error: &rusqlite::Error) -> Severity {
+    fn undo(&mut self, fault: &TreeFault) -> Severity {
         let undone = match &mut self.pen {
-            Ok(pen) if !self.connection.is_autocommit() => pen.roll_back(),
-            Ok(_) | Err(_) => Ok(()),
+            Ok(pen) => {
+                pen.forget();
+                if self.connection.is_autocommit() { Ok(()) } else { pen.roll_back() }
+            }
+            Err(_) => Ok(()),
         };
-        match (severity(error), undone) {
-            (Severity::Final(_), _) => self.give_up(error),
+        match (tree_severity(fault), undone) {
+            (Severity::Final(fault), _) => self.stop_writing(fault),
             (_, Err(error)) => self.give_up(&error),
             (severity, Ok(())) => severity,
         }
@@ -127,8 +169,11 @@ impl<'c> Writer<'c> {
     /// Stops writing for good. Nor is the WAL folded any more: a failed fsync may have dropped
     /// what it was to write, so the WAL must stay until another process has read it.
     fn give_up(&mut self, error: &rusqlite::Error) -> Severity {
+        self.stop_writing(severity(error).fault())
+    }
+
+    fn stop_writing(&mut self, fault: StoreFault) -> Severity {
         drop(never_fold(self.connection));
-        let fault = severity(error).fault();
         self.pen = Err(fault.clone());
         Severity::Final(fault)
     }

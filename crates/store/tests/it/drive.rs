@@ -15,12 +15,12 @@ use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Clock, Output, StoreFault};
+use toolgate_runtime::port::{Clock, Output, Store, StoreFault};
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Crew, DriveFault, Driver, OpenFault, Pack, Runtime, Toolbox, tool};
-use toolgate_store::Folder;
+use toolgate_store::{Folder, SqliteStore};
 
-use crate::support::{block_on, key, open};
+use crate::support::{block_on, open};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -70,7 +70,7 @@ fn runtime(project: &Path) -> Arc<Runtime> {
     let state = project.join(".toolgate");
     let folder = Folder::open(project, state.join("staged")).unwrap();
     let store = Arc::new(open(&state));
-    Arc::new(Runtime::new(store, Arc::new(Still), key()).with_files(Arc::new(folder)))
+    Arc::new(Runtime::new(store, Arc::new(Still)).with_files(Arc::new(folder)))
 }
 
 fn args(name: &str, text: &str) -> String {
@@ -218,7 +218,7 @@ fn of_many_that_claim_at_once_nobody_finds_damage() {
 }
 
 /// What `verify` says after the database was changed.
-fn verified_after(sql: &str) -> Vec<(String, u64, &'static str)> {
+fn verified_after(sql: &str) -> Vec<(String, u64, String)> {
     let project = tempfile::tempdir().unwrap();
     let (id, me) = (SessionId::parse("s1").unwrap(), Actor::Client("test".into()));
     block_on(async {
@@ -231,9 +231,13 @@ fn verified_after(sql: &str) -> Vec<(String, u64, &'static str)> {
     });
     let log = project.path().join(".toolgate/log.db");
     rusqlite::Connection::open(log).unwrap().execute_batch(sql).unwrap();
-    let store = open(&project.path().join(".toolgate"));
-    let report = block_on(verify(&store, &key())).unwrap();
-    report.problems.into_iter().map(|found| (found.stream, found.seq, found.what)).collect()
+    let store = SqliteStore::look(project.path().join(".toolgate/log.db")).unwrap();
+    let report = block_on(verify(&store)).unwrap();
+    report
+        .problems
+        .into_iter()
+        .map(|found| (found.stream, found.seq, found.what.into_owned()))
+        .collect()
 }
 
 #[test]
@@ -259,23 +263,69 @@ fn verify_finds_what_was_done_to_undo_contents() {
         let found = verified_after(&sql);
         assert_eq!(found.len(), count, "{sql}: {found:?}");
         for (stream, seq, told) in found {
-            assert_eq!((stream.as_str(), told), ("session/s1", what), "{sql}");
+            assert_eq!((stream.as_str(), told.as_str()), ("session/s1", what), "{sql}");
             assert!(seq > 1, "the record is named: {sql}");
         }
     }
 }
 
 #[test]
-fn verify_finds_an_epoch_that_was_changed() {
-    let session = "UPDATE streams SET epoch = {} WHERE stream LIKE 'session%'";
-    let back = "the epoch was set back, below that of the records";
-    for (epoch, what) in [("0", back), ("-1", "the epoch cannot be read")] {
-        let found = verified_after(&session.replace("{}", epoch));
-        assert!(found.contains(&("session/s1".to_owned(), 0, what)), "{epoch}: {found:?}");
+fn verify_finds_what_was_changed_beside_the_records() {
+    let unsigned = "the streams are not those that its signed head covers";
+    for (sql, what) in [
+        ("UPDATE streams SET epoch = 0 WHERE stream LIKE 'session%'", unsigned),
+        ("UPDATE streams SET epoch = epoch + 1 WHERE stream LIKE 'session%'", unsigned),
+        ("UPDATE streams SET epoch = 1 WHERE stream = 'project'", unsigned),
+        ("UPDATE streams SET stream = 'session/s2' WHERE stream = 'session/s1'", unsigned),
+        ("UPDATE streams SET seq = seq - 1", unsigned),
+        (
+            "INSERT INTO streams VALUES (9, 'inbox/s9', 3, 0, zeroblob(32), NULL)",
+            "a stream is gone",
+        ),
+        ("DELETE FROM streams WHERE stream = 'session/s1'", "a stream is gone"),
+        (
+            "INSERT INTO records SELECT stream, 0, link, bytes FROM records LIMIT 1",
+            "there are records before the first place",
+        ),
+        (
+            "INSERT INTO records VALUES (77, 1, zeroblob(32), x'00')",
+            "there are records of a stream that is lost",
+        ),
+        (
+            "INSERT INTO checkpoints VALUES ('session/s9', 1, zeroblob(32), x'00')",
+            "there is a checkpoint of a stream that is lost",
+        ),
+        (
+            "INSERT INTO checkpoints VALUES ('session/s1', 1, zeroblob(32), x'00')",
+            "the checkpoint is not the one that the signed head covers",
+        ),
+        ("UPDATE heads SET at = at + 1 WHERE n = 1", "commit 1 is not the one that was signed"),
+        ("DELETE FROM heads WHERE n = 1", "commit 1 is missing"),
+        (
+            "DELETE FROM heads WHERE n = (SELECT max(n) FROM heads)",
+            "its signed head counts 10 commits and it has 9",
+        ),
+        ("DELETE FROM meta WHERE name = 'note'", "it has records and no signed head"),
+        (
+            "INSERT INTO meta VALUES ('more', 1)",
+            "there is something beside the log's name, key and head that toolgate did not write",
+        ),
+        (
+            "UPDATE meta SET value = replace(value, char(10) || '10' || char(10), \
+             char(10) || '11' || char(10)) WHERE name = 'note'",
+            "the signature of the signed head does not fit what it says",
+        ),
+    ] {
+        let found = verified_after(sql);
+        assert!(found.iter().any(|(_, _, told)| told == what), "{sql}: {found:?}");
     }
-    let project = verified_after("UPDATE streams SET epoch = 1 WHERE stream = 'project'");
-    let what = "the epoch is not 0, though no driver owns this stream";
-    assert_eq!(project, [("project".to_owned(), 0, what)]);
-    // A take-over that wrote nothing yet.
-    assert_eq!(verified_after(&session.replace("{}", "epoch + 1")), []);
+}
+
+/// A take-over that wrote nothing yet is in a signed head like everything else.
+#[test]
+fn a_take_over_that_wrote_nothing_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, stream) = (open(folder.path()), StreamId::Session(SessionId::parse("s1").unwrap()));
+    assert_eq!(block_on(store.claim(&stream)), Ok(1));
+    assert_eq!(block_on(store.integrity()), Ok(vec![]));
 }

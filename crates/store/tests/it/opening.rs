@@ -11,15 +11,15 @@ use toolgate_kernel::event::StreamId;
 use toolgate_runtime::port::{Append, Checkpoint, Store, StoreFault};
 use toolgate_store::{OpenFault, SqliteStore};
 
-use crate::support::{Author, block_on, inbox, only, open, session, texts};
+use crate::support::{Author, block_on, inbox, only, open, session, setup, texts};
 
 #[test]
 fn reopening_keeps_everything() {
     let folder = tempdir().unwrap();
     let mut author = Author::new(session("s1"), Some(1));
     let blob = (Digest::of(b"kept"), b"kept".to_vec());
-    let (hash, mac) = (Digest::of(b"h"), Digest::of(b"m"));
-    let saved = Checkpoint { stream: session("s1"), seq: 2, hash, body: b"fold".to_vec(), mac };
+    let hash = Digest::of(b"h");
+    let saved = Checkpoint { stream: session("s1"), seq: 2, hash, body: b"fold".to_vec() };
     block_on(async {
         let store = open(folder.path());
         assert_eq!(store.claim(&session("s1")).await, Ok(1));
@@ -106,10 +106,10 @@ fn a_newer_schema_is_refused_and_left_alone() {
     drop(open(folder.path()));
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let before = fs::read(&path).unwrap();
-    let refused = SqliteStore::open(&path).err().unwrap();
-    assert!(matches!(refused, OpenFault::Newer { found: 7, known: 2, .. }));
+    let refused = SqliteStore::open(&path, &setup()).err().unwrap();
+    assert!(matches!(refused, OpenFault::Newer { found: 7, known: 3, .. }));
     let text = refused.to_string();
-    assert!(text.contains("schema 7") && text.contains("schema 2"), "{text}");
+    assert!(text.contains("schema 7") && text.contains("schema 3"), "{text}");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
@@ -119,11 +119,12 @@ fn a_log_of_an_older_program_is_refused_and_left_alone() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("log.db");
     drop(open(folder.path()));
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
     let before = fs::read(&path).unwrap();
-    for refused in [SqliteStore::open(&path).err(), SqliteStore::look(path.clone()).err()] {
+    for refused in [SqliteStore::open(&path, &setup()).err(), SqliteStore::look(path.clone()).err()]
+    {
         let text = refused.unwrap().to_string();
-        assert!(text.contains("older version of toolgate (schema 1"), "{text}");
+        assert!(text.contains("older version of toolgate (schema 2"), "{text}");
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 }
@@ -144,7 +145,7 @@ fn a_newer_schema_is_also_seen_in_the_wal() {
         fs::copy(folder.path().join(name), copy.path().join(name)).unwrap();
     }
     let path = copy.path().join("log.db");
-    let refused = SqliteStore::open(&path).err().unwrap();
+    let refused = SqliteStore::open(&path, &setup()).err().unwrap();
     assert!(matches!(refused, OpenFault::Newer { found: 7, .. }), "{refused}");
     assert_eq!(
         (fs::read(&path).unwrap(), fs::read(path.with_extension("db-wal")).unwrap()),
@@ -158,7 +159,7 @@ fn what_is_no_log_is_refused_and_left_alone() {
     let folder = tempdir().unwrap();
     let text = folder.path().join("notes.txt");
     fs::write(&text, "Dear diary, ".repeat(500)).unwrap();
-    assert!(matches!(SqliteStore::open(&text), Err(OpenFault::NotADatabase { .. })));
+    assert!(matches!(SqliteStore::open(&text, &setup()), Err(OpenFault::NotADatabase { .. })));
     assert_eq!(fs::read_to_string(&text).unwrap(), "Dear diary, ".repeat(500));
 
     for application in [0, 42] {
@@ -168,14 +169,17 @@ fn what_is_no_log_is_refused_and_left_alone() {
         connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
         drop(connection);
         let before = fs::read(&other).unwrap();
-        let refused = SqliteStore::open(&other).err().unwrap();
+        let refused = SqliteStore::open(&other, &setup()).err().unwrap();
         assert!(matches!(refused, OpenFault::Foreign { found, .. } if found == application));
         assert_eq!(fs::read(&other).unwrap(), before);
     }
 
-    assert!(matches!(SqliteStore::open(folder.path()), Err(OpenFault::Unreachable { .. })));
+    assert!(matches!(
+        SqliteStore::open(folder.path(), &setup()),
+        Err(OpenFault::Unreachable { .. })
+    ));
     let nowhere = folder.path().join("nowhere/log.db");
-    assert!(matches!(SqliteStore::open(nowhere), Err(OpenFault::Unreachable { .. })));
+    assert!(matches!(SqliteStore::open(nowhere, &setup()), Err(OpenFault::Unreachable { .. })));
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn an_empty_file_and_an_empty_database_become_logs() {
     connection.query_row("PRAGMA journal_mode = WAL", (), |_| Ok(())).unwrap();
     drop(connection);
     for path in [empty, blank] {
-        let store = SqliteStore::open(path).unwrap();
+        let store = SqliteStore::open(path, &setup()).unwrap();
         block_on(Author::new(StreamId::Project, None).write(&store, &["a"])).unwrap();
     }
 }
@@ -225,12 +229,12 @@ fn damage_is_called_damage() {
         store.append(Append { batches, blobs: vec![blob.clone()] }).await.unwrap();
     });
     let vandal = Connection::open(folder.path().join("log.db")).unwrap();
-    let vandalism = "UPDATE blobs SET bytes = x'00'; UPDATE records SET hash = x'0102'; \
+    let vandalism = "UPDATE blobs SET bytes = x'00'; UPDATE records SET link = x'0102'; \
                      UPDATE streams SET stream = 'nonsense'";
     vandal.execute_batch(vandalism).unwrap();
     drop(vandal);
     block_on(async {
-        let store = open(folder.path());
+        let store = SqliteStore::look(folder.path().join("log.db")).unwrap();
         assert!(matches!(store.blob(blob.0).await, Err(StoreFault::Damaged(_))));
         assert!(matches!(store.heads().await, Err(StoreFault::Damaged(_))));
         Connection::open(folder.path().join("log.db"))

@@ -1,17 +1,31 @@
 //! Decides how tests write to a log: an author knows its stream and what it wrote.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::{SignedHead, SigningKey};
+use toolgate_kernel::time::Timestamp;
+use toolgate_runtime::HostKey;
 use toolgate_runtime::log::Tip;
-use toolgate_runtime::port::{Append, Batch, Files, FilesFault, Row, StageTag, Store, StoreFault};
-use toolgate_store::{Folder, SqliteStore};
+use toolgate_runtime::port::{
+    Append, Batch, Clock, Files, FilesFault, Row, StageTag, Store, StoreFault, StreamHead,
+};
+use toolgate_store::{Folder, LogSetup, SqliteStore};
 
-pub(crate) fn key() -> SigningKey {
-    SigningKey::from_bytes(&[7; 32])
+/// A clock that stands still.
+pub(crate) struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}
+
+/// A log that this key signs.
+pub(crate) fn setup() -> LogSetup {
+    LogSetup::new(HostKey::from_seed(&[7; 32]).unwrap(), Arc::new(Still))
 }
 
 pub(crate) fn session(name: &str) -> StreamId {
@@ -23,7 +37,7 @@ pub(crate) fn inbox(name: &str) -> StreamId {
 }
 
 pub(crate) fn open(folder: &Path) -> SqliteStore {
-    SqliteStore::open(folder.join("log.db")).unwrap()
+    SqliteStore::open(folder.join("log.db"), &setup()).unwrap()
 }
 
 /// Runs a test that waits.
@@ -57,8 +71,8 @@ impl Author {
         Batch { epoch, after, rows: rows.into_iter().collect(), head }
     }
 
-    pub(crate) fn head(&self) -> SignedHead {
-        key().for_stream(self.stream.clone()).sign_head(self.tip.seq, self.tip.hash)
+    pub(crate) fn head(&self) -> StreamHead {
+        StreamHead { stream: self.stream.clone(), seq: self.tip.seq, link: self.tip.hash }
     }
 
     /// Appends records; on a refusal the author stays where it was.

@@ -15,12 +15,12 @@ use toolgate_kernel::seeded::{Bug, seed};
 use toolgate_runtime::MemoryStore;
 use toolgate_runtime::crash::{Plot, plot, report};
 use toolgate_runtime::port::Store;
-use toolgate_store::SqliteStore;
+use toolgate_store::{AnchorFolder, LogSetup, SqliteStore};
 use toolgate_testkit::bent::Bent;
 use toolgate_testkit::crash::wounds;
 use toolgate_testkit::ledger::Ledger;
 use toolgate_testkit::scenario::Scenario;
-use toolgate_testkit::stage::{Played, Stage};
+use toolgate_testkit::stage::{Played, Stage, log_setup};
 
 /// Fails at the n-th durable step for every n, and checks what is left.
 #[derive(Parser)]
@@ -142,7 +142,11 @@ enum Log {
 fn store(log: Log, folder: &Path) -> Result<Arc<dyn Store>> {
     Ok(match log {
         Log::Memory => Arc::new(Bent::<()>::default()),
-        Log::Sqlite => Arc::new(SqliteStore::open(folder.join("log.db"))?),
+        Log::Sqlite => {
+            let anchors = Some(AnchorFolder::open(&folder.join("state"))?);
+            let setup = LogSetup { anchors, ..log_setup()? };
+            Arc::new(SqliteStore::open(folder.join("log.db"), &setup)?)
+        }
     })
 }
 

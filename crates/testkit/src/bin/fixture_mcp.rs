@@ -9,8 +9,8 @@ use anyhow::Result;
 use clap::Parser;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_mcp::server::http::{Door, Opening, serve};
 use toolgate_testkit::everything::{Anybody, Everything, implementation};
 
@@ -33,7 +33,7 @@ fn main() -> Result<()> {
             served: Arc::new(Everything::default()),
             porter: Arc::new(Anybody),
             door: Door::default(),
-            key: SigningKey::from_bytes(&[9; 32]),
+            key: TokenKey::from_bytes(&[9; 32]),
             now: Timestamp(0),
             server: implementation(),
         };

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use toolgate_kernel::digest::unhex;
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_mcp::server::{Answer, Caller, Refused};
 
 use super::Params;
@@ -35,17 +35,17 @@ fn required(requests: Value, state: Option<String>) -> Answer {
 }
 
 /// A state that comes back as it was given, or not at all.
-fn signed(key: &SigningKey, words: &str) -> String {
-    let mac = key.sign_words(words.as_bytes());
+fn signed(key: &TokenKey, words: &str) -> String {
+    let mac = key.sign(words.as_bytes());
     let mac: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{words}.{mac}")
 }
 
-fn opened<'a>(key: &SigningKey, state: &'a str) -> Result<&'a str, Refused> {
+fn opened<'a>(key: &TokenKey, state: &'a str) -> Result<&'a str, Refused> {
     let fault = || Refused::params("The requestState is not one that this server gave.");
     let (words, mac) = state.rsplit_once('.').ok_or_else(fault)?;
     let mac = unhex(mac).ok_or_else(fault)?;
-    key.vouches_for_words(words.as_bytes(), &mac).then_some(words).ok_or_else(fault)
+    key.verifies(words.as_bytes(), &mac).then_some(words).ok_or_else(fault)
 }
 
 /// An answer of the client, if it is one of the right kind.
@@ -63,7 +63,7 @@ pub(super) fn prompt(params: &Params) -> Result<Answer, Refused> {
     Ok(Answer::new(json!({ "messages": messages }).to_string()))
 }
 
-pub(super) fn call(params: &Params, caller: &Caller, key: &SigningKey) -> Result<Answer, Refused> {
+pub(super) fn call(params: &Params, caller: &Caller, key: &TokenKey) -> Result<Answer, Refused> {
     let given = &params.input_responses;
     let state = params.request_state.as_deref().map(|state| opened(key, state)).transpose()?;
     let name = form("What is your name?", "name", "string");

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::names::PhaseName;
-use toolgate_kernel::seal::SigningKey;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_mcp::server::http::{Denied, Porter};
 use toolgate_mcp::server::{
     Answer, Answering, Cache, Caller, Card, Line, Lists, Principal, Refused, Request, Served,
@@ -20,7 +20,7 @@ use toolgate_mcp::server::{
 
 /// Everything, with two lists that grow when somebody asks for it.
 pub struct Everything {
-    key: SigningKey,
+    key: TokenKey,
     tools: AtomicU64,
     prompts: AtomicU64,
     changes: watch::Sender<u64>,
@@ -29,7 +29,7 @@ pub struct Everything {
 impl Default for Everything {
     fn default() -> Self {
         Self {
-            key: SigningKey::from_bytes(&[9; 32]),
+            key: TokenKey::from_bytes(&[9; 32]),
             tools: AtomicU64::new(0),
             prompts: AtomicU64::new(0),
             changes: watch::Sender::new(0),

@@ -16,7 +16,6 @@ use toolgate_kernel::event::{CallRefused, CallSettled, Event, StreamId};
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{Family, SectionName, SessionId};
 use toolgate_kernel::policy::Policy;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Home, Section};
 use toolgate_kernel::tool::{Effect, SpecDraft, ToolSpec};
 use toolgate_runtime::log::{Tip, read_from};
@@ -27,7 +26,6 @@ use toolgate_store::Folder;
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::corpus::Outcome;
 use toolgate_testkit::ledger::{Entry, Ledger};
-use toolgate_testkit::stage::SCENARIO_KEY;
 use toolgate_wire::script::Script;
 
 use crate::scenarios::block_on;
@@ -59,8 +57,8 @@ impl Bench {
         std::fs::create_dir_all(&staged).unwrap();
         let files = Arc::new(Folder::open(&project, &staged).unwrap());
         let store = Arc::new(MemoryStore::new());
-        let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
-        let runtime = Runtime::new(store.clone(), clock, key).with_files(files);
+        let clock = Arc::new(FakeClock::default());
+        let runtime = Runtime::new(store.clone(), clock).with_files(files);
         Self {
             folder,
             store,
@@ -190,8 +188,7 @@ impl Bench {
         if let Err(reason) = block_on(self.another_session_works()) {
             wounds.push(format!("another session does not work: {reason}"));
         }
-        let key = SigningKey::from_bytes(&SCENARIO_KEY);
-        let report = block_on(verify(self.store.as_ref(), &key)).unwrap();
+        let report = block_on(verify(self.store.as_ref())).unwrap();
         wounds.extend(report.problems.iter().map(|problem| format!("{problem:?}")));
         wounds
     }

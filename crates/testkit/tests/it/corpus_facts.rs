@@ -10,8 +10,8 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::{Code, Envelope};
 use toolgate_kernel::fold::Project;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::token_key::TokenKey;
 use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
@@ -184,7 +184,7 @@ impl Roster for Everyone {
 fn page_framed(bench: &Bench) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let key = SigningKey::from_bytes(&SCENARIO_KEY);
+        let key = TokenKey::from_bytes(&SCENARIO_KEY);
         let open = async |runtime: Arc<Runtime>, crew: Crew| {
             let driver = Driver::open(runtime, crew, session("case"), &client(), "corpus").await;
             if let Ok(driver) = &driver {

@@ -9,13 +9,11 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Change, Event, StreamId};
 use toolgate_kernel::key::{Access, Key};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::port::{Append, Output, Tool};
 use toolgate_runtime::{Driver, Runtime};
 use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::clock::FakeClock;
-use toolgate_testkit::stage::SCENARIO_KEY;
 
 use crate::corpus_bench::{Bench, client, crew, doing, session, taking_text};
 use crate::scenarios::block_on;
@@ -61,8 +59,8 @@ fn a_caller_is_told_what_the_log_says() {
     let told = block_on(async {
         let (log, bend) = (Arc::clone(&bench.store), Contested::default());
         let contested = Arc::new(Bent { log, bend });
-        let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
-        let runtime = Arc::new(Runtime::new(contested.clone(), clock, key));
+        let clock = Arc::new(FakeClock::default());
+        let runtime = Arc::new(Runtime::new(contested.clone(), clock));
         let ada = Actor::Human("ada".into());
         let ours = Driver::open(runtime, made(), session("case"), &ada, "ours").await;
         *contested.bend.other.lock().await = Some(bench.open_as("other", made()).await);

@@ -14,7 +14,6 @@ use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Ending, Event, FaultKind, Finish, Outcome, Said, StreamId, Usage};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::plan::Plan;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_runtime::log::{Tip, read_from};
@@ -28,7 +27,6 @@ use toolgate_runtime::{
 };
 use toolgate_testkit::bent::{Bend, Bent};
 use toolgate_testkit::clock::FakeClock;
-use toolgate_testkit::stage::SCENARIO_KEY;
 
 use crate::corpus_bench::{Bench, client, crew, doing, session};
 use crate::corpus_found::keeping;
@@ -57,8 +55,8 @@ impl Bend for Mood {
 async fn driven(bench: &Bench, store: &Arc<Moody>, limits: serde_json::Value) -> Driver {
     let tool = bench.reaching(SpecDraft::new("send", "Sends.").effect(Effect::External));
     let crew = crew(json!({ "limits": limits }), vec![tool], Vec::new()).unwrap();
-    let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
-    let runtime = Arc::new(Runtime::new(store.clone(), clock, key));
+    let clock = Arc::new(FakeClock::default());
+    let runtime = Arc::new(Runtime::new(store.clone(), clock));
     let ada = Actor::Human("ada".into());
     Driver::open(runtime, crew, session("case"), &ada, "moody").await.unwrap()
 }
@@ -115,8 +113,8 @@ fn only_what_leaves_nothing_behind_runs_before_the_log_has_answered() {
         });
         let limits = json!({ "limits": { "append_ms_max": 20 } });
         let crew = crew(limits, vec![tool], Vec::new()).unwrap();
-        let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
-        let runtime = Arc::new(Runtime::new(store.clone(), clock, key));
+        let clock = Arc::new(FakeClock::default());
+        let runtime = Arc::new(Runtime::new(store.clone(), clock));
         block_on(async {
             let ada = Actor::Human("ada".into());
             let opened = Driver::open(runtime, crew, session("case"), &ada, "moody").await;
@@ -144,8 +142,8 @@ fn a_call_that_was_started_never_settles_as_failed() {
     });
     let limits = json!({ "limits": { "append_ms_max": 20 } });
     let crew = crew(limits, vec![send], Vec::new()).unwrap();
-    let (clock, key) = (Arc::new(FakeClock::default()), SigningKey::from_bytes(&SCENARIO_KEY));
-    let runtime = Arc::new(Runtime::new(store.clone(), clock, key));
+    let clock = Arc::new(FakeClock::default());
+    let runtime = Arc::new(Runtime::new(store.clone(), clock));
     block_on(async {
         let (id, ada) = (session("case"), Actor::Human("ada".into()));
         let opened = Driver::open(runtime.clone(), crew.clone(), id.clone(), &ada, "moody").await;
@@ -291,8 +289,7 @@ impl Provider for Slow {
 #[test]
 fn a_model_is_not_waited_for_beyond_the_end_of_the_run() {
     let clock = Arc::new(Running(tokio::time::Instant::now()));
-    let key = SigningKey::from_bytes(&SCENARIO_KEY);
-    let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), clock, key));
+    let runtime = Arc::new(Runtime::new(Arc::new(MemoryStore::new()), clock));
     block_on(async {
         let limits = json!({ "run_ms_max": 60, "retry_ms_max": 1 });
         let mut crew = crew(json!({ "limits": limits }), Vec::new(), Vec::new()).unwrap();

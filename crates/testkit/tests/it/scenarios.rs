@@ -6,7 +6,6 @@ use std::sync::Arc;
 use toolgate_kernel::event::{Event, StreamId};
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::MemoryStore;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
@@ -14,7 +13,7 @@ use toolgate_runtime::verify::verify;
 use toolgate_store::SqliteStore;
 use toolgate_testkit::ledger::Ledger;
 use toolgate_testkit::scenario::Scenario;
-use toolgate_testkit::stage::{SCENARIO_KEY, Stage};
+use toolgate_testkit::stage::{Stage, log_setup};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
@@ -39,7 +38,8 @@ fn every_scenario_leaves_its_golden_trace() {
         played += 1;
         let memory = play(&path, Arc::new(MemoryStore::new()));
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = SqliteStore::open(folder.path().join("log.db")).unwrap();
+        let sqlite =
+            SqliteStore::open(folder.path().join("log.db"), &log_setup().unwrap()).unwrap();
         assert_eq!(memory, play(&path, Arc::new(sqlite)), "{}: stores differ", path.display());
         let golden = path.with_extension("trace");
         if update {
@@ -69,8 +69,7 @@ fn play(path: &Path, store: Arc<dyn Store>) -> String {
     };
     let played =
         block_on(stage.play()).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
-    let key = SigningKey::from_bytes(&SCENARIO_KEY);
-    let report = block_on(verify(store.as_ref(), &key)).unwrap();
+    let report = block_on(verify(store.as_ref())).unwrap();
     assert_eq!(report.problems, [], "{}", path.display());
     every_prefix_replays(store.as_ref());
     played.trace

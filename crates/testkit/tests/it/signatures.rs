@@ -9,7 +9,6 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Answer, Change, Decision, ProjectEvent, Said};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, SessionId};
-use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Author, MemoryStore, Runtime, SayFault, Signer};
 use toolgate_testkit::clock::FakeClock;
@@ -52,7 +51,7 @@ struct Desk {
 impl Desk {
     fn runtime(&self) -> Runtime {
         let clock = Arc::new(FakeClock::default());
-        Runtime::new(self.store.clone(), clock, SigningKey::from_bytes(&[7; 32]))
+        Runtime::new(self.store.clone(), clock)
     }
 
     async fn fact(&self, signer: Option<&dyn Signer>, name: &str) -> Result<(), SayFault> {
@@ -68,8 +67,8 @@ impl Desk {
     }
 
     async fn problems(&self) -> Vec<String> {
-        let report = verify(self.store.as_ref(), &SigningKey::from_bytes(&[7; 32])).await.unwrap();
-        report.problems.iter().map(|problem| problem.what.to_owned()).collect()
+        let report = verify(self.store.as_ref()).await.unwrap();
+        report.problems.iter().map(|problem| problem.what.to_string()).collect()
     }
 }
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use toolgate_kernel::seal::SigningKey;
+use toolgate_runtime::HostKey;
 use toolgate_runtime::verify::{Problem, Report, verify};
-use toolgate_store::SqliteStore;
+use toolgate_store::{LogSetup, OpenFault, SqliteStore};
 use toolgate_testkit::ledger::Ledger;
 use toolgate_testkit::scenario::Scenario;
-use toolgate_testkit::stage::{SCENARIO_KEY, Stage};
+use toolgate_testkit::stage::{Stage, log_setup};
 
 use crate::scenarios::block_on;
 
@@ -18,7 +18,7 @@ fn written(folder: &Path) -> std::path::PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let log = folder.join("log.db");
     let scenario = Scenario::read(&root.join("run/inbox.yaml")).unwrap();
-    let store = Arc::new(SqliteStore::open(&log).unwrap());
+    let store = Arc::new(SqliteStore::open(&log, &log_setup().unwrap()).unwrap());
     let project = folder.join("project");
     std::fs::create_dir(&project).unwrap();
     let stage = Stage::new(scenario, store, &project, Ledger::default()).unwrap();
@@ -26,9 +26,8 @@ fn written(folder: &Path) -> std::path::PathBuf {
     log
 }
 
-fn report(log: &Path, key: [u8; 32]) -> Report {
-    let store = SqliteStore::open(log).unwrap();
-    block_on(verify(&store, &SigningKey::from_bytes(&key))).unwrap()
+fn report(log: &Path) -> Report {
+    block_on(verify(&SqliteStore::look(log).unwrap())).unwrap()
 }
 
 #[test]
@@ -50,7 +49,7 @@ fn every_tampering_is_found_and_located() {
         ),
         (
             "an inserted record",
-            "INSERT INTO records (stream, seq, bytes, hash) SELECT stream, 999, bytes, hash FROM records WHERE stream = S AND seq = 2",
+            "INSERT INTO records (stream, seq, bytes, link) SELECT stream, 999, bytes, link FROM records WHERE stream = S AND seq = 2",
             "session/s1",
             0,
         ),
@@ -86,7 +85,7 @@ fn every_tampering_is_found_and_located() {
         ),
         (
             "a record that is none",
-            "UPDATE records SET hash = x'00' WHERE stream = S AND seq = 5",
+            "UPDATE records SET link = x'00' WHERE stream = S AND seq = 5",
             "session/s1",
             5,
         ),
@@ -94,14 +93,14 @@ fn every_tampering_is_found_and_located() {
         ("a head before the first record", "UPDATE streams SET seq = -1 WHERE id = S", "log", 0),
         (
             "a checkpoint that is none",
-            "INSERT OR REPLACE INTO checkpoints VALUES ('session/s1', -1, x'', x'', x'')",
+            "INSERT OR REPLACE INTO checkpoints VALUES ('session/s1', -1, x'', x'')",
             "session/s1",
             0,
         ),
         ("a forged head", "UPDATE streams SET seq = seq - 1 WHERE id = S", "session/s1", 0),
         (
             "a changed hash",
-            "UPDATE records SET hash = zeroblob(32) WHERE stream = P AND seq = 1",
+            "UPDATE records SET link = zeroblob(32) WHERE stream = P AND seq = 1",
             "project",
             1,
         ),
@@ -109,9 +108,9 @@ fn every_tampering_is_found_and_located() {
     for (what, statement, stream, seq) in sql {
         let folder = tempfile::tempdir().unwrap();
         let log = written(folder.path());
-        assert_eq!(report(&log, SCENARIO_KEY).problems, [], "{what}: clean before");
+        assert_eq!(report(&log).problems, [], "{what}: clean before");
         tamper(&log, statement).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let problems = report(&log, SCENARIO_KEY).problems;
+        let problems = report(&log).problems;
         assert!(!problems.is_empty(), "{what}: not found");
         let located = problems.iter().any(|p| p.stream == *stream && (*seq == 0 || p.seq == *seq));
         assert!(located, "{what}: {problems:?}");
@@ -130,35 +129,56 @@ fn tamper(log: &Path, statement: &str) -> rusqlite::Result<()> {
     connection.execute_batch(&statement)
 }
 
+/// What was changed is found before anything is added to it.
 #[test]
-fn another_key_vouches_for_nothing() {
+fn a_log_that_was_changed_beside_its_records_is_not_opened() {
+    for statement in [
+        "UPDATE streams SET seq = seq - 1 WHERE id = S",
+        "UPDATE streams SET epoch = epoch + 1 WHERE id = S",
+        "DELETE FROM streams WHERE id = I",
+        "UPDATE meta SET value = '' WHERE name = 'note'",
+        "DELETE FROM heads WHERE n = (SELECT max(n) FROM heads)",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let log = written(folder.path());
+        tamper(&log, statement).unwrap();
+        let refused = SqliteStore::open(&log, &log_setup().unwrap()).err().unwrap();
+        assert!(matches!(refused, OpenFault::Damaged { .. }), "{statement}: {refused}");
+        assert!(!report(&log).problems.is_empty(), "{statement}");
+    }
+}
+
+#[test]
+fn a_log_of_another_host_is_read_and_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let log = written(folder.path());
-    assert!(!report(&log, [8; 32]).problems.is_empty());
+    let host = HostKey::from_seed(&[8; 32]).unwrap();
+    let setup = LogSetup { host: Arc::new(host), ..log_setup().unwrap() };
+    let refused = SqliteStore::open(&log, &setup).err().unwrap();
+    assert!(matches!(refused, OpenFault::OtherHost { .. }), "{refused}");
+    assert_eq!(report(&log).problems, []);
 }
 
 /// What belongs to no stream is not passed over in silence.
 #[test]
 fn strays_and_additions_are_damage() {
-    let strays = "INSERT INTO records (stream, seq, bytes, hash) SELECT 99, seq, bytes, hash FROM records WHERE stream = S";
-    let name = "INSERT INTO streams (stream, epoch, seq) VALUES ('session/../x', 0, 0)";
-    let key = SigningKey::from_bytes(&SCENARIO_KEY);
-    let tampered = |statement: &str| {
+    let strays = "INSERT INTO records (stream, seq, bytes, link) SELECT 99, seq, bytes, link FROM records WHERE stream = S";
+    let name = "INSERT INTO streams (stream, epoch, seq, link) VALUES ('session/../x', 0, 1, zeroblob(32))";
+    for (statement, what) in [
+        (strays, "there are records of a stream that is lost"),
+        (name, "the list of streams cannot be read"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let log = written(folder.path());
         tamper(&log, statement).unwrap();
-        block_on(verify(&SqliteStore::open(&log).unwrap(), &key))
-    };
-    let found = tampered(strays).unwrap().problems;
-    let words = "there are records of a stream that is lost";
-    assert_eq!(found, [Problem { stream: "log".to_owned(), seq: 0, what: words }]);
-    let found = tampered(name).unwrap().problems;
-    let words = "the list of streams cannot be read";
-    assert_eq!(found, [Problem { stream: "log".to_owned(), seq: 0, what: words }]);
+        let found = report(&log).problems;
+        let told = Problem { stream: "log".to_owned(), seq: 0, what: what.into() };
+        assert!(found.contains(&told), "{found:?}");
+    }
     let folder = tempfile::tempdir().unwrap();
     let log = written(folder.path());
     tamper(&log, "DELETE FROM meta WHERE name = 'log'").unwrap();
-    let refused = SqliteStore::open(&log).err().unwrap();
+    let refused = SqliteStore::open(&log, &log_setup().unwrap()).err().unwrap();
     assert!(refused.to_string().contains("lost its name"), "{refused}");
     for addition in [
         "CREATE TABLE mine (a)",
@@ -167,7 +187,7 @@ fn strays_and_additions_are_damage() {
         let folder = tempfile::tempdir().unwrap();
         let log = written(folder.path());
         tamper(&log, addition).unwrap();
-        let refused = SqliteStore::open(&log).err().unwrap();
+        let refused = SqliteStore::open(&log, &log_setup().unwrap()).err().unwrap();
         assert!(refused.to_string().contains("toolgate did not make"), "{refused}");
     }
 }

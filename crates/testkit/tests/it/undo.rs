@@ -7,11 +7,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::names::CallId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_runtime::port::StageTag;
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{DriveFault, Driver, Range, UndoRefusal};
-use toolgate_testkit::stage::SCENARIO_KEY;
 
 use crate::desk::{CHANGES, NOTE, SAVE, SECTION, act, ada, stage};
 use crate::scenarios::block_on;
@@ -73,8 +71,7 @@ proptest! {
             drop(driver);
             let again = stage.open_session().await.unwrap();
             assert_eq!(&picture(&again, folder.path()), before.last().unwrap());
-            let key = SigningKey::from_bytes(&SCENARIO_KEY);
-            assert_eq!(verify(stage.store.as_ref(), &key).await.unwrap().problems, []);
+            assert_eq!(verify(stage.store.as_ref()).await.unwrap().problems, []);
         });
     }
 }

@@ -13,12 +13,10 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{CallRefused, CallSettled, Event, Record, StreamId};
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_packs::web::Web;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::{Crew, Driver, MemoryStore, Resources, Runtime, Toolbox};
 use toolgate_testkit::clock::FakeClock;
-use toolgate_testkit::stage::SCENARIO_KEY;
 use toolgate_testkit::web::{FakeWeb, PUBLIC, Said};
 use toolgate_wire::script::Script;
 
@@ -65,8 +63,7 @@ impl WebStage {
         let script = serde_json::from_value(json!({ "replies": replies })).unwrap();
         crew.provider = Some(Arc::new(Script::new("web", script)));
         let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
-        let key = SigningKey::from_bytes(&SCENARIO_KEY);
-        let runtime = Runtime::new(store.clone(), clock, key).with_resources(resources);
+        let runtime = Runtime::new(store.clone(), clock).with_resources(resources);
         let session = SessionId::parse("web").unwrap();
         let actor = Actor::Human("ada".into());
         let driver = Driver::open(Arc::new(runtime), crew, session, &actor, "look").await.unwrap();

@@ -24,8 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use toolgate_kernel::hidden::Hidden;
-use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::time::Timestamp;
+use toolgate_kernel::token_key::TokenKey;
 
 use self::body::Reply;
 use self::connection::Leaving;
@@ -65,7 +65,7 @@ pub struct Opening {
     /// Which hosts and origins are let in.
     pub door: Door,
     /// Signs the handles of clients.
-    pub key: SigningKey,
+    pub key: TokenKey,
     /// The moment of opening.
     pub now: Timestamp,
     /// Name and version, as the protocol's `Implementation`.

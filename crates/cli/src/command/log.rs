@@ -1,0 +1,203 @@
+//! `toolgate log`: the signed head of the log, and a new log in place of one that cannot go on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use toolgate_kernel::event::RestartedFrom;
+use toolgate_kernel::fold::State;
+use toolgate_kernel::tree::SignedNote;
+use toolgate_runtime::Runtime;
+use toolgate_runtime::port::Store;
+use toolgate_store::{LogSetup, OpenFault, SqliteStore};
+
+use crate::console;
+use crate::credential;
+use crate::exit::Exit;
+use crate::host::{Create, SystemClock, anchors, log_setup};
+use crate::person::{self, Nobody};
+use crate::project::{Place, block_on};
+use crate::reading;
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  toolgate log head > head.txt")]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Prints the newest signed head, to be kept elsewhere and compared with `verify --against`.
+    #[command(
+        after_help = "Example:\n  toolgate log head > head.txt\n  toolgate verify --against head.txt"
+    )]
+    Head {
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Begins a new log that names the one before it, where that one cannot go on. The state is
+    /// taken over; sessions, approvals and pins are not.
+    #[command(after_help = "Example:\n  toolgate log restart")]
+    Restart,
+}
+
+impl Options {
+    pub(crate) fn json(&self) -> bool {
+        matches!(self.what, What::Head { json: true })
+    }
+}
+
+pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
+    match &options.what {
+        What::Head { json } => head(place, *json),
+        What::Restart => restart(place),
+    }
+}
+
+/// A signed head, for programs.
+#[derive(Serialize)]
+struct ShownHead {
+    log: String,
+    size: u64,
+    root: String,
+    host_key: String,
+    note: String,
+}
+
+fn head(place: &Place, json: bool) -> Result<Exit> {
+    let store = place.log_as_it_is()?;
+    let note = block_on(async { Ok(store.note().await?) })?;
+    let note = note.context("the log has no commit yet")?;
+    if !json {
+        // It ends with a line break of its own.
+        console::say(note.trim_end());
+        return Ok(Exit::Done);
+    }
+    let head = SignedNote::parse(&note)?.head;
+    console::json(&ShownHead {
+        log: store.log_id().to_string(),
+        size: head.size,
+        root: head.root.to_string(),
+        host_key: store.host().to_string(),
+        note,
+    });
+    Ok(Exit::Done)
+}
+
+/// What there is to go on from.
+struct Predecessor {
+    from: RestartedFrom,
+    /// Its state, where it can be trusted.
+    state: Option<State>,
+    /// Why it cannot go on, where it cannot.
+    why: Option<String>,
+    file: PathBuf,
+}
+
+fn restart(place: &Place) -> Result<Exit> {
+    person::attended().then_some(()).ok_or(Nobody)?;
+    let (home, path) = (place.home()?, place.log_path()?);
+    let old = predecessor(place, &home, &path)?;
+    tell(&old);
+    block_on(async {
+        if !person::confirm("restart", "begin a new log").await? {
+            console::say("Nothing was changed.");
+            return Ok(Exit::Failed);
+        }
+        let person = credential::decider(&place.folder).await?;
+        let new = home.join("restart.db");
+        begin(place, &new, &old, &person).await?;
+        let aside = home.join(format!("log-{}.db", old.from.log));
+        if old.file == path {
+            SqliteStore::set_aside(&path, &aside)?;
+        }
+        std::fs::rename(&new, &path).context("the new log cannot take its place")?;
+        anchors(&place.folder)?.release(&home.canonicalize()?)?;
+        console::say(&format!(
+            "✓ A new log begins. The one before is kept in {}.",
+            aside.display()
+        ));
+        Ok(Exit::Done)
+    })
+}
+
+/// Writes the new log beside the old one.
+async fn begin(
+    place: &Place,
+    new: &Path,
+    old: &Predecessor,
+    person: &credential::Decider,
+) -> Result<()> {
+    if new.exists() {
+        std::fs::remove_file(new).context("what is left of an earlier try cannot be removed")?;
+    }
+    let setup = LogSetup { anchors: None, ..log_setup(&place.folder, Create::Yes)? };
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(new, &setup)?);
+    let runtime = Runtime::new(store, Arc::new(SystemClock));
+    let state = old.state.clone().unwrap_or_default();
+    Ok(runtime.restart(person.author(), old.from.clone(), &state).await?)
+}
+
+/// The log in its place, or the one that an earlier try set aside, or what is remembered of one that
+/// is lost.
+fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
+    let anchors = anchors(&place.folder)?;
+    let fault = SqliteStore::compare(path, &anchors).err();
+    let expected = anchors.log_in(&home.canonicalize()?)?;
+    let aside = expected.map(|log| home.join(format!("log-{log}.db"))).filter(|file| file.exists());
+    let file = match (path.exists(), aside) {
+        (true, _) => path.to_owned(),
+        (false, Some(aside)) => aside,
+        (false, None) => {
+            let Some(OpenFault::Lost { expected, anchored, .. }) = &fault else {
+                bail!(
+                    "there is no log in {} yet; `toolgate run` begins one",
+                    place.folder.display()
+                );
+            };
+            let from = RestartedFrom { log: *expected, size: *anchored, root: None };
+            let why = fault.map(|fault| fault.to_string());
+            return Ok(Predecessor { from, state: None, why, file: PathBuf::new() });
+        }
+    };
+    let store = SqliteStore::look(&file)?;
+    block_on(async {
+        let sound = store.integrity().await.is_ok_and(|problems| problems.is_empty());
+        let note = store.note().await.ok().flatten();
+        let head = note.and_then(|note| SignedNote::parse(&note).ok()).map(|note| note.head);
+        let (size, root) = (head.map_or(0, |head| head.size), head.map(|head| head.root));
+        let project = if sound { reading::project(&store).await.ok() } else { None };
+        let why = match (&fault, sound) {
+            (Some(fault), _) => Some(fault.to_string()),
+            (None, false) => Some("it is damaged; see `toolgate verify`".to_owned()),
+            (None, true) => None,
+        };
+        let from = RestartedFrom { log: store.log_id(), size, root };
+        Ok(Predecessor { from, state: project.map(|project| project.state), why, file })
+    })
+}
+
+fn tell(old: &Predecessor) {
+    let RestartedFrom { log, size, .. } = &old.from;
+    console::say(&format!("The log {log} has {size} commits."));
+    if let Some(why) = &old.why {
+        console::say(&format!("  {}", console::visible(why)));
+    }
+    match &old.state {
+        Some(state) => {
+            let keys: usize = state.shelves().map(|(_, shelf)| shelf.len()).sum();
+            console::say(&format!(
+                "  Taken over, signed with your key: {keys} values of its state."
+            ));
+        }
+        None => console::say("  Its state cannot be trusted, and is not taken over."),
+    }
+    console::say(
+        "  Not taken over: sessions, approvals, \"always\" answers, accepted tool definitions.",
+    );
+    console::say("  The old log is kept beside the new one.");
+}
