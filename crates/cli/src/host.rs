@@ -39,6 +39,11 @@ pub(crate) fn anchors(project: &Path) -> Result<AnchorFolder> {
     anchors.with_context(|| format!("{} cannot be made", folder.display()))
 }
 
+/// The same to compare a log with that is only read. Nothing is made; without a home there is none.
+pub(crate) fn anchors_to_read() -> Option<AnchorFolder> {
+    state_folder().ok().map(|folder| AnchorFolder::at(&folder))
+}
+
 /// The folder for what belongs to this user and to no project. It must not lie where an agent's
 /// tools can reach, and other users must not write there.
 pub(crate) fn own_folder(project: &Path, what: &str) -> Result<PathBuf> {

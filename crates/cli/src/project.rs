@@ -18,19 +18,22 @@ use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::Store;
 use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
-use toolgate_store::{Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
+use toolgate_store::{Anchor, Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
 use crate::console;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
 use crate::host::{
-    Create, LogClock, SystemClock, anchors, config_folder, host_key, log_setup, state_folder,
+    Create, LogClock, SystemClock, anchors_to_read, config_folder, host_key, log_setup, state_folder,
 };
 use crate::model;
 use crate::redaction::{self, redactor};
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
+
+/// Where the log lies in a project.
+const LOG: &str = ".toolgate/log.db";
 
 /// Where a command works.
 pub(crate) struct Place {
@@ -112,11 +115,17 @@ impl Place {
     /// Opens the project's log to look at it. No secret is needed for that.
     pub(crate) fn log(&self) -> Result<Log> {
         let store = self.log_as_it_is()?;
-        match SqliteStore::compare(self.log_path()?, &anchors(&self.folder)?) {
+        match self.compare_anchor() {
             // A copy can be read like the log that it is a copy of.
             Ok(_) | Err(OpenFault::Copied { .. }) => Ok(Log { store: Arc::new(store) }),
             Err(fault) => Err(fault.into()),
         }
+    }
+
+    /// Compares the log with what is remembered of it outside the project, and says what that is.
+    pub(crate) fn compare_anchor(&self) -> std::result::Result<Option<Anchor>, OpenFault> {
+        let Some(anchors) = anchors_to_read() else { return Ok(None) };
+        SqliteStore::compare(self.folder.join(LOG), &anchors)
     }
 
     /// The same, whether or not it is the newest one.
@@ -124,7 +133,7 @@ impl Place {
         let log = self.log_path()?;
         if !log.exists() {
             // One that was there before is missed.
-            SqliteStore::compare(&log, &anchors(&self.folder)?)?;
+            self.compare_anchor()?;
             bail!("there is no log in {} yet; `toolgate run` begins one", self.folder.display());
         }
         Ok(SqliteStore::look(&log)?)
@@ -132,7 +141,8 @@ impl Place {
 
     /// The file of the log.
     pub(crate) fn log_path(&self) -> Result<PathBuf> {
-        Ok(self.home()?.join("log.db"))
+        ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
+        Ok(self.folder.join(LOG))
     }
 
     /// What signs the tokens for clients of this log.
@@ -192,6 +202,7 @@ impl Place {
         let Log { store } = if home.join("log.db").exists() {
             self.log()?
         } else {
+            self.compare_anchor()?;
             Log { store: Arc::new(MemoryStore::new()) }
         };
         let runtime = Runtime::new(Arc::clone(&store), Arc::new(SystemClock));

@@ -46,9 +46,14 @@ pub(crate) struct AnchorWriter {
 }
 
 impl AnchorFolder {
+    /// Anchors below a folder, to be read. Nothing is made.
+    pub fn at(state: &Path) -> Self {
+        Self { heads: state.join("heads"), folders: state.join("folders") }
+    }
+
     /// Anchors below a folder, which is made when it is not there.
     pub fn open(state: &Path) -> io::Result<Self> {
-        let anchors = Self { heads: state.join("heads"), folders: state.join("folders") };
+        let anchors = Self::at(state);
         for folder in [&anchors.heads, &anchors.folders] {
             private_folder(folder)?;
         }

@@ -12,7 +12,7 @@ use toolgate_store::{OpenFault, SqliteStore};
 
 use crate::console;
 use crate::exit::Exit;
-use crate::host::{Create, anchors, host_key};
+use crate::host::{Create, host_key};
 use crate::project::{Place, block_on, named};
 
 #[derive(Args)]
@@ -69,7 +69,7 @@ fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
     })?;
     let head = note.and_then(|note| SignedNote::parse(&note).ok());
     let (mut anchored, mut copy_of) = (None, None);
-    match SqliteStore::compare(place.log_path()?, &anchors(&place.folder)?) {
+    match place.compare_anchor() {
         Ok(anchor) => anchored = anchor.map(|anchor| anchor.size),
         Err(OpenFault::Copied { original, .. }) => copy_of = Some(original),
         Err(fault) => report.problems.push(of_log(fault.to_string())),

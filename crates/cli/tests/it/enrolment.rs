@@ -40,11 +40,11 @@ fn init_makes_the_key_known_so_that_no_program_is_first() {
     assert_eq!(person(&desk)["known"], true);
     desk.write("toolgate.yaml", CONFIG);
     assert_eq!(desk.run(&["call", "write_notes", r#"{"key":"a","data":1}"#]).code, 1);
-    // A program with a terminal, the log's key and a key of its own comes before the person.
+    // A program with a terminal, the host key and a key of its own comes before the person.
     let other = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(other.path().join(".config/toolgate")).unwrap();
-    let own = desk.home().join(".config/toolgate/log.key");
-    std::fs::copy(own, other.path().join(".config/toolgate/log.key")).unwrap();
+    let own = desk.home().join(".config/toolgate/host.key");
+    std::fs::copy(own, other.path().join(".config/toolgate/host.key")).unwrap();
     let mut command = desk.command();
     command.args(["approvals", "approve", "c1"]).env("HOME", other.path());
     let seen = typing(command, &[("Type approve", "approve"), FIRST], || {});

@@ -259,7 +259,7 @@ fn a_bad_configuration_refuses_to_start_and_writes_nothing() {
 }
 
 #[test]
-fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
+fn a_changed_log_is_found_and_another_key_adds_nothing() {
     let desk = Desk::new();
     desk.ok(&["run", "x"]);
     let log = desk.project().join(".toolgate/log.db");
@@ -277,17 +277,24 @@ fn a_changed_log_is_found_and_another_key_vouches_for_nothing() {
 
     let desk = Desk::new();
     desk.ok(&["run", "x"]);
-    let key = desk.home().join(".config/toolgate/log.key");
+    let key = desk.home().join(".config/toolgate/host.key");
     std::fs::write(&key, [1; 32]).unwrap();
-    let ran = desk.run(&["verify"]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.out.contains("not signed with this key"), "{}", ran.out);
-    // A lost key is not made anew: the new one would call the log forged.
-    std::fs::remove_file(&key).unwrap();
-    for args in [&["verify"] as &[&str], &["run", "y"], &["call", "list_notes"]] {
-        let ran = desk.run(args);
-        assert!(ran.code == 2 && ran.err.contains("is missing"), "{args:?}: {}", ran.err);
-        assert!(!key.exists(), "{args:?}");
+    let ran = desk.run(&["call", "list_notes"]);
+    assert!(ran.code == 74 && ran.err.contains("signed by the host key"), "{}", ran.err);
+    // A lost key is not made anew: the log would count as another's. Reading needs none.
+    for lost in [false, true] {
+        if lost {
+            std::fs::remove_file(&key).unwrap();
+            for args in [&["run", "y"] as &[&str], &["call", "list_notes"]] {
+                let ran = desk.run(args);
+                assert!(ran.code == 2 && ran.err.contains("is missing"), "{args:?}: {}", ran.err);
+                assert!(!key.exists(), "{args:?}");
+            }
+        }
+        let verified = desk.ok(&["verify"]);
+        assert!(verified.contains("(not the one here)"), "{verified}");
+        desk.ok(&["sessions", "list"]);
+        desk.ok(&["approvals", "list"]);
     }
 }
 
@@ -346,8 +353,8 @@ fn only_the_newest_run_is_read() {
 #[test]
 fn nothing_is_added_to_a_log_that_somebody_changed() {
     let cut = "DELETE FROM records WHERE stream = S AND seq > 3; \
-        UPDATE streams SET (seq, hash) = (SELECT seq, hash FROM records WHERE stream = S AND seq = 3) WHERE id = S";
-    let unsigned = "UPDATE streams SET mac = NULL, hash = NULL WHERE id = S";
+        UPDATE streams SET (seq, link) = (SELECT seq, link FROM records WHERE stream = S AND seq = 3) WHERE id = S";
+    let unsigned = "DELETE FROM meta WHERE name = 'note'";
     let lost = "DELETE FROM records WHERE stream = S; DELETE FROM streams WHERE id = S";
     let row = "DELETE FROM streams WHERE id = S";
     let epoch = "UPDATE streams SET epoch = 0 WHERE id = S";
@@ -378,12 +385,10 @@ fn nothing_is_added_to_a_log_that_somebody_changed() {
         let ran = desk.run(&["call", "planning_read_plan", "{}", "--session", "one"]);
         assert_eq!(ran.code, 74, "{what}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("toolgate verify"), "{what}: {}", ran.err);
-        if what != "epoch" {
-            let verified = desk.run(&["verify"]);
-            assert_eq!(verified.code, 1, "{what}: {}{}", verified.out, verified.err);
-            let lost = verified.out.contains("✗ session/one: the whole stream is lost");
-            assert_eq!(lost, !what.contains("cut"), "{what}: {}", verified.out);
-        }
+        let verified = desk.run(&["verify"]);
+        assert_eq!(verified.code, 1, "{what}: {}{}", verified.out, verified.err);
+        let lost = verified.out.contains("✗ session/one: the whole stream is lost");
+        assert_eq!(lost, what.contains("lost"), "{what}: {}", verified.out);
     }
 }
 
@@ -395,10 +400,7 @@ fn what_is_signed_in_one_log_is_worth_nothing_in_another() {
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         told["receipt"].as_str().unwrap().to_owned()
     };
-    let desk = Desk::planner();
-    let first = receipt(&desk);
-    std::fs::remove_dir_all(desk.project().join(".toolgate")).unwrap();
-    assert_ne!(first, receipt(&desk));
+    assert_ne!(receipt(&Desk::planner()), receipt(&Desk::planner()));
 }
 
 #[test]
@@ -485,10 +487,19 @@ fn a_key_that_tools_or_others_could_reach_is_refused() {
         assert_eq!(ran.status.code(), Some(2), "HOME={home:?}");
     }
     desk.ok(&["run", "x"]);
-    let key = desk.home().join(".config/toolgate/log.key");
+    let key = desk.home().join(".config/toolgate/host.key");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let ran = desk.run(&["verify"]);
+    let ran = desk.run(&["call", "list_notes"]);
     assert!(ran.code == 2 && ran.err.contains("chmod 600"), "{}", ran.err);
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let folder = key.parent().unwrap();
+    let mode = || std::fs::metadata(folder).unwrap().permissions().mode() & 0o777;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let ran = desk.run(&["call", "list_notes"]);
+    assert!(ran.code == 2 && ran.err.contains("chmod 700"), "{}", ran.err);
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    desk.ok(&["call", "list_notes"]);
+    assert_eq!(mode(), 0o700, "others need not look into it");
 }
 
 #[test]
@@ -496,7 +507,7 @@ fn the_key_is_outside_the_project_and_for_this_user_alone() {
     use std::os::unix::fs::PermissionsExt;
     let desk = Desk::new();
     desk.ok(&["run", "x"]);
-    let key = desk.home().join(".config/toolgate/log.key");
+    let key = desk.home().join(".config/toolgate/host.key");
     let key = std::fs::metadata(key).unwrap();
     assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
     let staged = std::fs::metadata(desk.project().join(".toolgate")).unwrap();
@@ -619,8 +630,11 @@ fn by_a_reader(desk: &Desk, args: &[&str]) -> (Option<i32>, String) {
     let owner = std::fs::metadata(desk.home()).unwrap().uid();
     let mut command = desk.command();
     if owner == 0 || owner == NOBODY {
-        for below in ["", ".config", ".config/toolgate", ".config/toolgate/log.key"] {
-            chown(desk.home().join(below), Some(NOBODY), Some(NOBODY)).unwrap();
+        let mut due = vec![desk.home()];
+        while let Some(path) = due.pop() {
+            chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            let below = path.is_dir().then(|| std::fs::read_dir(&path).unwrap());
+            due.extend(below.into_iter().flatten().map(|entry| entry.unwrap().path()));
         }
         command.uid(NOBODY).gid(NOBODY);
     }

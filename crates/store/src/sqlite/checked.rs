@@ -1,6 +1,7 @@
 //! Decides whether a log may be written: it is what its signed head says, this machine signed it, and
 //! it is not older than what is remembered of it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -168,6 +169,14 @@ fn check_anchor(
 /// The real folder that a log lies in.
 fn folder_of(path: &Path) -> Result<PathBuf, OpenFault> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
-    folder.map_err(|source| OpenFault::Unreachable { path: path.to_owned(), source })
+    let folder = folder.unwrap_or(Path::new("."));
+    // A log that is lost may have been lost with its folder.
+    let real = match (folder.canonicalize(), folder.parent(), folder.file_name()) {
+        (Err(error), Some(above), Some(name)) if error.kind() == ErrorKind::NotFound => {
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            above.canonicalize().map(|above| above.join(name))
+        }
+        (real, _, _) => real,
+    };
+    real.map_err(|source| OpenFault::Unreachable { path: path.to_owned(), source })
 }
