@@ -7,6 +7,7 @@ mod agreement;
 mod approvals;
 mod authors;
 mod configs;
+mod digests;
 mod folds;
 mod forks;
 mod json;
