@@ -7,6 +7,7 @@ mod chosen;
 mod digests;
 mod directive;
 mod finding;
+mod harmless;
 mod header;
 mod loader;
 mod migrate;
@@ -41,6 +42,7 @@ pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use digests::{COSMETIC, ConfigDigests, DigestPart, part_of};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
+pub use harmless::TrustReason;
 pub use header::{OWN_HEADERS, is_server_header};
 pub use migrate::{Migrated, Naming, Renamed, migrate};
 pub use model::{

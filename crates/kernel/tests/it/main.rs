@@ -10,6 +10,7 @@ mod configs;
 mod digests;
 mod folds;
 mod forks;
+mod harmless;
 mod json;
 mod keywords;
 mod masks;
