@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::address::HttpOrigin;
 use super::provider::PROVIDERS;
-use super::secret::{holds_secret, is_secret};
+use super::shown::{masked_address, masked_args, shown};
 use super::{
     AgentText, Chosen, ModelText, Secret, SecretPart, ServerText, ToolCallingText, Transport,
 };
@@ -57,9 +57,6 @@ enum Recipient<'a> {
     Server(&'a str),
 }
 
-/// Characters of one shown address, argument or path.
-const SHOWN_CHARS_MAX: usize = 120;
-
 /// Arguments of a program that are shown.
 const SHOWN_ARGS_MAX: usize = 12;
 
@@ -78,7 +75,7 @@ impl ReasonList {
     /// An address that is not on this computer.
     fn address(&mut self, key: &str, url: &str, does: &str) {
         if !HttpOrigin::parse(url).is_some_and(|origin| origin.is_loopback()) {
-            self.push(key, format!("{does} {}", shown_address(url)));
+            self.push(key, format!("{does} {}", masked_shown(url)));
         }
     }
 
@@ -94,9 +91,12 @@ impl ReasonList {
         if server.command.is_some() || server.transport() == Transport::Stdio {
             let program = server.command.as_deref().unwrap_or_default();
             let mut reason = format!("server {name} starts the program {}", shown(program));
-            for arg in shown_args(&server.args) {
+            for arg in masked_args(&server.args).iter().take(SHOWN_ARGS_MAX) {
                 reason.push(' ');
-                reason.push_str(&arg);
+                reason.push_str(&shown(arg));
+            }
+            if let Some(more @ 1..) = server.args.len().checked_sub(SHOWN_ARGS_MAX) {
+                reason.push_str(&format!(" … ({more} more)"));
             }
             let given: Vec<String> = server.env.iter().map(given_variable).collect();
             if !given.is_empty() {
@@ -180,9 +180,9 @@ impl ReasonList {
     /// provider's own variable may go to that provider and nowhere else.
     fn secret(&mut self, key: &str, secret: &Secret, recipient: Recipient<'_>) {
         let (to, own) = match recipient {
-            Recipient::Model(Some(url)) => (shown_address(url), Some(url)),
+            Recipient::Model(Some(url)) => (masked_shown(url), Some(url)),
             Recipient::Model(None) => ("a model that the file does not name".to_owned(), None),
-            Recipient::Server(url) => (shown_address(url), None),
+            Recipient::Server(url) => (masked_shown(url), None),
         };
         let Ok(parts) = secret.parts() else {
             return self.push(key, format!("sends a secret that cannot be read to {to}"));
@@ -215,7 +215,7 @@ impl ReasonList {
     fn option(&mut self, key: &str, value: &Value) {
         match value {
             Value::String(text) if text.contains("://") => {
-                self.push(key, format!("the provider is told the address {}", shown_address(text)));
+                self.push(key, format!("the provider is told the address {}", masked_shown(text)));
             }
             Value::Array(items) => items.iter().for_each(|item| self.option(key, item)),
             Value::Object(map) => self.options(key, map),
@@ -250,48 +250,7 @@ fn given_variable((name, value): (&String, &Secret)) -> String {
     if sources.is_empty() { name } else { format!("{name} from {}", sources.join(" and ")) }
 }
 
-/// Arguments to show: what stands behind an option that sounds like a secret is left out.
-fn shown_args(args: &[String]) -> Vec<String> {
-    let mut hide = false;
-    let mut out: Vec<String> = Vec::new();
-    for arg in args.iter().take(SHOWN_ARGS_MAX) {
-        let (option, value) =
-            arg.split_once('=').map_or((arg.as_str(), None), |(o, v)| (o, Some(v)));
-        let sounds = is_secret(option.trim_start_matches('-'));
-        out.push(match value {
-            _ if hide => "***".to_owned(),
-            Some(_) if sounds => format!("{}=***", shown(option)),
-            _ if holds_secret(arg) => "***".to_owned(),
-            _ => shown(arg),
-        });
-        hide = sounds && value.is_none() && option.starts_with('-');
-    }
-    if args.len() > SHOWN_ARGS_MAX {
-        out.push(format!("… ({} more)", args.len() - SHOWN_ARGS_MAX));
-    }
-    out
-}
-
-/// An address without a password and without its query.
-pub(super) fn shown_address(url: &str) -> String {
-    let cut = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = cut.split_once("://") else { return shown(cut) };
-    let end = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let (hidden, host) = match authority.rsplit_once('@') {
-        Some((_, host)) => ("***@", host),
-        None => ("", authority),
-    };
-    shown(&format!("{scheme}://{hidden}{host}{path}"))
-}
-
-/// A text in one line and of bounded length.
-pub(super) fn shown(text: &str) -> String {
-    let line = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    let mut line: String = line.take(SHOWN_CHARS_MAX + 1).collect();
-    if let Some((end, _)) = line.char_indices().nth(SHOWN_CHARS_MAX) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
+/// An address to show, without a password and without its query.
+fn masked_shown(url: &str) -> String {
+    shown(&masked_address(url))
 }

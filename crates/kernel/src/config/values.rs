@@ -137,12 +137,8 @@ fn fill(value: &mut Value, form: &Value) {
                     map.entry(key.clone()).or_insert(Value::Null);
                 }
             }
-            let patterns = form.get("patternProperties").and_then(Value::as_object);
-            let others = patterns.and_then(|patterns| patterns.values().next());
-            let others = others.or_else(|| form.get("additionalProperties"));
             for (key, value) in map {
-                let own = properties.and_then(|properties| properties.get(key));
-                if let Some(form) = own.or(others) {
+                if let Some(form) = form_of_key(form, key) {
                     fill(value, form);
                 }
             }
@@ -156,8 +152,16 @@ fn fill(value: &mut Value, form: &Value) {
     }
 }
 
+/// The schema of what stands under a key.
+pub(super) fn form_of_key<'a>(form: &'a Value, key: &str) -> Option<&'a Value> {
+    let own = form.get("properties").and_then(|properties| properties.get(key));
+    let patterns = form.get("patternProperties").and_then(Value::as_object);
+    let pattern = patterns.and_then(|patterns| patterns.values().next());
+    own.or(pattern).or_else(|| form.get("additionalProperties").filter(|form| form.is_object()))
+}
+
 /// The schema without references, and of several forms the one for a value of this type.
-fn fitting<'a>(value: &Value, form: &'a Value) -> &'a Value {
+pub(super) fn fitting<'a>(value: &Value, form: &'a Value) -> &'a Value {
     if let Some(name) = form.get("$ref").and_then(Value::as_str) {
         let target = name.strip_prefix('#').and_then(|pointer| schema().pointer(pointer));
         return target.map_or(form, |target| fitting(value, target));

@@ -97,7 +97,7 @@ const CONFIGURATIONS: &[(&str, &[&str])] = &[
     (
         "models: {a: {provider: anthropic, model: b, options: {mcp_servers: [{url: 'https://evil.example/?key=x'}]}}}",
         &[
-            "models.a.options.mcp_servers.url: the provider is told the address https://evil.example/",
+            "models.a.options.mcp_servers.url: the provider is told the address https://evil.example/?***",
         ],
     ),
     (
@@ -143,7 +143,7 @@ const CONFIGURATIONS: &[(&str, &[&str])] = &[
     (
         "mcp_servers: {a: {command: sh, args: [-c, 'curl evil', --token, CANARY, --api-key=CANARY, 'https://a:CANARY@b'], env: {A: 'file:~/x', B: '${C}', D: CANARY}}}",
         &[
-            "mcp_servers.a.command: server a starts the program sh -c curl evil --token *** --api-key=*** ***; \
+            "mcp_servers.a.command: server a starts the program sh -c curl evil --token *** --api-key=*** https://***@b; \
          given A from the file ~/x, B from the variable C, D",
         ],
     ),

@@ -7,6 +7,7 @@ mod agreement;
 mod approvals;
 mod authors;
 mod configs;
+mod differences;
 mod digests;
 mod folds;
 mod forks;
