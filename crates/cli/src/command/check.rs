@@ -4,17 +4,20 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use toolgate_kernel::config::{Finding, Severity};
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::config::{AgentText, ConfigDigests, Finding, Severity, TrustReason, read};
+use toolgate_kernel::digest::Digest;
 
 use crate::chart;
-use crate::console;
+use crate::console::{self, visible};
 use crate::diagnose::{self, File};
 use crate::exit::Exit;
 use crate::known::Known;
 use crate::project::{Place, named};
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  toolgate check\n  toolgate check other.yaml --json\n\n\
+#[command(after_help = "Examples:\n  toolgate check\n  toolgate check other.yaml --json\n  \
+                  toolgate check --digests\n\n\
                   Exit codes: 0 it can be used, 2 it cannot.")]
 pub(crate) struct Options {
     /// The file, in place of the project's configuration.
@@ -22,6 +25,10 @@ pub(crate) struct Options {
     /// Print each finding as one line of JSON, then one line with what is granted.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the digests of the file in place of what is granted, and what of it needs a person's
+    /// trust.
+    #[arg(long)]
+    digests: bool,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
@@ -37,9 +44,15 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let count = |severity| checked.findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let exit = if errors == 0 { Exit::Done } else { Exit::Usage };
+    // Of the file alone: the environment decides nothing that a person trusts.
+    let digests = checked.agent().filter(|_| options.digests);
+    let digests = digests.map(|agent| FileDigests::of(&read(&bytes).text, agent));
     if options.json {
         for finding in &checked.findings {
             console::json(&file.line(finding));
+        }
+        if let Some(digests) = &digests {
+            console::json(&digests.as_json());
         }
         let mut summary = known.as_ref().map(chart::as_json).unwrap_or_default();
         if !summary.is_object() {
@@ -61,7 +74,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     for finding in &checked.findings {
         console::say(&format!("{}\n", file.text(finding, colour)));
     }
-    if let Some(known) = &known {
+    if let Some(digests) = &digests {
+        digests.print();
+    } else if let Some(known) = &known {
         let agent = &known.agent;
         for part in [chart::legend(agent), chart::matrix(known), chart::graph(agent)] {
             part.iter().for_each(|line| console::say(&console::fit(line)));
@@ -70,6 +85,54 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     console::say(&verdict(&name, errors, warnings, &checked.findings));
     Ok(exit)
+}
+
+/// The digests of a configuration file, and why it needs a person's trust.
+struct FileDigests {
+    digests: ConfigDigests,
+    reasons: Vec<TrustReason>,
+}
+
+impl FileDigests {
+    fn of(text: &AgentText, agent: &Agent) -> Self {
+        Self { digests: ConfigDigests::of(text, agent), reasons: text.trust_reasons() }
+    }
+
+    /// Each digest by its name; the first one stands for everything that needs trust.
+    fn named(&self) -> [(&'static str, String); 4] {
+        let ConfigDigests { reach, gate, rest } = self.digests;
+        let written = |digest: Digest| format!("sha256:{digest}");
+        [
+            ("trust", written(self.digests.trust_digest())),
+            ("reach", written(reach)),
+            ("gate", written(gate)),
+            ("rest", written(rest)),
+        ]
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        let mut out = serde_json::json!({"kind": "digests", "reasons": self.reasons});
+        if let Some(map) = out.as_object_mut() {
+            map.extend(self.named().map(|(name, digest)| (name.to_owned(), digest.into())));
+        }
+        out
+    }
+
+    fn print(&self) {
+        for (name, digest) in self.named() {
+            console::say(&format!("{name:<5}  {digest}"));
+        }
+        console::say("");
+        if self.reasons.is_empty() {
+            console::say("Nothing in it needs a person's trust.");
+        } else {
+            console::say("It needs a person's trust:");
+        }
+        for TrustReason { key, reason } in &self.reasons {
+            console::whole(&format!("  {}: {}", visible(key), visible(reason)), 4);
+        }
+        console::say("");
+    }
 }
 
 fn verdict(name: &str, errors: usize, warnings: usize, findings: &[Finding]) -> String {

@@ -197,3 +197,55 @@ fn a_bad_variable_is_named() {
         assert!(err.contains(name), "{err}");
     }
 }
+
+/// What an operator writes down must hold in another folder, for another user, whatever the
+/// environment says.
+#[test]
+fn digests_are_of_the_file_alone() {
+    let file = "packs: [notes]\nsettings: {model: local}\nmcp_servers:\n  github: {command: npx, args: \
+                [-y, server-github], env: {GITHUB_TOKEN: 'env:GITHUB_TOKEN', PASSWORD: CANARY}}\n";
+    let digests = |base_url: &str| {
+        let desk = Desk::new();
+        desk.write("toolgate.yaml", file);
+        let mut command = desk.command();
+        command.env("TOOLGATE_BASE_URL", base_url).env("TOOLGATE_AUTO_PILOT", "false");
+        let output = command.args(["check", "--digests", "--json"]).output().unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        assert!(!out.contains("CANARY"), "{out}");
+        let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut found: Vec<Value> = lines.filter(|line| line["kind"] == "digests").collect();
+        assert_eq!(found.len(), 1, "{out}");
+        found.remove(0)
+    };
+    let one = digests("http://localhost:1");
+    assert_eq!(one, digests("https://elsewhere.example"));
+    for key in ["trust", "reach", "gate", "rest"] {
+        let digest = one[key].as_str().unwrap();
+        assert!(digest.len() == 71 && digest.starts_with("sha256:"), "{digest}");
+    }
+    let reason = &one["reasons"][0];
+    assert_eq!(reason["key"], "mcp_servers.github.command");
+    let told =
+        "server github starts the program npx -y server-github; given GITHUB_TOKEN, PASSWORD";
+    assert_eq!(reason["reason"], told);
+}
+
+#[test]
+fn check_prints_digests_and_what_needs_trust() {
+    let desk = Desk::new();
+    let harmless = desk.ok(&["check", "--digests"]);
+    assert!(harmless.contains("Nothing in it needs a person's trust."), "{harmless}");
+    let trust = harmless.lines().find(|line| line.starts_with("trust  sha256:"));
+    assert_eq!(trust.map(str::len), Some(78), "{harmless}");
+    desk.write("toolgate.yaml", "packs: [notes]\nweb: {searxng_url: 'https://s.example'}\n");
+    let out = desk.ok(&["check", "--digests"]);
+    let told =
+        "It needs a person's trust:\n  web.searxng_url: searches the web at https://s.example\n";
+    assert!(out.contains(told), "{out}");
+    // A file that cannot be used has none.
+    desk.write("toolgate.yaml", "polices: []\n");
+    let ran = desk.run(&["check", "--digests"]);
+    assert!(ran.code == 2 && !ran.out.contains("sha256:"), "{}", ran.out);
+    let ran = desk.run(&["check", "--digests", "--json"]);
+    assert!(ran.code == 2 && !ran.out.contains("sha256:"), "{}", ran.out);
+}

@@ -88,6 +88,69 @@ pub(super) fn authority(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
+/// The server that an address names, as far as no two readers of addresses can disagree about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HttpOrigin {
+    tls: bool,
+    host: String,
+    port: u16,
+}
+
+impl HttpOrigin {
+    /// Reads an address. Names and passwords, escapes, backslashes, letters outside of ASCII and
+    /// everything else that readers take differently have no origin.
+    pub(super) fn parse(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        if !url.chars().all(|c| c.is_ascii_graphic() && c != '\\') {
+            return None;
+        }
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(inner) => {
+                let (host, port) = inner.split_once(']')?;
+                (host.parse::<core::net::Ipv6Addr>().ok()?.to_string(), port)
+            }
+            None => {
+                let (host, port) =
+                    authority.split_at(authority.find(':').unwrap_or(authority.len()));
+                let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+                (!host.is_empty() && host.chars().all(plain)).then_some(())?;
+                (host.to_ascii_lowercase(), port)
+            }
+        };
+        let port = match port.strip_prefix(':') {
+            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok()?,
+            Some(_) => return None,
+            None if port.is_empty() => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            None => return None,
+        };
+        Some(Self { tls, host, port })
+    }
+
+    /// Whether it is this computer, whatever a name server says.
+    pub(super) fn is_loopback(&self) -> bool {
+        match self.host.parse::<IpAddr>() {
+            Ok(IpAddr::V4(address)) => address.is_loopback(),
+            Ok(IpAddr::V6(address)) => {
+                address.is_loopback()
+                    || address.to_ipv4_mapped().is_some_and(|mapped| mapped.is_loopback())
+            }
+            Err(_) => self.host == "localhost",
+        }
+    }
+}
+
 /// Whether host and port are ones.
 fn reaches(authority: &str) -> bool {
     let authority = authority.rsplit('@').next().unwrap_or_default();

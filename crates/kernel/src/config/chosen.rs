@@ -287,6 +287,14 @@ impl AgentText {
     }
 }
 
+impl ModelText {
+    /// The provider, which the name of the model may say too.
+    pub(super) fn provider_or_default(&self) -> ProviderName {
+        let named = || split(&self.model).map(|(provider, _)| provider);
+        self.provider.or_else(named).unwrap_or(ProviderName::Openai)
+    }
+}
+
 /// Provider and model of `provider:model`. A colon after something else is part of the name.
 fn split(name: &str) -> Option<(ProviderName, &str)> {
     let (provider, model) = name.split_once(':')?;

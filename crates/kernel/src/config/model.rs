@@ -31,7 +31,8 @@ pub struct ModelText {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_prefix: Option<String>,
     /// The key: `env:NAME`, `file:PATH`, `${NAME}`, or the word itself. It is never printed.
-    #[serde(skip_serializing)]
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<Secret>,
     /// Headers that are sent with every request.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::names::{Family, NameRefusal, PolicyName, ToolName};
+use crate::digest::Digest;
+use crate::names::{Family, PolicyName, ToolName};
 use crate::policy::{
     CountLimit, LimitPolicyRefusal, OwnWrites, Per, Policy, RateLimit, ReadBeforeWrite, ReadScope,
     Rule, RuleRefusal, RuleText, SequentialDependency,
@@ -16,7 +17,7 @@ use crate::policy::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyText {
-    /// Its name, as refusals quote it; its kind and place when left out.
+    /// Its name, as refusals quote it; its kind and 8 digits of its content's digest when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<PolicyName>,
     /// For each tool, the tools that must have succeeded before.
@@ -92,14 +93,11 @@ pub enum PolicyRefusal {
     /// The rule cannot be used.
     #[error(transparent)]
     Rule(#[from] RuleRefusal),
-    /// Its name is not legal.
-    #[error(transparent)]
-    Name(#[from] NameRefusal),
 }
 
 impl PolicyText {
-    /// Makes the policy; `at` is its place in the list, from one.
-    pub fn build(self, at: usize) -> Result<Arc<dyn Policy>, PolicyRefusal> {
+    /// The kinds that are given.
+    fn kinds(&self) -> Vec<&'static str> {
         let kinds = [
             ("sequential", self.sequential.is_some()),
             ("read_before_write", self.read_before_write.is_some()),
@@ -107,13 +105,24 @@ impl PolicyText {
             ("rate", self.rate.is_some()),
             ("rule", self.rule.is_some()),
         ];
-        let given: Vec<&str> = kinds.iter().filter(|kind| kind.1).map(|kind| kind.0).collect();
-        let [kind] = given.as_slice() else {
-            return Err(PolicyRefusal::NotOne { at, found: given.len() });
-        };
-        let name = match self.name {
-            Some(name) => name,
-            None => PolicyName::parse(&format!("{kind}-{at}"))?,
+        kinds.into_iter().filter(|(_, given)| *given).map(|(kind, _)| kind).collect()
+    }
+
+    /// The name that is written, or one made of the content: a permission that names a policy must
+    /// not pass to another one because the list was reordered. None without exactly one kind.
+    pub(super) fn effective_name(&self) -> Option<PolicyName> {
+        let [kind] = self.kinds()[..] else { return None };
+        self.name.clone().or_else(|| {
+            let content = serde_json::to_value(self).ok()?;
+            let digits: String = Digest::of_json(&content).to_string().chars().take(8).collect();
+            PolicyName::parse(&format!("{kind}-{digits}")).ok()
+        })
+    }
+
+    /// Makes the policy; `at` is its place in the list, from one.
+    pub fn build(self, at: usize) -> Result<Arc<dyn Policy>, PolicyRefusal> {
+        let Some(name) = self.effective_name() else {
+            return Err(PolicyRefusal::NotOne { at, found: self.kinds().len() });
         };
         if let Some(needs) = self.sequential {
             // A policy by a former name governs the tool of today; two names of one tool are one.

@@ -106,7 +106,8 @@ impl Reading {
     }
 }
 
-fn schema() -> &'static Value {
+/// The JSON Schema of a configuration.
+pub(super) fn schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     SCHEMA.get_or_init(|| schemars::schema_for!(AgentText).to_value())
 }

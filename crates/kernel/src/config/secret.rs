@@ -6,10 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A secret: the word itself, or where to find it: `env:NAME`, `file:PATH`, or a text with
-/// `${NAME}` in it. It is never printed, never logged and no part of a fingerprint.
+/// `${NAME}` in it. A literal is never printed and never logged; a reference is shown as it is
+/// written, because a name or a path is no secret and decides what is read.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(String);
+
+/// What a serialised configuration has in place of a literal secret.
+pub(super) const LITERAL: &str = "literal";
 
 /// A part of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +74,33 @@ impl Secret {
         Ok(parts)
     }
 
+    /// The secret as it is written, with `mask` in place of every literal part. A text that is not a
+    /// valid reference is a literal.
+    pub(super) fn without_literals(&self, mask: &str) -> String {
+        let Ok(parts) = self.parts() else { return mask.to_owned() };
+        let whole = self.0.starts_with("env:") || self.0.starts_with("file:");
+        let written = parts.into_iter().map(|part| match part {
+            SecretPart::Word(_) => mask.to_owned(),
+            SecretPart::Variable(_) | SecretPart::File(_) if whole => self.0.clone(),
+            SecretPart::Variable(name) => format!("${{{name}}}"),
+            SecretPart::File(path) => format!("file:{path}"),
+        });
+        written.collect()
+    }
+
+    /// Whether there is nothing to look up.
+    pub(super) fn is_literal(&self) -> bool {
+        let word = |part: &SecretPart<'_>| matches!(part, SecretPart::Word(_));
+        self.parts().is_ok_and(|parts| parts.iter().all(word))
+    }
+
+    /// The text of the value of an environment variable with this name, where neither the name nor
+    /// the text looks like a secret.
+    pub(super) fn plain_variable(&self, name: &str) -> Option<&str> {
+        let plain = self.is_literal() && !is_secret(name) && !holds_secret(&self.0);
+        plain.then_some(self.0.as_str())
+    }
+
     /// The secret itself; `look` finds variables and files. What is missing or empty is refused:
     /// nothing is ever sent in its place.
     pub fn resolve(
@@ -108,7 +139,7 @@ impl fmt::Debug for Secret {
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("***")
+        serializer.serialize_str(&self.without_literals(LITERAL))
     }
 }
 
@@ -195,9 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_nowhere() {
+    fn literals_are_never_shown() {
         let secret = Secret::new("sk-CANARY");
         assert!(!format!("{secret:?}").contains("CANARY"));
-        assert!(!serde_json::to_string(&secret).unwrap().contains("CANARY"));
+        for (text, shown) in [
+            ("sk-CANARY", "literal"),
+            ("env:NAME", "env:NAME"),
+            ("file:~/key CANARY", "file:~/key CANARY"),
+            ("${NAME}", "${NAME}"),
+            ("Bearer CANARY ${NAME}CANARY", "literal${NAME}literal"),
+            ("CANARY${", "literal"),
+            ("env:not a name CANARY", "literal"),
+            ("", "literal"),
+        ] {
+            assert_eq!(serde_json::to_value(Secret::new(text)).unwrap(), shown, "{text}");
+        }
     }
 }

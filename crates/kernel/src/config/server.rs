@@ -41,7 +41,8 @@ pub struct ServerText {
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub headers: IndexMap<String, Secret>,
     /// A token that is sent as `Authorization: Bearer`.
-    #[serde(skip_serializing)]
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Secret>,
     /// How `toolgate mcp login` introduces itself, where the server's authorization wants more than
     /// it finds out by itself.
@@ -71,7 +72,8 @@ pub struct OauthText {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// Its secret, where it has one.
-    #[serde(skip_serializing)]
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
     /// The scopes that are asked for; those the server names when left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]

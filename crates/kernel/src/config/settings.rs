@@ -19,7 +19,8 @@ pub struct SettingsText {
     pub model: Option<String>,
     /// The key for the model: `env:NAME`, `file:PATH`, `${NAME}`, or the word itself. It is never
     /// printed and never logged.
-    #[serde(skip_serializing)]
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<Secret>,
     /// Whether the run goes on after a phase change without a person's word.
     #[serde(skip_serializing_if = "Option::is_none")]

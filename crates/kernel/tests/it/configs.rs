@@ -798,3 +798,29 @@ fn a_pack_is_called_as_it_is_written() {
     let all: Vec<&str> = PackName::ALL.iter().map(|pack| pack.as_str()).collect();
     assert_eq!(all, written);
 }
+
+/// A permission names a policy: it must not pass to another one when the list is reordered.
+#[test]
+fn unnamed_policies_are_named_by_their_content() {
+    let first = "  - rule: {tools: [read_notes], ask: 'true', message: First.}\n";
+    let second = "  - limit: {tools: [read_notes], per: turn, max: 2}\n";
+    let names = |entries: &[&str]| {
+        let yaml = format!("packs: [notes]\npolicies:\n{}", entries.concat());
+        let checked = checked(&yaml);
+        assert_eq!(errors(&checked), Vec::<&Finding>::new(), "{yaml}");
+        let toolset = &checked.agent().unwrap().toolset;
+        let entry = &toolset.entries()[toolset.find("read_notes").unwrap()];
+        entry.policies.iter().map(|policy| policy.name().to_string()).collect::<Vec<_>>()
+    };
+    let forwards = names(&[first, second]);
+    assert!(forwards[0].len() == 13 && forwards[0].starts_with("rule-"), "{forwards:?}");
+    assert!(forwards[1].len() == 14 && forwards[1].starts_with("limit-"), "{forwards:?}");
+    let mut backwards = names(&[second, first]);
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    assert_ne!(forwards[..1], names(&[&first.replace("First", "Other")]));
+    let twice = checked(&format!("packs: [notes]\npolicies:\n{first}{second}{first}"));
+    let told = errors(&twice);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].message.starts_with("there are two policies `rule-"), "{told:?}");
+}

@@ -46,7 +46,6 @@ impl Desk<'_> {
         let under = |rest: &[Step<'_>]| self.place(&[&list, rest].concat());
         let place = match refusal {
             PolicyRefusal::NotOne { .. } => under(&[]),
-            PolicyRefusal::Name(_) => under(&[Step::Key("name")]),
             PolicyRefusal::Limit(_) => {
                 let rate = self.text().policies.get(at).is_some_and(|text| text.rate.is_some());
                 under(&[Step::Key(if rate { "rate" } else { "limit" }), Step::Key("max")])
@@ -65,10 +64,9 @@ impl Desk<'_> {
         };
         let code = match refusal {
             PolicyRefusal::Rule(RuleRefusal::Condition { .. }) => Mistake::Condition,
-            PolicyRefusal::NotOne { .. }
-            | PolicyRefusal::Limit(_)
-            | PolicyRefusal::Rule(_)
-            | PolicyRefusal::Name(_) => Mistake::Policy,
+            PolicyRefusal::NotOne { .. } | PolicyRefusal::Limit(_) | PolicyRefusal::Rule(_) => {
+                Mistake::Policy
+            }
         };
         Finding::error(code, refusal.to_string()).at(place)
     }
@@ -290,10 +288,8 @@ impl Desk<'_> {
 
     /// The path of a policy by its name, said or made.
     fn policy_path(&self, name: &PolicyName) -> Vec<Step<'static>> {
-        let place = self.text().policies.iter().enumerate().position(|(at, policy)| {
-            let own = policy.name.as_ref().map(|own| own == name);
-            own.unwrap_or_else(|| name.as_str().ends_with(&format!("-{}", at + 1)))
-        });
+        let mut policies = self.text().policies.iter();
+        let place = policies.position(|policy| policy.effective_name().as_ref() == Some(name));
         let mut path = vec![Step::Key("policies")];
         path.extend(place.map(Step::Item));
         path

@@ -15,7 +15,7 @@ impl Desk<'_> {
         let mut seen = BTreeSet::new();
         for (at, policy) in self.text().policies.iter().enumerate() {
             let path = [Step::Key("policies"), Step::Item(at)];
-            if let Some(name) = policy.name.as_ref().filter(|name| !seen.insert(*name)) {
+            if let Some(name) = policy.effective_name().filter(|name| !seen.insert(name.clone())) {
                 let place = self.place(&[&path[..], &[Step::Key("name")]].concat());
                 let message = format!("there are two policies {}", quoted(name.as_str()));
                 let help =
