@@ -24,7 +24,8 @@ use crate::console;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
 use crate::host::{
-    Create, LogClock, SystemClock, anchors_to_read, config_folder, host_key, log_setup, state_folder,
+    Create, LogClock, SystemClock, anchors_to_read, config_folder, host_key, log_setup,
+    state_folder,
 };
 use crate::model;
 use crate::redaction::{self, redactor};

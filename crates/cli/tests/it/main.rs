@@ -27,6 +27,7 @@ mod persons;
 mod printed;
 mod promises;
 mod readme;
+mod rollback;
 mod runs;
 mod schemas;
 mod servers;
