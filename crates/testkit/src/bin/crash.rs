@@ -184,11 +184,17 @@ fn in_process(path: &Path, log: Log, tally: &mut Tally) -> Result<()> {
             // The last points may lie after everything was said and done.
             continue;
         }
+        let place = format!("{}, point {at}", name(path));
         if matches!(log, Log::Sqlite) {
             drop(std::mem::replace(&mut stage.store, Arc::new(MemoryStore::new())));
-            stage = stage.reopened(store(log, folder.path())?);
+            match store(log, folder.path()) {
+                Ok(store) => stage = stage.reopened(store),
+                Err(error) => {
+                    tally.wounds.push(format!("{place}: cannot be opened: {error:#}"));
+                    continue;
+                }
+            }
         }
-        let place = format!("{}, point {at}", name(path));
         match play(&stage) {
             Ok(played) => {
                 let runtime =
@@ -302,5 +308,26 @@ fn caught_by(quick: bool) -> Result<Option<String>> {
             return Ok(Some(wound.chars().take(100).collect()));
         }
     }
-    Ok(None)
+    caught_on_disk()
+}
+
+/// Looks for a bug in the log on the disk: after crashes, and with an older copy in its place.
+fn caught_on_disk() -> Result<Option<String>> {
+    let path = scenarios()?.into_iter().find(|path| KILLED.contains(&name(path).as_str()));
+    let path = path.context("there is no scenario that is killed")?;
+    let mut tally = Tally::default();
+    in_process(&path, Log::Sqlite, &mut tally)?;
+    if let Some(wound) = tally.wounds.first() {
+        return Ok(Some(wound.chars().take(100).collect()));
+    }
+    let folder = tempfile::tempdir()?;
+    let (log, older) = (folder.path().join("log.db"), folder.path().join("older.db"));
+    // A log without records, then the same with all of them.
+    drop(store(Log::Sqlite, folder.path())?);
+    std::fs::copy(&log, &older)?;
+    plot(Plot::Count);
+    play(&stage(&path, Log::Sqlite, folder.path())?)?;
+    std::fs::copy(&older, &log)?;
+    let opened = store(Log::Sqlite, folder.path()).is_ok();
+    Ok(opened.then(|| "an older copy of the log is opened".to_owned()))
 }
