@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use console::{measure_text_width, style, truncate_str};
 use serde::Serialize;
+use toolgate_kernel::config::{ConfigDifference, read};
 use toolgate_kernel::event::Ending;
 use toolgate_runtime::Driver;
 
@@ -162,14 +163,21 @@ pub(crate) fn hint(line: &str) {
 
 /// Tells of a configuration that is another one than at the last start.
 pub(crate) fn replaced_config(driver: &Driver) {
-    if let Some(before) = driver.replaced_config() {
-        let now = driver.agent().fingerprint;
-        hint(&format!(
-            "The configuration changed since the last start: it was {}, it is {}.",
-            before.short(),
-            now.short()
-        ));
+    let Some(before) = driver.replaced_config() else { return };
+    let (was, now) = (before.config.short(), driver.agent().fingerprint.short());
+    hint(&format!("The configuration changed since the last start: it was {was}, it is {now}."));
+    let source = driver.agent().source.as_deref();
+    if let (Some(before), Some(after)) = (&before.text, source) {
+        config_difference(before, &after.masked_text).iter().for_each(|line| hint(line));
     }
+}
+
+/// How two configurations differ, key by key, from their texts without secrets.
+pub(crate) fn config_difference(before: &str, after: &str) -> Vec<String> {
+    let text = |bytes: &str| read(bytes.as_bytes()).text;
+    let difference = ConfigDifference::between(&text(before), &text(after)).to_string();
+    let lines = difference.lines().map(|line| format!("  {}", visible(line)));
+    lines.filter(|line| !line.trim().is_empty()).collect()
 }
 
 /// How a session ended, in words.

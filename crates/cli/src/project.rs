@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use toolgate_http::Transport;
-use toolgate_kernel::config::{AgentText, Checked, Finding, Mistake, Reading, Severity, read};
+use toolgate_kernel::agent::ConfigSource;
+use toolgate_kernel::config::{
+    AgentText, Checked, ConfigDigests, Finding, Mistake, Reading, Severity, masked_text, read,
+};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::token_key::TokenKey;
@@ -262,6 +265,10 @@ impl Place {
         }
         let text = checked.text.clone();
         let agent = checked.into_agent().context("the configuration makes no agent")?;
+        // The file alone: what flags and variables fill in is recorded nowhere else, and weakens nothing.
+        let digests = ConfigDigests::of(&read(&bytes).text, &agent);
+        let masked_text = masked_text(&bytes).context("the configuration cannot be read")?;
+        let agent = agent.with_source(ConfigSource { digests, masked_text });
         Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), text))
     }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::budget::Budget;
 use crate::calling::ToolCalling;
+use crate::config::ConfigDigests;
 use crate::config::ProfileText;
 use crate::digest::Digest;
 use crate::limits::Limits;
@@ -103,13 +104,33 @@ pub struct Agent {
     pub every: Arc<[Arc<ToolSpec>]>,
     /// Fingerprint of tools, phases, policies, families, limits, budget, settings and prompt texts.
     pub fingerprint: Digest,
+    /// The configuration file that it was made of, where there was one.
+    pub source: Option<Arc<ConfigSource>>,
     /// MCP servers that are down, and why, in our own words. Nobody declares this: whoever asks the
     /// servers says so, and it is in no fingerprint.
     pub down: BTreeMap<ServerName, String>,
     phases: Vec<Granted>,
 }
 
+/// The configuration file that an agent was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigSource {
+    /// Its digests.
+    pub digests: ConfigDigests,
+    /// Its text, with `***` in place of literal secrets.
+    pub masked_text: String,
+}
+
 impl Agent {
+    /// The same, bound to the file that it was made of: what the file says of servers, addresses and
+    /// secrets is part of the fingerprint, which approvals are bound to.
+    pub fn with_source(mut self, source: ConfigSource) -> Self {
+        let ConfigDigests { reach, gate, .. } = source.digests;
+        self.fingerprint = Digest::of_json(&json!([self.fingerprint, reach, gate]));
+        self.source = Some(Arc::new(source));
+        self
+    }
+
     /// Checks that everything named exists and computes what each phase grants.
     pub fn build(draft: AgentDraft) -> Result<Self, AgentRefusal> {
         Self::survey(draft).agent()
@@ -154,6 +175,7 @@ impl Agent {
             agents,
             every,
             fingerprint,
+            source: None,
             down: BTreeMap::new(),
             phases,
         };

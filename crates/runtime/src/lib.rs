@@ -56,7 +56,8 @@ mod versions;
 pub use credential::{Author, Signer};
 pub use directing::Directing;
 pub use drive::{
-    Answered, Company, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault, Start,
+    Answered, Company, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault,
+    ReplacedConfig, Start,
 };
 pub use execute::Cancel;
 pub use fork::{Fork, ForkRefusal, preview_fork};

@@ -332,6 +332,9 @@ impl Check {
         {
             session.must_keep(images.iter().map(|image| image.hash));
         }
+        if let Event::ConfigBound { file: Some(file), .. } = &record.event {
+            session.must_keep([file.text]);
+        }
         if let Event::Forked(forked) = &record.event {
             self.forks.push((stream.clone(), record.seq, forked.clone()));
         }

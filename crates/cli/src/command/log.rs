@@ -6,10 +6,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use toolgate_kernel::event::RestartedFrom;
+use toolgate_kernel::event::{BoundFile, ProjectEvent, Record, RestartedFrom, StreamId};
 use toolgate_kernel::fold::State;
 use toolgate_kernel::tree::SignedNote;
 use toolgate_runtime::Runtime;
+use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
 use toolgate_store::{LogSetup, OpenFault, SqliteStore};
 
@@ -39,6 +40,13 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Shows every change of the configuration that the log has, key by key.
+    #[command(after_help = "Example:\n  toolgate log diff-config")]
+    DiffConfig {
+        /// Print one JSON object per change.
+        #[arg(long)]
+        json: bool,
+    },
     /// Begins a new log that names the one before it, where that one cannot go on. The state is
     /// taken over; sessions, approvals and pins are not.
     #[command(after_help = "Example:\n  toolgate log restart")]
@@ -47,13 +55,14 @@ enum What {
 
 impl Options {
     pub(crate) fn json(&self) -> bool {
-        matches!(self.what, What::Head { json: true })
+        matches!(self.what, What::Head { json: true } | What::DiffConfig { json: true })
     }
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     match &options.what {
         What::Head { json } => head(place, *json),
+        What::DiffConfig { json } => diff_config(place, *json),
         What::Restart => restart(place),
     }
 }
@@ -85,6 +94,63 @@ fn head(place: &Place, json: bool) -> Result<Exit> {
         host_key: store.host().to_string(),
         note,
     });
+    Ok(Exit::Done)
+}
+
+/// One change of the configuration, for programs.
+#[derive(Serialize)]
+struct ShownChange {
+    at: String,
+    session: String,
+    config: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<BoundFile>,
+    /// How it differs from the one before; absent for the first one, and where no text was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<String>>,
+}
+
+fn diff_config(place: &Place, json: bool) -> Result<Exit> {
+    let log = place.log()?;
+    let changes = block_on(async {
+        let mut bound = Vec::new();
+        let each = |record: Record<ProjectEvent>, _: &_| {
+            if let ProjectEvent::ProjectConfigured { config, session, file } = record.event {
+                bound.push((record.at, session, config, file));
+            }
+        };
+        read_from(log.store.as_ref(), &StreamId::Project, Tip::START, each).await?;
+        let (mut changes, mut before): (Vec<ShownChange>, Option<String>) = (Vec::new(), None);
+        for (at, session, config, file) in bound {
+            let text = match file {
+                Some(file) => log.store.blob(file.text).await?,
+                None => None,
+            };
+            let text = text.and_then(|text| String::from_utf8(text).ok());
+            let differs = before.as_ref().zip(text.as_ref());
+            let differs = differs.map(|(before, after)| console::config_difference(before, after));
+            let (at, session) = (at.to_string(), session.to_string());
+            let config = config.to_string();
+            changes.push(ShownChange { at, session, config, file, changes: differs });
+            before = text;
+        }
+        Ok(changes)
+    })?;
+    for change in &changes {
+        if json {
+            console::json(change);
+            continue;
+        }
+        let short: String = change.config.chars().take(12).collect();
+        console::say(&format!("{}  {short}  session {}", change.at, change.session));
+        match &change.changes {
+            Some(lines) => lines.iter().for_each(|line| console::say(line)),
+            None => console::say("  There is no text before it to compare with."),
+        }
+    }
+    if changes.is_empty() && !json {
+        console::say("The log has no configuration yet.");
+    }
     Ok(Exit::Done)
 }
 

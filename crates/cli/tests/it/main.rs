@@ -5,6 +5,7 @@
 mod agents;
 mod approvals;
 mod beside;
+mod binding;
 mod calls;
 mod configs;
 mod doctor;

@@ -72,6 +72,9 @@ pub enum Event {
         program: String,
         /// The phase the session is in from here on.
         phase: PhaseName,
+        /// What the configuration file is, where there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<BoundFile>,
     },
     /// A stretch with fresh context began.
     IterationOpened {
@@ -410,6 +413,19 @@ pub enum InboxEvent {
     },
 }
 
+/// A configuration file that was put in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BoundFile {
+    /// Digest of what it reaches: programs, addresses, secrets.
+    pub reach: Digest,
+    /// Digest of what it allows: policies, phases, grants, limits of calls.
+    pub gate: Digest,
+    /// Digest of everything else.
+    pub rest: Digest,
+    /// Hash of its text without secrets, which is kept aside.
+    pub text: Digest,
+}
+
 /// The log that a new one was begun in place of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestartedFrom {
@@ -444,6 +460,9 @@ pub enum ProjectEvent {
         config: Digest,
         /// The session that began, or went on, with it.
         session: SessionId,
+        /// What the configuration file is, where there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<BoundFile>,
     },
     /// State shared by all sessions changed.
     ProjectChanged {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::State;
 use crate::credential::PersonKey;
 use crate::digest::Digest;
-use crate::event::{ProjectEvent, Record};
+use crate::event::{BoundFile, ProjectEvent, Record};
 use crate::json::canonical;
 use crate::names::SessionId;
 use crate::pin::Pins;
@@ -22,6 +22,9 @@ pub struct Project {
     pub sessions: OrdSet<SessionId>,
     /// The configuration somebody last started with.
     pub config: Option<Digest>,
+    /// The file of that configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_file: Option<BoundFile>,
     /// What is kept under keys.
     pub state: State,
     /// Which definitions of tools from MCP servers are believed.
@@ -54,7 +57,9 @@ impl Project {
             ProjectEvent::SessionOpened { session } => {
                 self.sessions.insert(session.clone());
             }
-            ProjectEvent::ProjectConfigured { config, .. } => self.config = Some(*config),
+            ProjectEvent::ProjectConfigured { config, file, .. } => {
+                (self.config, self.config_file) = (Some(*config), *file);
+            }
             ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned, &record.actor),
             ProjectEvent::PersonEnrolled { key } => {
                 self.people.insert(*key);

@@ -108,8 +108,11 @@ fn question(
     touched: &[Touched],
     yes: Option<Yes>,
 ) -> Result<Option<Box<Question>>, Refusal> {
-    let Some((policy, reason)) = word(agent, world, call, touched)? else { return Ok(None) };
-    let frame = frame(agent, world, call, &policy);
+    let Some(Asking { policies, reason }) = word(agent, world, call, touched)? else {
+        return Ok(None);
+    };
+    let frame = frame(agent, world, call, &policies);
+    let Some((policy, _)) = policies.into_iter().next() else { return Ok(None) };
     if yes.is_some_and(|yes| yes.covers(frame)) {
         return Ok(None);
     }
@@ -118,13 +121,19 @@ fn question(
 }
 
 /// What a question stands on beside the arguments. When any of it is another, so is the question.
-fn frame(agent: &Agent, world: &World<'_>, call: &Call, policy: &PolicyName) -> Digest {
+fn frame(
+    agent: &Agent,
+    world: &World<'_>,
+    call: &Call,
+    policies: &[(PolicyName, Value)],
+) -> Digest {
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
     Digest::of_json(&serde_json::json!([
         call.spec.name,
         call.spec.version,
         phase,
-        policy,
+        world.session.agent,
+        policies,
         agent.fingerprint,
     ]))
 }
@@ -198,26 +207,37 @@ fn changed() -> Refusal {
     Refusal::new(Stage::Judge, Trouble::new(Code::COMMIT_CONFLICT, message))
 }
 
+/// The policies that ask about a call.
+struct Asking {
+    /// Each with what it enforces: another rule under the same name is another question.
+    policies: Vec<(PolicyName, Value)>,
+    reason: String,
+}
+
 /// All policies' word: an error refuses, `Some` asks, `None` allows.
 fn word(
     agent: &Agent,
     world: &World<'_>,
     call: &Call,
     touched: &[Touched],
-) -> Result<Option<(PolicyName, String)>, Refusal> {
-    let mut asked: Option<(PolicyName, String)> = None;
+) -> Result<Option<Asking>, Refusal> {
+    let mut asked: Option<Asking> = None;
     for (policy, word) in words(agent, world, call, touched)? {
         let Some(reason) = word? else { continue };
         // What a person allowed for the whole session is not asked about again, unless each call
         // needs a yes of its own.
-        let (policy, each) = (policy.name(), policy.asks_each_time());
-        if !each && world.session.allowed(&call.spec.name, policy) {
+        let (name, each) = (policy.name(), policy.asks_each_time());
+        if !each && world.session.allowed(&call.spec.name, name) {
             continue;
         }
+        let described = (name.clone(), policy.describe());
         match &mut asked {
-            None => asked = Some((policy.clone(), reason)),
+            None => asked = Some(Asking { policies: vec![described], reason }),
             // One answer is for all of them, so all of them are told.
-            Some((_, reasons)) => reasons.push_str(&format!(" Also {policy}: {reason}")),
+            Some(asking) => {
+                asking.policies.push(described);
+                asking.reason.push_str(&format!(" Also {name}: {reason}"));
+            }
         }
     }
     Ok(asked)

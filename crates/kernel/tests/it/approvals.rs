@@ -179,10 +179,11 @@ fn another_configuration_asks_again() {
         config: desk.agent.fingerprint,
         program: program.clone(),
         phase: phase.clone(),
+        file: None,
     };
     desk.note(&Actor::System, same);
     assert!(matches!(desk.admit(call), Judgement::Admitted(_)), "the same configuration again");
-    let other = Event::ConfigBound { config: Digest::of(b"other"), program, phase };
+    let other = Event::ConfigBound { config: Digest::of(b"other"), program, phase, file: None };
     desk.note(&Actor::System, other);
     let progress = &desk.session.open.get(&call).unwrap().progress;
     assert_eq!(*progress, Progress::Received);

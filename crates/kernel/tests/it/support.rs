@@ -95,7 +95,10 @@ impl Desk {
             },
         );
         let config = desk.agent.fingerprint;
-        desk.note(&Actor::System, Event::ConfigBound { config, program: "1".into(), phase });
+        desk.note(
+            &Actor::System,
+            Event::ConfigBound { config, program: "1".into(), phase, file: None },
+        );
         desk
     }
 

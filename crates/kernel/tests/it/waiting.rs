@@ -165,7 +165,8 @@ fn another_configuration_lets_everything_lapse() {
     desk.note(&human(), heard(yes));
     assert!(desk.session.allowed(&tool("send"), &policy("outside")));
     let phase = desk.session.phase.clone().unwrap();
-    let other = Event::ConfigBound { config: Digest::of(b"other"), program: "2".into(), phase };
+    let other =
+        Event::ConfigBound { config: Digest::of(b"other"), program: "2".into(), phase, file: None };
     desk.note(&Actor::System, other);
     assert!(desk.session.waiting.is_empty() && desk.session.allowances.is_empty());
     assert!(open_calls(&desk.agent, &desk.session).is_none());

@@ -139,6 +139,15 @@ pub enum OnAsk {
     Deny,
 }
 
+/// The configuration that was in force before another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplacedConfig {
+    /// Its fingerprint.
+    pub config: Digest,
+    /// The text of its file without secrets, where it was made of one.
+    pub text: Option<String>,
+}
+
 /// The one driver of a session.
 pub struct Driver {
     runtime: Arc<Runtime>,
@@ -171,7 +180,7 @@ pub struct Driver {
     /// Files of people that could not be taken in, as they were when that was told.
     unreadable: BTreeMap<&'static str, Option<Digest>>,
     /// The configuration that was in force before this start, when it is another one.
-    replaced: Option<Digest>,
+    replaced: Option<ReplacedConfig>,
     /// Whether there are other tools from outside than the log says so far.
     supplied: bool,
     /// What was written down as missing, without which the phase cannot begin.
@@ -216,8 +225,8 @@ impl Driver {
     }
 
     /// The configuration that was in force at the last start, when it is not the one of now.
-    pub fn replaced_config(&self) -> Option<Digest> {
-        self.replaced
+    pub fn replaced_config(&self) -> Option<&ReplacedConfig> {
+        self.replaced.as_ref()
     }
 
     /// A switch that stops what is running.

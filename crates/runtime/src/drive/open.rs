@@ -5,15 +5,16 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::config::ConfigDigests;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Conversation, Event, FileChange, Outcome, ProjectEvent, Record, StreamId,
+    BoundFile, Conversation, Event, FileChange, Outcome, ProjectEvent, Record, StreamId,
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
 
 use super::settle::conflicted;
-use super::{Crew, DriveFault, Driver, Pending};
+use super::{Crew, DriveFault, Driver, Pending, ReplacedConfig};
 use crate::checkpoint;
 use crate::credential::Hearing;
 use crate::execute::Cancel;
@@ -336,6 +337,12 @@ impl Driver {
     ) -> Result<(), OpenFault> {
         let runtime = Arc::clone(&self.runtime);
         let (before, config) = (self.session(), self.crew.agent.fingerprint);
+        let source = self.crew.agent.source.as_deref();
+        let text = source.map(|source| source.masked_text.clone().into_bytes());
+        let file = source.map(|source| {
+            let ConfigDigests { reach, gate, rest } = source.digests;
+            BoundFile { reach, gate, rest, text: Digest::of(source.masked_text.as_bytes()) }
+        });
         let turn = runtime.project_turn.lock().await;
         for _ in 0..SHARED_TRIES {
             let project = runtime.catch_up().await?;
@@ -352,12 +359,19 @@ impl Driver {
             }
             if before.config != Some(config) {
                 let (program, phase) = (runtime.program.clone(), phase.clone());
-                self.note(&Actor::System, Event::ConfigBound { config, program, phase })?;
+                self.note(&Actor::System, Event::ConfigBound { config, program, phase, file })?;
             }
             if project.config != Some(config) {
-                events.push(ProjectEvent::ProjectConfigured { config, session });
+                events.push(ProjectEvent::ProjectConfigured { config, session, file });
             }
-            self.replaced = project.config.or(before.config).filter(|before| *before != config);
+            if let Some(text) = &text {
+                self.pending.blobs.push((Digest::of(text), text.clone()));
+            }
+            let replaced = project.config.or(before.config).filter(|before| *before != config);
+            self.replaced = match replaced {
+                Some(config) => Some(replaced_config(&runtime, config, project.config_file).await?),
+                None => None,
+            };
             let appended = match events.is_empty() {
                 true => self.flush().await,
                 false => self.append_with_project(actor, events).await,
@@ -468,3 +482,17 @@ impl Settled {
 
 /// Bytes of what a session is about.
 const TITLE_BYTES_MAX: usize = 100_000;
+
+/// What is known of the configuration before this one.
+async fn replaced_config(
+    runtime: &Runtime,
+    config: Digest,
+    file: Option<BoundFile>,
+) -> Result<ReplacedConfig, StoreFault> {
+    let text = match file {
+        Some(file) => runtime.store.blob(file.text).await?,
+        None => None,
+    };
+    let text = text.and_then(|text| String::from_utf8(text).ok());
+    Ok(ReplacedConfig { config, text })
+}

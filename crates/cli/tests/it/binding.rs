@@ -1,0 +1,81 @@
+//! What an approval and an "always" answer are bound to: every edit of the configuration that decides
+//! what a call may do asks anew.
+
+use crate::support::Desk;
+use crate::terminal::typing;
+
+const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: careful\n    rule: {tools: [write_notes], \
+     ask: 'true', message: A note is serious.}\n";
+
+/// Edits of everything beside prompts, each with what must be told of it.
+const EDITS: &[(&str, &str, &str)] = &[
+    ("ask: 'true'", "ask: \"args.key != 'x'\"", "policies[0].rule.ask"),
+    ("A note is serious.", "A dry run against the sandbox.", "policies[0].rule.message"),
+    ("packs: [notes]", "packs: [notes]\nlimits: {call_ms_max: 5000}", "limits.call_ms_max"),
+    (
+        "packs: [notes]",
+        "packs: [notes]\nmcp_servers: {pay: {command: /bin/true, args: [--production]}}",
+        "mcp_servers.pay",
+    ),
+    (
+        "packs: [notes]",
+        "packs: [notes]\nsettings: {base_url: 'http://127.0.0.1:9/v1'}",
+        "settings.base_url",
+    ),
+];
+
+fn write(desk: &Desk) -> crate::support::Ran {
+    desk.run(&["call", "write_notes", r#"{"key":"a","data":1}"#, "--json"])
+}
+
+#[test]
+fn an_always_answer_ends_with_any_edit_that_decides_about_calls() {
+    for (from, to, key) in EDITS {
+        let desk = Desk::new();
+        desk.write("toolgate.yaml", CONFIG);
+        assert_eq!(write(&desk).code, 1);
+        let mut command = desk.command();
+        command.args(["approvals", "approve", "c1", "--always"]);
+        let seen = typing(command, &[("Type approve", "approve"), ("passphrase", "")], || {});
+        assert_eq!(seen.code, 0, "{key}: {}", seen.screen);
+        assert_eq!(write(&desk).code, 0, "{key}: allowed for the session");
+        desk.write("toolgate.yaml", &CONFIG.replace(from, to));
+        let ran = write(&desk);
+        assert!(ran.code == 1 && ran.out.contains("APPROVAL_PENDING"), "{key}: {}", ran.out);
+        assert!(ran.err.contains("The configuration changed"), "{key}: {}", ran.err);
+        assert!(ran.err.contains(key), "{key}: {}", ran.err);
+        // The other way round nothing comes back to life either.
+        desk.write("toolgate.yaml", CONFIG);
+        assert_eq!(write(&desk).code, 1, "{key}");
+        let shown = desk.ok(&["log", "diff-config"]);
+        assert_eq!(shown.matches(key).count(), 2, "{shown}");
+        desk.ok(&["verify"]);
+    }
+}
+
+/// A yes for a question that was asked under another configuration runs nothing.
+#[test]
+fn a_yes_after_an_edit_asks_anew() {
+    for (from, to, key) in EDITS {
+        let desk = Desk::new();
+        desk.write("toolgate.yaml", CONFIG);
+        assert_eq!(write(&desk).code, 1);
+        desk.write("toolgate.yaml", &CONFIG.replace(from, to));
+        let mut command = desk.command();
+        command.args(["approvals", "approve", "c1"]);
+        let seen = typing(command, &[("Type approve", "approve"), ("passphrase", "")], || {});
+        assert!(seen.screen.contains("Nothing ran."), "{key}: {}", seen.screen);
+        let notes = desk.run(&["call", "list_notes", "--json"]);
+        assert!(!notes.out.contains("\"a\""), "{key}: {}{}", notes.out, seen.screen);
+    }
+}
+
+#[test]
+fn the_kept_text_of_a_configuration_has_no_secret() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\nsettings: {api_key: sk-very-secret-value}\n");
+    desk.ok(&["call", "list_notes"]);
+    let log = std::fs::read(desk.project().join(".toolgate/log.db")).unwrap();
+    let holds = |word: &str| log.windows(word.len()).any(|part| part == word.as_bytes());
+    assert!(holds("packs: [notes]") && !holds("sk-very-secret-value"));
+}
