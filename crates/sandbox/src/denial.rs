@@ -13,9 +13,15 @@ pub struct Denial {
     pub advice: String,
 }
 
-/// How programs say that something was refused.
-const REFUSED: &[&str] =
-    &["permission denied", "eacces", "eperm", "operation not permitted", "access is denied"];
+/// How programs say that something was refused. Node does not find what it may not read.
+const REFUSED: &[&str] = &[
+    "permission denied",
+    "eacces",
+    "eperm",
+    "operation not permitted",
+    "access is denied",
+    "cannot find module",
+];
 
 /// How they say that it was to be changed.
 const CHANGES: &[&str] = &[
@@ -107,6 +113,11 @@ mod tests {
             (
                 "node:fs\nx\nError: EACCES: permission denied, scandir '/srv/data'",
                 "/srv/data",
+                "read",
+            ),
+            (
+                "Error [ERR_MODULE_NOT_FOUND]: Cannot find module '/srv/lib/x.js' imported from /srv/a.js",
+                "/srv/lib/x.js",
                 "read",
             ),
             ("cat: /srv/data: Permission denied", "/srv/data", "read"),

@@ -196,6 +196,11 @@ impl SandboxRequest {
         for (key, paths, access) in configured {
             for path in paths {
                 let real = self.real(key, path)?;
+                // A project that is the home, or a folder for everybody, is not meant as a whole.
+                let whole = path == Path::new(".") && is_too_wide(&real, home.as_deref());
+                if whole && access == PathAccess::Read {
+                    continue;
+                }
                 if list.add(&real, access)? == GrantOutcome::Protected {
                     return Err(SandboxError::ProtectedPath { key, path: path.clone() });
                 }

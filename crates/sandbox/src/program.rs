@@ -13,6 +13,12 @@ const COMPANIONS: &[&str] = &["node", "python3", "python", "git"];
 /// Files that are followed at most: links, scripts, interpreters.
 const FILES_MAX: usize = 64;
 
+/// What lies at the top of a package.
+const PACKAGE_FILES: &[&str] = &["package.json", "pyproject.toml"];
+
+/// Levels above a script at which its package may begin.
+const PACKAGE_DEPTH_MAX: usize = 8;
+
 /// Bytes of a file in which its interpreter is named.
 const SHEBANG_BYTES: u64 = 512;
 
@@ -80,11 +86,24 @@ fn around(file: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     vec![parent.to_owned()]
 }
 
-/// The folder of a file, or the file itself where its folder holds much else.
+/// The package of a file, else its folder, or the file itself where its folder holds much else.
 pub(crate) fn around_file(file: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let real = file.canonicalize().ok()?;
     let folder = real.parent()?;
-    if is_too_wide(folder, home) { Some(real) } else { Some(folder.to_owned()) }
+    if is_too_wide(folder, home) {
+        return Some(real);
+    }
+    Some(package(folder, home).unwrap_or(folder).to_owned())
+}
+
+/// The package that a folder is part of: a script imports from all of it. Installed packages of Node
+/// import from each other.
+fn package<'f>(folder: &'f Path, home: Option<&Path>) -> Option<&'f Path> {
+    let narrow = |part: &&Path| !is_too_wide(part, home);
+    let parts = || folder.ancestors().take(PACKAGE_DEPTH_MAX).take_while(narrow);
+    let is_installed = |part: &&Path| part.file_name().is_some_and(|name| name == "node_modules");
+    let is_package = |part: &&Path| PACKAGE_FILES.iter().any(|name| part.join(name).is_file());
+    parts().filter(is_installed).last().or_else(|| parts().find(is_package))
 }
 
 /// Whether a folder holds what has nothing to do with a program in it.
@@ -152,6 +171,13 @@ mod tests {
         program(&home.join(".local/bin/tool"), "\u{7f}ELF");
         program(&home.join("alone"), "\u{7f}ELF");
         program(&top.join("opt/server/start"), "\u{7f}ELF");
+        let modules = top.join("app/node_modules");
+        program(&modules.join("@a/server/dist/index.js"), "");
+        program(&modules.join("@a/server/package.json"), "");
+        fs::create_dir_all(modules.join(".bin")).unwrap();
+        symlink("../@a/server/dist/index.js", modules.join(".bin/server")).unwrap();
+        program(&top.join("src/server/dist/deep/index.js"), "");
+        program(&top.join("src/server/package.json"), "");
         let path = format!("{}", node.join("bin").display());
         for (file, expected) in [
             (node.join("bin/npx"), vec![node.clone(), node.join("lib/node_modules/npm")]),
@@ -160,6 +186,8 @@ mod tests {
             (home.join(".local/bin/tool"), vec![home.join(".local/bin"), home.join(".local/lib")]),
             (home.join("alone"), vec![home.join("alone")]),
             (top.join("opt/server/start"), vec![top.join("opt/server")]),
+            (modules.join(".bin/server"), vec![modules.clone()]),
+            (top.join("src/server/dist/deep/index.js"), vec![top.join("src/server")]),
         ] {
             let found = install_folders(&file, &top, Some(&path), Some(&home));
             for folder in &expected {

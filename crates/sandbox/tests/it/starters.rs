@@ -144,3 +144,19 @@ pub(crate) fn cost() {
     println!("a start takes {with:?} with the sandbox and {without:?} without");
     assert!(with < without + Duration::from_millis(100), "{with:?} {without:?}");
 }
+
+/// Without any sandbox: a program of the same user that was started before everything else.
+pub(crate) fn hidden() {
+    let environ = format!("/proc/{}/environ", std::process::id());
+    let read = || Command::new("/bin/cat").arg(&environ).output().unwrap().status.success();
+    assert!(read(), "it can be read before");
+    toolgate_sandbox::hide_process().unwrap();
+    if rustix::process::getuid().is_root() {
+        println!("skipped: root may look into every process");
+    } else {
+        assert!(!read(), "it cannot be read any more");
+    }
+    // The starter is still found.
+    let good = Starter::arguments(&SandboxPolicy::default(), "/bin/true".as_ref()).unwrap();
+    assert_eq!(started(good[1].to_str().unwrap()), (0, String::new()));
+}

@@ -145,13 +145,19 @@ pub(crate) fn as_another_user() {
         return;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["a_hostile_program", "a_detached_child", "what_is_granted", "network_is"]);
+    command.args([
+        "a_hostile_program",
+        "a_detached_child",
+        "what_is_granted",
+        "network_is",
+        "a_hidden",
+    ]);
     command.uid(NOBODY).gid(NOBODY).current_dir("/").env("TMPDIR", "/tmp");
     match command.output() {
         Ok(ran) => {
             let (out, err) =
                 (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-            assert!(ran.status.success() && out.matches("... ok").count() == 4, "{out}{err}");
+            assert!(ran.status.success() && out.matches("... ok").count() == 5, "{out}{err}");
         }
         Err(error) => println!("skipped: another user cannot execute this binary ({error})"),
     }
