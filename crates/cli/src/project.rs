@@ -423,17 +423,24 @@ pub(crate) fn own_folder(project: &Path, what: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn config_folder(what: &str) -> Result<PathBuf> {
-    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let config = match config {
-        Some(config) => config,
-        None => {
-            let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-            let none = || format!("HOME is not set to a whole path; the {what} needs a home");
-            home.with_context(none)?.join(".config")
-        }
+/// The folder of keys and tokens, which may not be there yet.
+pub(crate) fn config_folder(what: &str) -> Result<PathBuf> {
+    user_folder("XDG_CONFIG_HOME", ".config", what)
+}
+
+/// The folder of what programs keep, which may not be there yet.
+pub(crate) fn state_folder(what: &str) -> Result<PathBuf> {
+    user_folder("XDG_STATE_HOME", ".local/state", what)
+}
+
+fn user_folder(variable: &str, usual: &str, what: &str) -> Result<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let none = || format!("HOME is not set to a whole path; the {what} needs a home");
+    let folder = match named {
+        Some(folder) => folder,
+        None => environment::home().with_context(none)?.join(usual),
     };
-    Ok(config.join("toolgate"))
+    Ok(folder.join("toolgate"))
 }
 
 fn make_key(path: &Path) -> Result<[u8; 32]> {

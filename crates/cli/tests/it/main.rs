@@ -17,6 +17,7 @@ mod forgery;
 mod fork;
 mod gateway;
 mod held;
+mod isolation;
 mod known;
 mod login;
 mod matrix;
