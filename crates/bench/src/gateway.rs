@@ -124,7 +124,7 @@ fn plan(options: &Options, name: &ServerName) -> ServerPlan {
     } else {
         let env = inherited([("PATH", "/usr/bin:/bin")]);
         let (program, args, cwd) = (url.into(), options.args.clone(), PathBuf::from("/"));
-        Reach::Stdio { program, args, env, cwd, apart: None }
+        Reach::Stdio { program, args, env, cwd, sandbox: None }
     };
     let (connect_ms_max, call_ms_max) = (30_000, 30_000);
     ServerPlan { name: name.clone(), reach, connect_ms_max, call_ms_max, bounds: Bounds::default() }

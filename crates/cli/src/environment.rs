@@ -145,6 +145,11 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// The home of the user.
+pub(crate) fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 /// Every variable that is a text.
 pub(crate) fn all() -> Vec<(String, String)> {
     let text = |text: std::ffi::OsString| text.into_string().ok();

@@ -12,6 +12,9 @@ use toolgate_store::{AnchorFolder, LogSetup};
 
 use crate::environment;
 
+/// What is kept in the state folder, in words.
+const ANCHORS: &str = "record of the newest log";
+
 /// Whether a key is made when there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Create {
@@ -34,14 +37,14 @@ pub(crate) fn host_key(project: &Path, create: Create) -> Result<HostKey> {
 
 /// Where the newest heads of logs are remembered.
 pub(crate) fn anchors(project: &Path) -> Result<AnchorFolder> {
-    let folder = outside(project, state_folder()?, "record of the newest log", "XDG_STATE_HOME")?;
+    let folder = outside(project, state_folder(ANCHORS)?, ANCHORS, "XDG_STATE_HOME")?;
     let anchors = AnchorFolder::open(&folder);
     anchors.with_context(|| format!("{} cannot be made", folder.display()))
 }
 
 /// The same to compare a log with that is only read. Nothing is made; without a home there is none.
 pub(crate) fn anchors_to_read() -> Option<AnchorFolder> {
-    state_folder().ok().map(|folder| AnchorFolder::at(&folder))
+    state_folder(ANCHORS).ok().map(|folder| AnchorFolder::at(&folder))
 }
 
 /// The folder for what belongs to this user and to no project. It must not lie where an agent's
@@ -68,8 +71,8 @@ pub(crate) fn config_folder(what: &str) -> Result<PathBuf> {
     user_folder("XDG_CONFIG_HOME", ".config", what)
 }
 
-pub(crate) fn state_folder() -> Result<PathBuf> {
-    user_folder("XDG_STATE_HOME", ".local/state", "record of the newest log")
+pub(crate) fn state_folder(what: &str) -> Result<PathBuf> {
+    user_folder("XDG_STATE_HOME", ".local/state", what)
 }
 
 fn user_folder(variable: &str, below_home: &str, what: &str) -> Result<PathBuf> {
@@ -77,9 +80,8 @@ fn user_folder(variable: &str, below_home: &str, what: &str) -> Result<PathBuf> 
     let folder = match named {
         Some(folder) => folder,
         None => {
-            let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
             let none = || format!("HOME is not set to a whole path; the {what} needs a home");
-            home.with_context(none)?.join(below_home)
+            environment::home().with_context(none)?.join(below_home)
         }
     };
     Ok(folder.join("toolgate"))

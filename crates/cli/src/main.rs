@@ -1,6 +1,5 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
-mod apart;
 mod card;
 mod chart;
 mod command;
@@ -10,6 +9,7 @@ mod diagnose;
 mod environment;
 mod exit;
 mod host;
+mod isolation;
 mod known;
 mod live;
 mod model;
@@ -22,6 +22,7 @@ mod redaction;
 mod remedy;
 mod roster;
 mod screen;
+mod server_report;
 mod servers;
 mod speaker;
 mod standing;
@@ -122,8 +123,14 @@ impl Command {
 }
 
 fn main() -> std::process::ExitCode {
-    if let Some(failed) = apart::become_program() {
+    // This process may be the one that isolates itself and becomes the program of a server.
+    if let Some(failed) = toolgate_sandbox::init(std::env::args_os()) {
         return failed;
+    }
+    // Keys are in its memory from now on.
+    if let Err(error) = toolgate_sandbox::hide_process() {
+        console::hint(&format!("error: {error}"));
+        return exit::Exit::Failed.into();
     }
     let options = Options::parse();
     let as_json = options.command.as_json();

@@ -225,7 +225,7 @@ impl Place {
     /// whatever they are called.
     fn files(&self, staged: &Path) -> Result<Folder> {
         let mut folder = Folder::open(&self.folder, staged)?;
-        for own in [config_folder("key"), state_folder()].into_iter().flatten() {
+        for own in [config_folder("key"), state_folder("state")].into_iter().flatten() {
             folder = folder.keeping_outside_from_tools(own);
         }
         let top = self.folder.canonicalize()?;

@@ -1,10 +1,10 @@
-//! Decides how the configured MCP servers are reached, with their secrets looked up.
+//! Plans how the configured MCP servers are reached, with their secrets looked up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use toolgate_http::Transport;
 use toolgate_kernel::config::{AgentText, Secret, ServerText, Transport as Way};
 use toolgate_kernel::hidden::Hidden;
@@ -15,13 +15,13 @@ use toolgate_mcp::{Supplies, Terms};
 use toolgate_packs::enabled;
 use toolgate_runtime::Crew;
 
-use crate::apart;
 use crate::environment;
 use crate::exit::Exit;
 use crate::host::SystemClock;
+use crate::isolation::Isolation;
 use crate::model::look_up;
 use crate::permits::PermitFile;
-use crate::project::Opened;
+use crate::project::{Opened, Place};
 use crate::redaction::{hidden, redactor};
 use crate::stop::Stop;
 
@@ -39,14 +39,14 @@ impl Servers {
     /// Lets a crew use the servers that are configured. None is started before it is needed.
     pub(crate) fn join(
         crew: &mut Crew,
-        folder: &Path,
+        place: &Place,
         text: &AgentText,
         opened: &Opened,
     ) -> Result<Self> {
         if text.mcp_servers.is_empty() {
             return Ok(Self(None));
         }
-        let registry = Arc::new(registry(folder, text)?);
+        let registry = Arc::new(registry(place, text)?);
         let written = text.clone();
         let build = move |servers| {
             let packs = enabled(&written).map_err(|error| format!("{error:#}"))?;
@@ -116,25 +116,33 @@ pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
 
 /// The servers of a configuration. Nothing is started or sent. What one of them lacks is told when it
 /// is needed.
-pub(crate) fn registry(folder: &Path, text: &AgentText) -> Result<Registry> {
+pub(crate) fn registry(place: &Place, text: &AgentText) -> Result<Registry> {
     let http = Arc::new(Transport::new(environment::roots()?));
+    let isolation = Isolation::of(place, text).map_err(|error| format!("{error:#}"));
     let bounds = Bounds::of(&text.limits);
     let plans = text.mcp_servers.iter().map(|(name, server)| {
         let lacking = |why| Reach::Nowhere { why: format!("{why:#}") };
-        let reach = reach(folder, server, &http).unwrap_or_else(lacking);
+        let isolation = isolation.as_ref().map_err(|error| anyhow!("{error}"));
+        let reach = match server.transport() {
+            Way::Stdio => isolation.and_then(|isolation| program(isolation, name, server)),
+            way @ (Way::Http | Way::Sse | Way::StreamableHttp | Way::Auto) => {
+                address(&place.folder, server, way, &http)
+            }
+        };
+        let reach = reach.unwrap_or_else(lacking);
         ServerPlan { bounds, ..with(name, server, reach) }
     });
     Ok(Registry::with_redactor(plans.collect(), http, &redactor()))
 }
 
-/// A server as it is reached, with its secrets.
+/// A server with an address as it is reached, with its secrets.
 pub(crate) fn plan(
     folder: &Path,
     name: &ServerName,
     server: &ServerText,
     http: &Arc<Transport>,
 ) -> Result<ServerPlan> {
-    Ok(with(name, server, reach(folder, server, http)?))
+    Ok(with(name, server, address(folder, server, server.transport(), http)?))
 }
 
 fn with(name: &ServerName, server: &ServerText, reach: Reach) -> ServerPlan {
@@ -147,24 +155,30 @@ fn with(name: &ServerName, server: &ServerText, reach: Reach) -> ServerPlan {
     }
 }
 
-fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Reach> {
-    let named = |(name, secret): (&String, &Secret)| {
-        Ok((name.clone(), hidden(name, secret, &look_up(folder, secret)?)))
-    };
-    let kind = match server.transport() {
-        Way::Stdio => {
-            let ours = environment::all();
-            let ours = ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            let mut env: BTreeMap<String, Hidden> = inherited(ours);
-            env.extend(server.env.iter().map(named).collect::<Result<Vec<_>>>()?);
-            let cwd = server.cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
-            let program = server.command.as_deref().context("it has no command")?;
-            let program = PathBuf::from(program);
-            let (args, apart) = (server.args.clone(), Some(apart::starter()?));
-            return Ok(Reach::Stdio { program, args, env, cwd, apart });
-        }
+/// How a program is started.
+fn program(isolation: &Isolation, name: &ServerName, server: &ServerText) -> Result<Reach> {
+    let ours = environment::all();
+    let ours = ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut env: BTreeMap<String, Hidden> = inherited(ours);
+    env.extend(isolation.environment(name, server));
+    let project = isolation.project.as_path();
+    env.extend(server.env.iter().map(|named| value(project, named)).collect::<Result<Vec<_>>>()?);
+    let cwd = server.cwd.as_ref().map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
+    let program = PathBuf::from(server.command.as_deref().context("it has no command")?);
+    let sandbox = Some(Box::new(isolation.sandbox(name, server)?));
+    Ok(Reach::Stdio { program, args: server.args.clone(), env, cwd, sandbox })
+}
+
+/// A named value of the configuration, looked up.
+fn value(folder: &Path, (name, secret): (&String, &Secret)) -> Result<(String, Hidden)> {
+    Ok((name.clone(), hidden(name, secret, &look_up(folder, secret)?)))
+}
+
+/// How a server with an address is reached.
+fn address(folder: &Path, server: &ServerText, way: Way, http: &Arc<Transport>) -> Result<Reach> {
+    let kind = match way {
         Way::Sse => HttpKind::Sse,
-        Way::Http | Way::StreamableHttp => HttpKind::Streamable,
+        Way::Stdio | Way::Http | Way::StreamableHttp => HttpKind::Streamable,
         Way::Auto => HttpKind::Auto,
     };
     let url = server.url.clone().context("it has no url")?;
@@ -177,7 +191,7 @@ fn reach(folder: &Path, server: &ServerText, http: &Arc<Transport>) -> Result<Re
         let http = Arc::clone(http);
         Some(Arc::new(Keeper::new(&url, http, Box::new(file), Arc::new(SystemClock))))
     };
-    let headers = server.headers.iter().map(named).collect::<Result<_>>()?;
+    let headers = server.headers.iter().map(|named| value(folder, named)).collect::<Result<_>>()?;
     let bearer = server.auth.as_ref().map(|secret| look_up(folder, secret)).transpose()?;
     let bearer = bearer.map(Hidden::new);
     Ok(Reach::Http { url, headers, bearer, keeper, kind })

@@ -16,6 +16,7 @@ use toolgate_kernel::pin::{Pinned, Pins};
 use toolgate_kernel::section::Section;
 use toolgate_runtime::port::{Supplier, Supply, SupplyFault, Tool, Wanted};
 use toolgate_runtime::{Pack, Runtime, Toolbox};
+use toolgate_sandbox::IsolationLevel;
 
 use crate::client::{Asking, Listed, Pace, Registry, ServerFault};
 use crate::offer::{Names, Terms, offer, shared_names};
@@ -91,6 +92,7 @@ struct Offered {
     tools: Toolbox,
     notes: Vec<String>,
     down: BTreeMap<ServerName, ServerFault>,
+    isolation: BTreeMap<ServerName, String>,
 }
 
 struct Made {
@@ -267,19 +269,20 @@ impl Supplies {
     }
 
     fn built(&self, offered: Offered) -> Result<Made, String> {
-        let Offered { sections, tools, notes, down } = offered;
+        let Offered { sections, tools, notes, down, isolation } = offered;
         let mut agent = (self.build)(sections)?;
         let in_our_words =
             |(server, fault): (&ServerName, &ServerFault)| (server.clone(), fault.in_our_words());
         agent.down = down.iter().map(in_our_words).collect();
         let agent = Arc::new(agent);
-        Ok(Made { supply: Supply { agent, tools, notes }, down })
+        Ok(Made { supply: Supply { agent, tools, notes, isolation }, down })
     }
 
     /// What the servers offer, with what is new of it.
     fn offered(&self, state: &State, pins: &Pins) -> Result<(Offered, Vec<Pinned>), String> {
         let (mut sections, mut tools) = (Vec::new(), self.own.clone());
         let (mut notes, mut pinned, mut down) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut isolation = BTreeMap::new();
         let taken = self.own.names().map(|name| name.to_string()).collect();
         let mut names = Names { taken, shared: shared_names(&self.terms, pins) };
         for (server, listed) in &state.lists {
@@ -293,6 +296,10 @@ impl Supplies {
                     continue;
                 }
             };
+            if let Some(level) = &listed.isolation {
+                isolation.insert(server.clone(), level.to_string());
+                notes.extend(not_isolated(server, level));
+            }
             let terms = self.terms.get(server).cloned().unwrap_or_default();
             let offered = offer(server, listed, &terms, pins, &names);
             names.taken.extend(offered.tools.iter().map(|(spec, _)| spec.wire.to_string()));
@@ -307,7 +314,7 @@ impl Supplies {
             tools.add(&pack);
             sections.push(pack.section);
         }
-        Ok((Offered { sections, tools, notes, down }, pinned))
+        Ok((Offered { sections, tools, notes, down, isolation }, pinned))
     }
 
     /// Whether everything is there without which the phase must not begin.
@@ -354,8 +361,16 @@ impl Made {
             let entries = made.supply.agent.toolset.entries().iter();
             entries.map(|entry| entry.spec.version).collect()
         };
-        self.supply.notes == other.supply.notes && versions(self) == versions(other)
+        self.supply.notes == other.supply.notes
+            && self.supply.isolation == other.supply.isolation
+            && versions(self) == versions(other)
     }
+}
+
+/// What a person is told of a program that can read whatever its user can read.
+fn not_isolated(server: &ServerName, level: &IsolationLevel) -> Option<String> {
+    let IsolationLevel::None(why) = level else { return None };
+    Some(format!("MCP server {server} is NOT isolated: {why}. It can read your keys and this log"))
 }
 
 /// Sections of servers have names that no pack has.

@@ -375,7 +375,7 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
 async fn carry_out(place: &Place, card: &Card, config: Option<Digest>) -> Result<Exit> {
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let opened = place.open()?;
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     servers
         .around_until_told(async {
             let held = opened.hold(&card.session, Rival::Respected);

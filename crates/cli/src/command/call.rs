@@ -54,7 +54,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     crew.person = AtTerminal::here(&place.folder, Ready::default());
     let opened = place.open()?;
     let actor = Actor::command_line();
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     block_on(servers.around_until_told(async {
         let (_hold, handover) = hold(&opened, &session, options.have.rival()).await?;
         let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());

@@ -90,7 +90,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let opened = place.open()?;
     // A reserved folder, which no tool reaches.
     let history = place.folder.join(".toolgate").join("chat.history");
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
         let session = session(&opened, played, options, &speaker).await?;

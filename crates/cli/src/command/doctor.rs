@@ -23,6 +23,7 @@ use crate::model;
 use crate::probe::Probe;
 use crate::project::{Place, block_on};
 use crate::remedy::remedy;
+use crate::server_report::ProgramReport;
 use crate::standing::Standing;
 
 #[derive(Args)]
@@ -71,6 +72,8 @@ pub(crate) struct Report {
     address: Option<Address>,
     /// Every known server on this machine.
     servers: Vec<Server>,
+    /// Every MCP server that is a program.
+    programs: Vec<ProgramReport>,
     /// Variables that name a proxy, which is not used.
     unused_proxies: Vec<String>,
     /// Whose word counts here as a person's.
@@ -130,6 +133,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let (_, mut text) = place.crew_as(&options.settings, to_be_measured)?;
     let given = options.settings.settings();
     // Whoever names a model or an address asks about that one alone.
+    let alone = given.model.is_some() || given.base_url.is_some();
     let named = match (given.model, given.base_url) {
         (Some(model), _) => vec![model],
         (None, Some(_)) if text.settings.model.is_none() => {
@@ -157,7 +161,11 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let address = address(place, &text, &exchange).await;
         let (servers, unused_proxies) = (servers(&exchange).await, environment::proxies());
         let person = Standing::of(place).await?;
-        Ok(Report { models, address, servers, unused_proxies, person })
+        let programs = match alone {
+            true => Vec::new(),
+            false => ProgramReport::all(place, &text).await?,
+        };
+        Ok(Report { models, address, servers, programs, unused_proxies, person })
     })?;
     if options.json {
         console::json(&report);
@@ -165,7 +173,9 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         report.print(options.probe);
     }
     let listed = report.address.as_ref().is_none_or(|address| address.models.is_some());
-    let ok = listed && report.person.usable() && report.models.iter().all(|finding| finding.ok);
+    let started = report.programs.iter().all(|program| program.ok);
+    let models = report.models.iter().all(|finding| finding.ok);
+    let ok = listed && report.person.usable() && models && started;
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
@@ -409,6 +419,7 @@ impl Report {
         }
         self.print_proxies();
         self.person.print();
+        ProgramReport::print(&self.programs);
         say("");
         say("On this machine:");
         for server in &self.servers {

@@ -121,7 +121,7 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let (mut crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let opened = place.open()?;
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     let rival = options.have.rival();
     let mut reception = options.http.map(|address| Reception::of(place, address)).transpose()?;
     // Whoever takes a session over first does what can fail, so that the other one goes on then.

@@ -143,7 +143,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         model::shows_pictures(&text)?;
     }
     let opened = place.open()?;
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     let mut written = None;
     block_on(servers.around(async {
         let done = async {
@@ -175,7 +175,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let Cast { mut crew, played, ready, text, .. } = cast;
     crew.on_ask = how.on_ask();
     let opened = place.open()?;
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     block_on(servers.around(async {
         let mut written = None;
         let done = async {

@@ -97,7 +97,7 @@ fn connect(
     text: &AgentText,
     phase: Option<&PhaseName>,
 ) -> Result<Exit> {
-    let servers = Servers::join(crew, &place.folder, text, &place.open()?)?;
+    let servers = Servers::join(crew, place, text, &place.open()?)?;
     let Some(supplier) = crew.supplier.clone() else { return Ok(Exit::Done) };
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {

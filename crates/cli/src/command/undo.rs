@@ -78,7 +78,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     person::attended().then_some(()).ok_or(Nobody)?;
-    let servers = Servers::join(&mut crew, &place.folder, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &text, &opened)?;
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {
         let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());

@@ -20,7 +20,7 @@ use crate::terminal::told_to_go;
 
 /// A program that does not want to end, and one more that it starts.
 const STUBBORN: &str =
-    "trap '' TERM HUP\necho $$ >> ids\nsetsid sh -c 'echo $$ >> ids; exec sleep 99' &\n";
+    "trap '' TERM HUP\necho $$ >> out/ids\nsetsid sh -c 'echo $$ >> out/ids; exec sleep 99' &\n";
 
 /// It answers everything but calls.
 const MUTE: &str = r#"
@@ -30,7 +30,7 @@ while read -r line; do
     *'"server/discover"'*) say='"error":{"code":-32601,"message":"unknown"}' ;;
     *'"initialize"'*) say='"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"m","version":"1"}}' ;;
     *'"tools/list"'*) say='"result":{"tools":[{"name":"echo","inputSchema":{"type":"object","additionalProperties":false}}]}' ;;
-    *'"tools/call"'*) echo call >> called; continue ;;
+    *'"tools/call"'*) echo call >> out/called; continue ;;
     *) continue ;;
   esac
   echo "{\"jsonrpc\":\"2.0\",\"id\":$id,$say}"
@@ -52,11 +52,12 @@ fn desk(waits: Waits) -> (Desk, Option<Web>) {
     let desk = Desk::new();
     let rest = if waits == Waits::ForItsStart { SILENT } else { MUTE };
     desk.write("x.sh", &format!("{STUBBORN}{rest}{SILENT}"));
+    std::fs::create_dir(desk.project().join("out")).unwrap();
     desk.write("s.yaml", "replies: [{calls: [{tool: mcp__x__echo}]}, {text: Done.}]\n");
     let web = (waits == Waits::OverHttp).then(|| Web::new(&desk, "x", Mode::Hang));
     let reach = match &web {
         Some(web) => format!("url: '{}'", web.url),
-        None => "command: sh, args: [x.sh]".to_owned(),
+        None => "command: sh, args: [x.sh], sandbox: {write: [out]}".to_owned(),
     };
     desk.write(
         "toolgate.yaml",
@@ -87,7 +88,7 @@ fn end(child: &mut Child, desk: &Desk, how: &str, about: &str) -> Option<i32> {
 }
 
 fn ids(desk: &Desk) -> Vec<String> {
-    let text = std::fs::read_to_string(desk.project().join("ids")).unwrap_or_default();
+    let text = std::fs::read_to_string(desk.project().join("out/ids")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -102,7 +103,7 @@ fn waits(desk: &Desk, web: Option<&Web>, waits: Waits) {
         Some(web) => !web.calls().is_empty(),
         None => {
             ids(desk).len() == 2
-                && (waits == Waits::ForItsStart || desk.project().join("called").exists())
+                && (waits == Waits::ForItsStart || desk.project().join("out/called").exists())
         }
     });
 }

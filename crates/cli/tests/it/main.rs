@@ -18,6 +18,7 @@ mod forgery;
 mod fork;
 mod gateway;
 mod held;
+mod isolation;
 mod known;
 mod login;
 mod matrix;

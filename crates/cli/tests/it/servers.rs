@@ -198,17 +198,19 @@ fn a_server_has_no_terminal() {
     let desk = Desk::new();
     // Of a process that leads a session, the fields are its number, its group, its session and
     // no terminal.
-    let script = "cut -d' ' -f1,5,6,7 /proc/$$/stat > fields";
+    let script = "cut -d' ' -f1,5,6,7 /proc/$$/stat > out/fields";
     let yaml = format!(
-        "packs: []\nmcp_servers: {{x: {{command: sh, args: [\"-c\", \"{script}\"]}}, z: {{command: \
+        "packs: []\nmcp_servers: {{x: {{command: sh, args: [\"-c\", \"{script}\"], sandbox: {{write: \
+         [out]}}}}, z: {{command: \
          no-such-program}}}}\nphases: {{A: {{tools: {{mcp: [x, z]}}}}}}\n"
     );
     desk.write("toolgate.yaml", &yaml);
+    std::fs::create_dir(desk.project().join("out")).unwrap();
     let mut command = desk.command();
     command.args(["call", "mcp:x:echo"]).env("PATH", std::env::var_os("PATH").unwrap());
     let seen = crate::terminal::typing(command, &[], || {});
     assert!(seen.screen.contains("no-such-program: it was not found"), "{}", seen.screen);
-    let fields = std::fs::read_to_string(desk.project().join("fields")).unwrap();
+    let fields = std::fs::read_to_string(desk.project().join("out/fields")).unwrap();
     let fields: Vec<&str> = fields.split_whitespace().collect();
     assert_eq!(fields[1..], [fields[0], fields[0], "0"]);
 }

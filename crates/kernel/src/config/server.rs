@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::authority;
 use super::loader::is_loader_variable;
+use super::sandbox::SandboxConfig;
 use super::secret::Secret;
 use crate::tool::Effect;
 
@@ -34,6 +35,9 @@ pub struct ServerText {
     /// The folder it is started in; the project when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// What the program may reach on this computer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxConfig>,
     /// Its address, for every other transport.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -128,6 +132,19 @@ impl ServerText {
         names.filter(|name| is_loader_variable(name))
     }
 
+    /// The same for `sandbox.pass_env`.
+    pub(super) fn forbidden_passed_variables(&self) -> impl Iterator<Item = &str> {
+        let passed = self.sandbox.iter().filter(|_| !self.loader_env);
+        passed.flat_map(SandboxConfig::loader_variables)
+    }
+
+    /// Whether its program is known to speak to a service over a Unix socket.
+    pub(super) fn needs_unix_socket(&self) -> bool {
+        const CLIENTS: &[&str] = &["docker", "docker-compose", "nerdctl", "podman"];
+        let name = self.command.as_deref().and_then(|command| command.rsplit('/').next());
+        name.is_some_and(|name| CLIENTS.contains(&name))
+    }
+
     /// What is wrong with it.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut found = Vec::new();
@@ -182,6 +199,7 @@ impl ServerText {
                 "write `read`, `idempotent` or `external`",
             ));
         }
+        found.extend(self.sandbox.iter().flat_map(SandboxConfig::problems));
         self.oauth_problems(&mut found);
         for (key, limit) in
             [("connect_ms_max", self.connect_ms_max), ("call_ms_max", self.call_ms_max)]
@@ -220,6 +238,7 @@ impl ServerText {
                 ("env", self.env.is_empty()),
                 ("loader_env", !self.loader_env),
                 ("cwd", self.cwd.is_none()),
+                ("sandbox", self.sandbox.is_none()),
             ];
             idle.into_iter().filter(|(_, left)| !left).for_each(|(key, _)| wrong(key, what, help));
         }

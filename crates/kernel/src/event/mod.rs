@@ -11,6 +11,7 @@ mod reply;
 mod undone;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -34,7 +35,7 @@ pub use write::Written;
 use crate::credential::PersonKey;
 use crate::digest::Digest;
 use crate::directive::Directed;
-use crate::names::{AgentId, CallId, PhaseName, PolicyName, SessionId, ToolName};
+use crate::names::{AgentId, CallId, PhaseName, PolicyName, ServerName, SessionId, ToolName};
 use crate::pin::Pinned;
 use crate::time::Timestamp;
 use crate::tree::LogId;
@@ -258,6 +259,10 @@ pub enum Event {
         /// What is not as it should be: servers that cannot be reached, tools that are held.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
+        /// How isolated the program of each server is: `full`, `partial: …` or `none: …`. Servers
+        /// with an address are not listed.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        isolation: BTreeMap<ServerName, String>,
     },
     /// A person answered a question.
     Answered {

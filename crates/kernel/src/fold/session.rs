@@ -3,6 +3,7 @@
 mod fork;
 mod person;
 mod reply;
+mod supplied;
 mod words;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use self::person::Given;
 pub use self::person::{Allowance, Ruled, Waiting, shown};
 use self::reply::Words;
+pub use self::supplied::Supplied;
 use super::{Lap, OpenCall, OpenCalls, OpenQuestion, Progress, State, Tally, Told, Turn};
 use crate::actor::Actor;
 use crate::digest::Digest;
@@ -160,15 +162,6 @@ pub struct Session {
     /// Where it was forked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-}
-
-/// What there is from outside, as the log last said.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Supplied {
-    /// The tools of MCP servers.
-    pub tools: Vec<ToolName>,
-    /// What is not as it should be.
-    pub notes: Vec<String>,
 }
 
 /// A time spent in a phase.
@@ -397,9 +390,10 @@ impl Session {
                     lap.entered.push_back(phase.clone());
                 }
             }
-            Event::ToolsSupplied { tools, notes, .. } => {
+            Event::ToolsSupplied { tools, notes, isolation, .. } => {
                 let (tools, notes) = (tools.clone(), notes.clone());
-                self.supplied = Arc::new(Supplied { tools, notes });
+                let isolation = isolation.clone();
+                self.supplied = Arc::new(Supplied { tools, notes, isolation });
             }
             Event::Heard { inbox, hash, said } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);

@@ -1,5 +1,5 @@
-//! Decides how a server's program runs: without a shell or our terminal, in a group of its own, with the
-//! environment it is given, and gone with all that it started soon after its end.
+//! Runs the program of a server: without a shell or our terminal, isolated, in a group of its own, with
+//! the environment it is given, and gone with all that it started soon after its end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
@@ -14,10 +14,14 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::fault::{ServerFault, shown};
-use super::plan::APART;
+use super::plan::ProgramSandbox;
 use super::strays::{self, MARK, Mark, Stray};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::redact::Redactor;
+use toolgate_sandbox::{
+    Denial, IsolationLevel, PreparedProgram, ProgramStart, SandboxError, SandboxPolicy, Starter,
+    explain_denial,
+};
 
 /// How long a program may take to end by itself once its input is closed.
 const LEAVE: Duration = Duration::from_millis(1_500);
@@ -48,10 +52,11 @@ pub(super) struct Program {
     group: Option<Pid>,
     mark: Mark,
     pub(super) words: Words,
+    /// How isolated it is.
+    pub(super) isolation: IsolationLevel,
+    /// What its starter enforced.
+    pub(super) policy: SandboxPolicy,
 }
-
-/// Where programs are looked for when there is no PATH.
-const NO_PATH: &str = "/bin:/usr/bin";
 
 /// What is started, and how.
 pub(super) struct Launch<'a> {
@@ -59,41 +64,42 @@ pub(super) struct Launch<'a> {
     pub(super) args: &'a [String],
     pub(super) env: &'a BTreeMap<String, Hidden>,
     pub(super) cwd: &'a Path,
-    pub(super) apart: Option<&'a Path>,
+    pub(super) sandbox: Option<&'a ProgramSandbox>,
+}
+
+/// A command without its environment, and how isolated its program will be.
+struct IsolatedCommand {
+    command: Command,
+    isolation: IsolationLevel,
+    policy: SandboxPolicy,
 }
 
 impl Launch<'_> {
     /// The command, without its environment.
-    fn command(&self) -> Result<Command, ServerFault> {
-        let mut command = match self.apart {
-            // It makes the group together with the session.
-            Some(apart) => {
-                self.check_there()?;
-                let mut command = Command::new(apart);
-                command.arg(APART).arg(self.program);
-                command
-            }
+    fn command(&self) -> Result<IsolatedCommand, ServerFault> {
+        let Some(sandbox) = self.sandbox else {
+            let mut command = Command::new(self.program);
             // A group of its own: a signal reaches its children, and Ctrl-C here does not reach it.
-            None => {
-                let mut command = Command::new(self.program);
-                command.process_group(0);
-                command
-            }
+            command.process_group(0).args(self.args).current_dir(self.cwd);
+            let isolation = IsolationLevel::None("it was started without a sandbox".to_owned());
+            return Ok(IsolatedCommand { command, isolation, policy: SandboxPolicy::default() });
         };
+        let start = ProgramStart {
+            program: self.program,
+            args: self.args,
+            cwd: self.cwd,
+            path: self.env.get("PATH").map(Hidden::reveal),
+        };
+        let refused = |error: SandboxError| ServerFault::NotStarted(error.to_string());
+        let prepared = sandbox.request.prepare(&start, sandbox.support).map_err(refused)?;
+        // The starter could not say in our words that there is no such program.
+        let prepared = prepared.ok_or_else(|| self.not_started(ErrorKind::NotFound))?;
+        let PreparedProgram { program, policy, level } = prepared;
+        let mut command = Command::new(sandbox.starter.path());
+        // The starter makes the group together with the session.
+        command.args(Starter::arguments(&policy, &program).map_err(refused)?);
         command.args(self.args).current_dir(self.cwd);
-        Ok(command)
-    }
-
-    /// Whoever starts it apart could not say in our words that there is no such program.
-    fn check_there(&self) -> Result<(), ServerFault> {
-        let path = self.env.get("PATH").map_or(NO_PATH, Hidden::reveal);
-        let named = self.program.components().count() == 1;
-        let there = match named {
-            true => std::env::split_paths(path)
-                .any(|folder| self.cwd.join(folder).join(self.program).is_file()),
-            false => self.cwd.join(self.program).is_file(),
-        };
-        if there { Ok(()) } else { Err(self.not_started(ErrorKind::NotFound)) }
+        Ok(IsolatedCommand { command, isolation: level, policy })
     }
 
     fn not_started(&self, why: ErrorKind) -> ServerFault {
@@ -116,7 +122,7 @@ impl Program {
         stderr_bytes_max: usize,
         redactor: &Redactor,
     ) -> Result<(Self, ChildStdin, ChildStdout), ServerFault> {
-        let mut command = launch.command()?;
+        let IsolatedCommand { mut command, isolation, policy } = launch.command()?;
         command.env_clear();
         let (mark, mut outer) = (Mark::new(), None);
         for (name, value) in launch.env {
@@ -138,10 +144,25 @@ impl Program {
             // It ends with the pipe, which every process of the group has; they are all ended.
             tokio::spawn(words.clone().keep(stderr, stderr_bytes_max));
         }
-        let program = Self { child, group, mark, words };
+        let program = Self { child, group, mark, words, isolation, policy };
         match (stdin, stdout) {
             (Some(stdin), Some(stdout)) => Ok((program, stdin, stdout)),
             _ => Err(ServerFault::NotStarted("it has no input or output".to_owned())),
+        }
+    }
+
+    /// Says what its sandbox probably refused, where it failed before its first message.
+    pub(super) fn explain(&self, fault: ServerFault) -> ServerFault {
+        let (ServerFault::Ended(words) | ServerFault::TimedOut { words, .. }) = &fault else {
+            return fault;
+        };
+        match explain_denial(&self.words.all(), &self.policy) {
+            Some(Denial { what, advice }) => {
+                let what = shown(&what, WORDS_CHARS_MAX);
+                let advice = shown(&advice, WORDS_CHARS_MAX);
+                ServerFault::Denied { what, advice, words: words.clone() }
+            }
+            None => fault,
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use toolgate_http::Verb;
 use toolgate_kernel::names::ServerName;
+use toolgate_sandbox::IsolationLevel;
 
 use super::child::{Program, Words};
 use super::fault::{CallFault, ServerFault};
@@ -63,6 +64,8 @@ pub(super) struct Connection {
     pub(super) era: Era,
     parts: Mutex<Option<Parts>>,
     words: Option<Words>,
+    /// How isolated its program is; nothing for a server with an address.
+    pub(super) isolation: Option<IsolationLevel>,
     pub(super) bounds: Bounds,
     /// What every request of the new revision says about us, as members of an object.
     meta: String,
@@ -92,6 +95,7 @@ impl Connection {
         let answerer = parts.service.service().answerer.clone();
         let about = about_us(&era, parts.service.service());
         let words = parts.program.as_ref().map(|program| program.words.clone());
+        let isolation = parts.program.as_ref().map(|program| program.isolation.clone());
         Self {
             link,
             switch,
@@ -99,6 +103,7 @@ impl Connection {
             era,
             parts: Mutex::new(Some(parts)),
             words,
+            isolation,
             bounds: plan.bounds,
             answerer,
             server: plan.name.clone(),

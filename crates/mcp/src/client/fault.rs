@@ -21,6 +21,16 @@ pub enum ServerFault {
     /// Its program came to an end.
     #[error("its program ended{}", last_words(.0))]
     Ended(String),
+    /// Its program failed before its first message, probably because of its sandbox.
+    #[error("its sandbox probably refused {what}: {advice}{}", last_words(.words))]
+    Denied {
+        /// What was refused.
+        what: String,
+        /// What to write in the configuration.
+        advice: String,
+        /// What it wrote to its error output last.
+        words: String,
+    },
     /// It wrote too much that is no message.
     #[error("it wrote more than {max} lines that are no messages{}", last_words(.words))]
     Noisy {
@@ -130,6 +140,7 @@ impl ServerFault {
             Self::TimedOut { what, ms, .. } => {
                 Self::TimedOut { what, ms: *ms, words: String::new() }.to_string()
             }
+            Self::Denied { .. } => "its program ended, probably because of its sandbox".to_owned(),
             Self::Lacking(_) => "something is missing that its configuration refers to".to_owned(),
             Self::NotStarted(_) => "its program did not start".to_owned(),
             Self::Http(fault) => without_its_address(fault),
@@ -295,6 +306,7 @@ mod tests {
             http(HttpFault::Redirected { status: 302, to: Some(host()) }),
             ServerFault::NotStarted(format!("/opt/internal/{}", reason())),
             ServerFault::Ended(reason()),
+            ServerFault::Denied { what: reason(), advice: reason(), words: reason() },
             ServerFault::Noisy { max: 1, words: reason() },
             ServerFault::TimedOut { what: "connecting", ms: 1, words: reason() },
             ServerFault::Protocol(reason()),

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use toolgate_kernel::json::parse_strict;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::redact::Redactor;
+use toolgate_sandbox::IsolationLevel;
 
 use super::connection::Connection;
 use super::fault::{CallFault, ServerFault, shown};
@@ -30,6 +31,8 @@ pub struct Listed {
     pub unreadable: Vec<String>,
     /// What it wants models to be told. Nobody is told unless a person decided so.
     pub instructions: Option<String>,
+    /// How isolated its program is; nothing for a server with an address.
+    pub isolation: Option<IsolationLevel>,
 }
 
 /// One tool, as its server describes it.
@@ -75,6 +78,7 @@ pub(super) async fn list(
         version: connection.era.version.clone(),
         instructions: instructions
             .map(|text| shown(&redactor.redact(text), INSTRUCTIONS_CHARS_MAX)),
+        isolation: connection.isolation.clone(),
         ..Listed::default()
     };
     if !connection.era.has_tools {

@@ -33,7 +33,7 @@ pub(crate) use fault::shown;
 pub use fault::{CallFault, ServerFault};
 pub use form::{Form, Respondent};
 pub use listing::{Found, Listed};
-pub use plan::{APART, Bounds, HttpKind, Reach, ServerPlan, inherited};
+pub use plan::{Bounds, HttpKind, ProgramSandbox, Reach, ServerPlan, inherited};
 pub(crate) use registry::Asking;
 pub use registry::Registry;
 pub use seat::Health;

@@ -84,7 +84,10 @@ async fn piped(plan: &ServerPlan, side: &Side) -> Result<Connection, ServerFault
         // An old server may end, or fall silent, at a question it does not know. It is asked once
         // more in the old way.
         Err(
-            ServerFault::Ended(_) | ServerFault::TimedOut { .. } | ServerFault::Misunderstood(_),
+            ServerFault::Ended(_)
+            | ServerFault::Denied { .. }
+            | ServerFault::TimedOut { .. }
+            | ServerFault::Misunderstood(_),
         ) => {
             let legacy = ClientLifecycleMode::Initialize;
             start(plan, side, legacy, plan.connect_ms_max).await
@@ -99,11 +102,11 @@ async fn start(
     mode: ClientLifecycleMode,
     ms: u64,
 ) -> Result<Connection, ServerFault> {
-    let Reach::Stdio { program, args, env, cwd, apart } = &plan.reach else {
+    let Reach::Stdio { program, args, env, cwd, sandbox } = &plan.reach else {
         return Err(ServerFault::Unknown);
     };
     let bounds = plan.bounds;
-    let launch = Launch { program, args, env, cwd, apart: apart.as_deref() };
+    let launch = Launch { program, args, env, cwd, sandbox: sandbox.as_deref() };
     let (program, stdin, stdout) =
         Program::start(&launch, bounds.stderr_bytes_max, &side.redactor)?;
     let words = program.words.clone();
@@ -119,8 +122,9 @@ async fn start(
     };
     let late = |_| ServerFault::TimedOut { what: "the handshake", ms, words: words.last() };
     let greeting = greet(pipes, mode, side, &switch);
-    let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await.map_err(late)?;
-    let (service, era) = greeted?;
+    let greeted = tokio::time::timeout(Duration::from_millis(ms), greeting).await;
+    let greeted = greeted.map_err(late).and_then(|greeted| greeted);
+    let (service, era) = greeted.map_err(|fault| program.explain(fault))?;
     let parts = parts(service, program, &era).await;
     Ok(Connection::new(Link::Pipes(outbox), switch, era, parts, plan))
 }

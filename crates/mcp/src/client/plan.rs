@@ -12,6 +12,7 @@ use toolgate_kernel::names::ServerName;
 use super::fault::ServerFault;
 use super::oauth::{self, Keeper};
 use super::strays::MARK;
+use toolgate_sandbox::{KernelSupport, SandboxRequest, Starter};
 
 /// A server as it is configured. Secrets are looked up already.
 #[derive(Debug, Clone)]
@@ -43,8 +44,16 @@ impl ServerPlan {
     }
 }
 
-/// The first argument of whatever starts a program apart from our terminal.
-pub const APART: &str = "__apart";
+/// How the program of a server is isolated.
+#[derive(Debug, Clone)]
+pub struct ProgramSandbox {
+    /// What enforces it and becomes the program.
+    pub starter: Starter,
+    /// What the program is granted.
+    pub request: SandboxRequest,
+    /// What the kernel can enforce.
+    pub support: KernelSupport,
+}
 
 /// How a server is reached.
 #[derive(Debug, Clone)]
@@ -59,9 +68,9 @@ pub enum Reach {
         env: BTreeMap<String, Hidden>,
         /// Where it runs.
         cwd: PathBuf,
-        /// What begins a session of its own and becomes the program: this one with [`APART`] before
-        /// the program and its arguments. Without it the program could type into our terminal.
-        apart: Option<PathBuf>,
+        /// How it is isolated. Without it the program can do what its user can, and type into our
+        /// terminal; only tests start one so.
+        sandbox: Option<Box<ProgramSandbox>>,
     },
     /// A server somewhere else.
     Http {

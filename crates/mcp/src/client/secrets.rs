@@ -89,6 +89,9 @@ pub(super) fn redact_server_fault(redactor: &Redactor, fault: ServerFault) -> Se
     let words = |words: &str| redactor.redact_error(words);
     match fault {
         ServerFault::Ended(said) => ServerFault::Ended(words(&said)),
+        ServerFault::Denied { what, advice, words: said } => {
+            ServerFault::Denied { what: words(&what), advice: words(&advice), words: words(&said) }
+        }
         ServerFault::Noisy { max, words: said } => ServerFault::Noisy { max, words: words(&said) },
         ServerFault::TimedOut { what, ms, words: said } => {
             ServerFault::TimedOut { what, ms, words: words(&said) }

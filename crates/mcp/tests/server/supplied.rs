@@ -177,7 +177,12 @@ async fn a_call_that_waits_for_another_in_the_log_is_taken_back() {
         serde_json::from_value(json!({ "packs": [], "phases": { "A": {} } })).unwrap();
     let pack = pack(&ledger, &gate);
     let agent = Arc::new(text.clone().build(vec![pack.section.clone()]).unwrap());
-    let supply = Supply { agent, tools: Toolbox::of(&[pack]), notes: Vec::new() };
+    let supply = Supply {
+        agent,
+        tools: Toolbox::of(&[pack]),
+        notes: Vec::new(),
+        isolation: Default::default(),
+    };
     let (tell, told) = watch::channel(false);
     let base = Arc::new(text.build(Vec::new()).unwrap());
     let supplier = Some(Arc::new(Late(told, supply)) as Arc<dyn Supplier>);

@@ -117,12 +117,13 @@ impl Driver {
 
     fn take_supply(&mut self, phase: PhaseName, supply: Supply) -> Result<(), DriveFault> {
         let (tools, notes) = (supply.outside(), supply.notes.clone());
+        let isolation = supply.isolation.clone();
         self.equip(supply);
         self.lack = None;
         let known = &self.session.supplied;
-        if known.tools != tools || known.notes != notes {
+        if known.tools != tools || known.notes != notes || known.isolation != isolation {
             self.supplied = true;
-            self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })?;
+            self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes, isolation })?;
         }
         Ok(())
     }
@@ -137,7 +138,8 @@ impl Driver {
         notes.push(lack.clone());
         self.lack = Some(lack);
         let (phase, tools) = (fault.phase.clone(), self.session.supplied.tools.clone());
-        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })
+        let isolation = self.session.supplied.isolation.clone();
+        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes, isolation })
     }
 
     /// Nothing is missing any more, and all else is as it was.
@@ -146,8 +148,9 @@ impl Driver {
             return Ok(());
         }
         let (tools, notes) = (self.session.supplied.tools.clone(), self.notes_without_lack());
+        let isolation = self.session.supplied.isolation.clone();
         self.lack = None;
-        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes })
+        self.note(&Actor::System, Event::ToolsSupplied { phase, tools, notes, isolation })
     }
 
     fn notes_without_lack(&self) -> Vec<String> {

@@ -1,10 +1,11 @@
 //! Decides what a supplier must do: bring the tools from outside that a phase asks for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::names::{PhaseName, ToolName};
+use toolgate_kernel::names::{PhaseName, ServerName, ToolName};
 
 use crate::toolbox::Toolbox;
 
@@ -44,6 +45,8 @@ pub struct Supply {
     pub tools: Toolbox,
     /// What is not as it should be, in sentences for people.
     pub notes: Vec<String>,
+    /// How isolated the program of each server is.
+    pub isolation: BTreeMap<ServerName, String>,
 }
 
 impl Supply {

@@ -42,7 +42,7 @@ fn program(folder: &Path, program: PathBuf, args: &[&str]) -> Registry {
     let env: BTreeMap<_, _> =
         inherited(ours.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    registry_of(Reach::Stdio { program, args, env, cwd: folder.to_owned(), apart: None })
+    registry_of(Reach::Stdio { program, args, env, cwd: folder.to_owned(), sandbox: None })
 }
 
 fn node(folder: &Path, package: &str, args: &[&str]) -> Registry {

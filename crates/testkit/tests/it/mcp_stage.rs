@@ -98,7 +98,7 @@ impl Stage {
             ("CONFIGURED".to_owned(), Hidden::new("yes")),
         ]);
         let cwd = dir.path().to_owned();
-        let reach = Reach::Stdio { program, args, env, cwd, apart: None };
+        let reach = Reach::Stdio { program, args, env, cwd, sandbox: None };
         Self { registry: registry(vec![plan(reach, bounds, call_ms)]), dir, server: None }
     }
 

@@ -32,14 +32,18 @@ const DEV: &[&str] = &["xtask", "testkit", "bench"];
 const LAYERS: &[(&str, &[&str])] = &[
     ("kernel", &[]),
     ("http", &["kernel"]),
+    ("sandbox", &[]),
     ("runtime", &["kernel"]),
     ("wire", ASKING),
-    ("mcp", ASKING),
+    ("mcp", &["kernel", "http", "sandbox", "runtime"]),
     ("store", ADAPTER),
     ("packs", ASKING),
     ("web", ADAPTER),
     ("evals", ADAPTER),
-    ("cli", &["kernel", "http", "runtime", "wire", "mcp", "store", "packs", "web", "evals"]),
+    (
+        "cli",
+        &["kernel", "http", "sandbox", "runtime", "wire", "mcp", "store", "packs", "web", "evals"],
+    ),
 ];
 
 /// The crates of the workspace, as cargo sees them.

@@ -8,7 +8,10 @@ use crate::config::finding::quoted;
 use crate::config::model::LimitKey;
 use crate::config::secret::Secret;
 use crate::config::server::{ADDRESS_HELP, NO_ADDRESS, NOTHING, is_address};
-use crate::config::{CallingRefusal, Chosen, Speech, ToolCallingText, header};
+use crate::config::{
+    CallingRefusal, Chosen, SandboxModeConfig, ServerText, Severity, Speech, ToolCallingText,
+    header,
+};
 use crate::names::nearest;
 
 /// Tries without tools that can be asked for.
@@ -53,6 +56,7 @@ impl Desk<'_> {
                 let help = "leave it out, or write `loader_env: true` beside `env:`";
                 found.push(Finding::error(Mistake::Server, message).at(place).help(help));
             }
+            self.sandbox(name.as_str(), server, found);
             for (key, secret) in &server.env {
                 let inside = [Step::Key("env"), Step::Key(key.as_str())];
                 self.secret(secret, &[&path[..], &inside].concat(), found);
@@ -89,6 +93,38 @@ impl Desk<'_> {
                     None => finding.help(format!("declare `{server}` under `mcp_servers:`")),
                 });
             }
+        }
+    }
+
+    /// What the isolation of a program cannot do as it is written, and what follows from it.
+    fn sandbox(&self, name: &str, server: &ServerText, found: &mut Vec<Finding>) {
+        let path = [Step::Key("mcp_servers"), Step::Key(name), Step::Key("sandbox")];
+        let inside = |key| [&path[..], &[Step::Key(key)]].concat();
+        let mut tell = |severity, message: String, place, help: &str| {
+            let message = format!("mcp server {name}: {message}");
+            found.push(Finding::new(severity, Mistake::Server, message).at(place).help(help));
+        };
+        for variable in server.forbidden_passed_variables() {
+            let message = format!("{} makes its program load other code", quoted(variable));
+            let help = "leave it out, or write `loader_env: true` beside `env:`";
+            tell(Severity::Error, message, self.place(&inside("pass_env")), help);
+        }
+        let config = server.sandbox.clone().unwrap_or_default();
+        if config.mode == SandboxModeConfig::Off {
+            let message = "its program is NOT isolated: it can read your keys and this log";
+            let help = "leave `mode: off` out, and grant what it needs with `read:` and `write:`";
+            tell(Severity::Warning, message.to_owned(), self.place(&inside("mode")), help);
+        } else if server.needs_unix_socket() && !config.unix_sockets {
+            let message = "its program speaks to a service over a Unix socket, which is refused";
+            let help = "write `sandbox: {unix_sockets: true, write: [/var/run/docker.sock]}`; the \
+                        service then acts for it outside the sandbox";
+            tell(Severity::Warning, message.to_owned(), self.place(&path[..2]), help);
+        }
+        for _ in config.writes_project() {
+            let message = "it may change what is in the project now; new names at its top are \
+                           refused, because toolgate's own files lie there";
+            let help = "name folders in which it makes files: write: [docs, src]";
+            tell(Severity::Note, message.to_owned(), self.place(&inside("write")), help);
         }
     }
 

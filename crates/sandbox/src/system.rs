@@ -1,0 +1,103 @@
+//! Lists what every program may open of the system it runs on.
+
+/// Programs, libraries and settings that hold no secrets. `/etc` is not among them as a whole:
+/// programs of root could read password hashes and private keys in it.
+pub(crate) const READABLE: &[&str] = &[
+    "/bin",
+    "/gnu/store",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/run/current-system",
+    "/sbin",
+    "/usr",
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/crypto-policies",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/gai.conf",
+    "/etc/gitconfig",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/java",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/locale.alias",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/lsb-release",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/perl",
+    "/etc/pip.conf",
+    "/etc/pki",
+    "/etc/protocols",
+    "/etc/python3",
+    "/etc/resolv.conf",
+    "/etc/rpc",
+    "/etc/services",
+    "/etc/shells",
+    "/etc/ssl",
+    "/etc/terminfo",
+    "/etc/timezone",
+    "/etc/uv",
+    "/etc/xdg",
+    // Rewritten with every change of network, so the folder is granted and not the file.
+    "/run/NetworkManager/resolv.conf",
+    "/run/resolvconf",
+    "/run/systemd/resolve",
+];
+
+/// What programs ask about the computer. Other processes are not in it.
+pub(crate) const ABOUT_COMPUTER: &[&str] = &[
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys/crypto/fips_enabled",
+    "/proc/sys/fs/file-max",
+    "/proc/sys/fs/inotify",
+    "/proc/sys/fs/nr_open",
+    "/proc/sys/fs/pipe-max-size",
+    "/proc/sys/kernel/cap_last_cap",
+    "/proc/sys/kernel/ngroups_max",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/ostype",
+    "/proc/sys/kernel/pid_max",
+    "/proc/sys/kernel/random/uuid",
+    "/proc/sys/kernel/threads-max",
+    "/proc/sys/kernel/version",
+    "/proc/sys/net/core/somaxconn",
+    "/proc/sys/net/ipv4/ip_local_port_range",
+    "/proc/sys/vm/max_map_count",
+    "/proc/sys/vm/mmap_min_addr",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/vmstat",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm/hugepages",
+    "/sys/kernel/mm/transparent_hugepage",
+];
+
+/// Devices that lead nowhere.
+pub(crate) const DEVICES: &[&str] =
+    &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+
+/// Secrets inside [`READABLE`].
+pub(crate) const SECRET: &[&str] =
+    &["/etc/pki/nssdb", "/etc/pki/tls/private", "/etc/ssl/private", "/usr/local/etc"];
