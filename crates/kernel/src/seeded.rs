@@ -20,11 +20,13 @@ pub enum Bug {
     AnchorBeforeCommit,
     /// What is remembered of a log is not compared with it.
     AnchorNotCompared,
+    /// A record that says that a call was approved is taken at its word.
+    BasisNotResolved,
 }
 
 impl Bug {
     /// Every one of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AckBeforeCommit,
         Self::NoIntent,
         Self::BlindRetry,
@@ -33,6 +35,7 @@ impl Bug {
         Self::ListOnlyVisibility,
         Self::AnchorBeforeCommit,
         Self::AnchorNotCompared,
+        Self::BasisNotResolved,
     ];
 }
 

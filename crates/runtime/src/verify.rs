@@ -11,7 +11,7 @@ use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     Event, Forked, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::{Enrolled, Project, Session};
+use toolgate_kernel::fold::{Enrolled, Progress, Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::receipt::SettledCall;
 
@@ -346,6 +346,7 @@ impl Check {
         {
             self.problem(stream, record.seq - 1, "another program than it says forked it");
         }
+        self.authority(stream, id, record, session);
         if let Event::CallAdmitted(admitted) = &record.event {
             let call = (admitted.tool.clone(), admitted.args_hash);
             session.admitted.insert(admitted.call, call);
@@ -361,6 +362,42 @@ impl Check {
             if !receipt_holds(before, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
             }
+        }
+    }
+
+    /// Whether what a call was admitted on is in the log before it.
+    fn authority(
+        &mut self,
+        stream: &StreamId,
+        id: &SessionId,
+        record: &Record<Event>,
+        session: &mut SessionCheck,
+    ) {
+        let fold = session.fold.get_or_insert_with(|| Session::new(id.clone()));
+        // What is missing before it is reported elsewhere.
+        if record.seq != fold.seq.saturating_add(1) {
+            return;
+        }
+        let progress = |fold: &Session, call| fold.open.get(call).map(|open| open.progress.clone());
+        let Event::CallAdmitted(admitted) = &record.event else { return fold.apply(record) };
+        let was_asked = matches!(progress(fold, &admitted.call), Some(Progress::Asked(_)));
+        fold.apply(record);
+        let counts = match progress(fold, &admitted.call) {
+            Some(Progress::Admitted(counted)) => counted.approved == admitted.approved,
+            _ => true,
+        };
+        if was_asked && !admitted.approved {
+            self.problem(
+                stream,
+                record.seq,
+                "a call was admitted before its question was answered",
+            );
+        } else if !counts {
+            self.problem(
+                stream,
+                record.seq,
+                "a call is said to be approved, and nobody approved it",
+            );
         }
     }
 
@@ -472,6 +509,8 @@ struct SessionCheck {
     epoch: u64,
     /// What the record at hand says was kept aside, and whether it is known to have been.
     kept: Vec<(Digest, bool)>,
+    /// What the records so far add up to.
+    fold: Option<Session>,
 }
 
 impl SessionCheck {

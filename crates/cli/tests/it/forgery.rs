@@ -79,6 +79,25 @@ fn thief(desk: &Desk) -> SqliteStore {
 
 /// Adds a record to the end of a stream, with everything in order that the host key can sign.
 fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when: When) {
+    let signed = match under {
+        Under::Nothing => None,
+        Under::Scribble(by) => Some(Box::new(Signed { by, signature: Signature([7; 64]) })),
+    };
+    let at = match when {
+        When::Now => Timestamp(4_000_000_000_000),
+        When::Long => Timestamp(1),
+    };
+    let actor = Actor::Human("ada".into());
+    append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, signed });
+}
+
+/// The same for what is not a person's word.
+fn forge_as<E: Written>(desk: &Desk, stream: StreamId, event: E, actor: Actor) {
+    let (at, signed) = (Timestamp(4_000_000_000_000), None);
+    append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, signed });
+}
+
+fn append<E: Written>(desk: &Desk, stream: StreamId, record: impl FnOnce(u64, u64) -> Record<E>) {
     let store = thief(desk);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -89,18 +108,8 @@ fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when
             StreamId::Project | StreamId::Inbox(_) => 0,
         };
         let after = tip.seq;
-        let by = match under {
-            Under::Nothing => None,
-            Under::Scribble(by) => Some(Box::new(Signed { by, signature: Signature([7; 64]) })),
-        };
-        let at = match when {
-            When::Now => Timestamp(4_000_000_000_000),
-            When::Long => Timestamp(1),
-        };
-        let actor = Actor::Human("ada".into());
-        let record = Record { seq: after + 1, at, actor, epoch, saw: None, event, signed: by };
         let mut rows = Rows::default();
-        tip.add(&record, &mut rows).unwrap();
+        tip.add(&record(after + 1, epoch), &mut rows).unwrap();
         let head = StreamHead { stream, seq: tip.seq, link: tip.hash };
         let batch = Batch { epoch: None, after, rows, head };
         store.append(Append { batches: vec![batch], blobs: Vec::new() }).await.unwrap();
@@ -208,5 +217,64 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
             forge(&desk_three, stream, event, under(&desk_three), when);
             found_and_not_believed(&desk_three, &format!("answered, {what}"));
         }
+    }
+}
+
+/// The records of a session, as they lie in the log.
+fn session_records(desk: &Desk, session: &str) -> Vec<Value> {
+    let log = rusqlite::Connection::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let sql = "SELECT CAST(bytes AS TEXT) FROM records WHERE stream = (SELECT id FROM streams WHERE \
+               stream = ?1) ORDER BY seq";
+    let mut rows = log.prepare(sql).unwrap();
+    let texts = rows.query_map([format!("session/{session}")], |row| row.get::<_, String>(0));
+    texts.unwrap().map(|text| serde_json::from_str(&text.unwrap()).unwrap()).collect()
+}
+
+/// A thief copies the admission of a call that a person approved, for a call of its own.
+#[test]
+fn an_admission_that_says_it_is_approved_is_found_and_not_believed() {
+    for copied in [true, false] {
+        let desk = desk();
+        let mut command = desk.command();
+        command.args(["approvals", "approve", "c3"]);
+        let seen = typing(command, &[("Type approve", "approve")], || {});
+        assert_eq!(seen.code, 0, "{}", seen.screen);
+        desk.ok(&["verify"]);
+        let records = session_records(&desk, "call");
+        let admitted =
+            records.iter().find(|record| record["event"]["approved"] == true).expect("an approval");
+        let mut forged = admitted["event"].clone();
+        let original = forged["call"].as_str().unwrap().to_owned();
+        let received = records
+            .iter()
+            .find(|record| {
+                record["event"]["kind"] == "call_received"
+                    && record["event"]["call"]["id"] == original.as_str()
+            })
+            .expect("the call");
+        let mut call = received["event"].clone();
+        (call["call"]["id"], forged["call"]) = ("c50".into(), "c50".into());
+        call.as_object_mut().unwrap().remove("of");
+        if !copied {
+            forged["frame"] = "0".repeat(64).into();
+        }
+        let session = StreamId::Session(SessionId::parse("call").unwrap());
+        for event in [call, forged] {
+            let event: Event = serde_json::from_value(event).unwrap();
+            forge_as(&desk, session.clone(), event, Actor::System);
+        }
+        let ran = desk.run(&["verify"]);
+        let told = "a call is said to be approved, and nobody approved it";
+        assert!(ran.code == 1 && ran.out.contains(told), "{}{}", ran.out, ran.err);
+        // Going on runs it only after it was judged anew, which asks a person.
+        desk.run(&["call", "list_notes"]);
+        let records = session_records(&desk, "call");
+        let done = |record: &&Value| {
+            record["event"]["kind"] == "call_settled"
+                && record["event"]["call"] == "c50"
+                && record["event"]["outcome"] == "done"
+        };
+        assert_eq!(records.iter().find(done), None, "copied: {copied}");
+        assert_eq!(desk.run(&["verify"]).code, 1, "it stays found");
     }
 }

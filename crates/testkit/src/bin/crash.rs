@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand};
+use toolgate_kernel::event::Record;
+use toolgate_kernel::fold::Session;
+use toolgate_kernel::names::{CallId, SessionId};
 use toolgate_kernel::seeded::{Bug, seed};
 use toolgate_runtime::MemoryStore;
 use toolgate_runtime::crash::{Plot, plot, report};
@@ -282,6 +285,9 @@ fn seeded(quick: bool) -> Result<()> {
 }
 
 fn caught_by(quick: bool) -> Result<Option<String>> {
+    if let Some(by) = caught_in_folds()? {
+        return Ok(Some(by));
+    }
     for path in scenarios()? {
         let folder = tempfile::tempdir()?;
         plot(Plot::Count);
@@ -309,6 +315,26 @@ fn caught_by(quick: bool) -> Result<Option<String>> {
         }
     }
     caught_on_disk()
+}
+
+/// Looks for a bug in what records are taken for: one that says that a call was approved, with no
+/// answer of a person before it.
+fn caught_in_folds() -> Result<Option<String>> {
+    let hash = "0".repeat(64);
+    let records = [
+        serde_json::json!({"seq": 1, "at": 0, "actor": "client:test", "epoch": 1, "event":
+            {"kind": "call_received", "call": {"id": "c1", "name": "pay", "args": "{}"}}}),
+        serde_json::json!({"seq": 2, "at": 0, "actor": "system", "epoch": 1, "event":
+            {"kind": "call_admitted", "call": "c1", "tool": "pay", "version": "0".repeat(16),
+             "effect": "external", "args_hash": hash, "approved": true, "frame": hash}}),
+    ];
+    let mut session = Session::new(SessionId::parse("forged")?);
+    for record in records {
+        session.apply(&Record::decode(record.to_string().as_bytes())?);
+    }
+    let open = session.open.get(&CallId(1)).context("the call is open")?;
+    let approved = open.progress.admitted().is_some_and(|admitted| admitted.approved);
+    Ok(approved.then(|| "a forged admission counts as approved".to_owned()))
 }
 
 /// Looks for a bug in the log on the disk: after crashes, and with an older copy in its place.
