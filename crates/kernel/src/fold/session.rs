@@ -21,15 +21,14 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
-    Answer, Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Conversation,
-    Ending, Event, FaultKind, Finish, Image, IterationClosed, Note, Origin, Outcome, RawCall,
-    Record, Saw, Undone, Usage,
+    Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Conversation, Ending,
+    Event, FaultKind, Finish, Image, IterationClosed, Note, Origin, Outcome, RawCall, Record, Saw,
+    Undone, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
 use crate::names::{AgentId, CallId, PhaseName, SessionId, ToolName};
 use crate::plan::opening;
-use crate::seeded::{Bug, seeded};
 use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
@@ -499,7 +498,7 @@ impl Session {
         };
         let admitted = Arc::clone(admitted);
         self.progress(admitted.call, |before| {
-            Progress::Admitted(only_as_answered(&before, admitted))
+            Progress::Admitted(person::only_as_answered(&before, admitted))
         });
     }
 
@@ -591,23 +590,4 @@ impl Session {
         let hash = Digest::of(&canonical(&value));
         (value, hash)
     }
-}
-
-/// What a record says of an admitted call, with an approval only where a person's answer to this very
-/// question stands before it. A record alone approves nothing.
-fn only_as_answered(before: &Progress, admitted: Arc<CallAdmitted>) -> Arc<CallAdmitted> {
-    let (args_hash, frame) = (admitted.args_hash, admitted.frame);
-    let answered = match before {
-        Progress::Answered(said) => {
-            said.answer == Answer::Approve && said.args_hash == args_hash && said.frame == frame
-        }
-        Progress::Admitted(earlier) | Progress::Started(earlier) => {
-            earlier.approved && earlier.args_hash == args_hash && earlier.frame == frame
-        }
-        Progress::Received | Progress::Asked(_) => false,
-    };
-    if answered || !admitted.approved || seeded(Bug::BasisNotResolved) {
-        return admitted;
-    }
-    Arc::new(CallAdmitted { approved: false, frame: None, ..admitted.as_ref().clone() })
 }

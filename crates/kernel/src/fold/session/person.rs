@@ -9,9 +9,10 @@ use super::Session;
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::envelope::{Code, Envelope};
-use crate::event::{Answer, Decision, RawCall};
+use crate::event::{Answer, CallAdmitted, Decision, RawCall};
 use crate::fold::{OpenAnswer, OpenCall, OpenQuestion, Progress, Told};
 use crate::names::{CallId, PhaseName, PolicyName, ToolName};
+use crate::seeded::{Bug, seeded};
 use crate::time::Timestamp;
 
 /// A call that was put off until a person says yes. The yes makes a new call of it.
@@ -317,4 +318,26 @@ impl Session {
 fn change_args(open: &mut OpenCall, args: &Value) {
     let raw = RawCall { args: args.to_string(), ..open.raw.as_ref().clone() };
     (open.raw, open.edited) = (Arc::new(raw), true);
+}
+
+/// What a record says of an admitted call, with an approval only where a person's answer to this very
+/// question stands before it. A record alone approves nothing.
+pub(super) fn only_as_answered(
+    before: &Progress,
+    admitted: Arc<CallAdmitted>,
+) -> Arc<CallAdmitted> {
+    let (args_hash, frame) = (admitted.args_hash, admitted.frame);
+    let answered = match before {
+        Progress::Answered(said) => {
+            said.answer == Answer::Approve && said.args_hash == args_hash && said.frame == frame
+        }
+        Progress::Admitted(earlier) | Progress::Started(earlier) => {
+            earlier.approved && earlier.args_hash == args_hash && earlier.frame == frame
+        }
+        Progress::Received | Progress::Asked(_) => false,
+    };
+    if answered || !admitted.approved || seeded(Bug::BasisNotResolved) {
+        return admitted;
+    }
+    Arc::new(CallAdmitted { approved: false, frame: None, ..admitted.as_ref().clone() })
 }
