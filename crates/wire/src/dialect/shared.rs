@@ -208,15 +208,20 @@ pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
     }
 }
 
-/// What an event is: its data and its name must not say different things.
+/// What an event is: its data or its name must say it, and they must not say different things. A
+/// type that is not known is for the caller to pass over; one that is not said could be any.
 pub(super) fn event_type<'a>(name: &'a str, data: &'a Lent<'_>) -> Result<&'a str, WireFault> {
+    let unreadable = |reason| Err(WireFault::new(FaultKind::Unreadable, reason));
     let kind = data.text("type");
+    let odd = data.get("type").is_some_and(|kind| kind.as_str().is_none() && !kind.is_null());
+    if odd || kind.is_none() && matches!(name.trim(), "" | "message") && !data.is_null() {
+        return unreadable("an event of the stream does not say what it is");
+    }
     match kind.filter(|kind| !name.trim().is_empty() && name.trim() != *kind) {
         // The default name of an event says nothing.
         Some(kind) if name.trim() == "message" => Ok(kind),
         Some(_) => {
-            let reason = "an event of the stream has one type by name and another in its data";
-            Err(WireFault::new(FaultKind::Unreadable, reason))
+            unreadable("an event of the stream has one type by name and another in its data")
         }
         None => Ok(kind.unwrap_or(name)),
     }

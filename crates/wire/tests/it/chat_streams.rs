@@ -129,9 +129,12 @@ struct EventStream {
 
 #[test]
 fn ambiguous_unfinished_and_doubled_replies_are_faults() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams/ambiguous.yaml");
-    let text = std::fs::read_to_string(file).unwrap();
-    let streams: Vec<EventStream> = serde_saphyr::from_str(&text).unwrap();
+    let mut streams: Vec<EventStream> = Vec::new();
+    for file in ["ambiguous", "unreadable"] {
+        let path = format!("{}/tests/streams/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        streams.extend(serde_saphyr::from_str::<Vec<EventStream>>(&text).unwrap());
+    }
     let mut wrong = Vec::new();
     for stream in &streams {
         let dialect = Dialect::ALL.into_iter().find(|one| one.as_str() == stream.dialect).unwrap();

@@ -4,18 +4,17 @@
 //! name in every piece, or make up a new id for each. Two calls are never merged: where a piece
 //! could belong to more than one call, the reply is a fault.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::CALL_EXTRAS;
+use super::piece::{Piece, malformed};
 use crate::dialect::WireFault;
-use crate::dialect::shared::{lent_arguments, object};
+use crate::dialect::shared::object;
 use crate::lent::Lent;
 
 /// The calls of a stream so far. No piece may cost a look at all of them, or at all of its
@@ -62,66 +61,12 @@ struct PartialCall {
     extra: Map<String, Value>,
 }
 
-/// One piece, as it came.
-struct Piece<'a> {
-    index: Option<u64>,
-    id: &'a str,
-    name: &'a str,
-    args: Cow<'a, str>,
-    /// Whether the arguments came as an object or a list, which are whole.
-    is_object: bool,
-    call: &'a Lent<'a>,
-}
-
 /// Where a piece belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     New,
     At(usize),
     Ambiguous,
-}
-
-fn malformed(reason: &str) -> WireFault {
-    WireFault::new(FaultKind::MalformedCall, reason)
-}
-
-impl<'a> Piece<'a> {
-    fn read(call: &'a Lent<'a>) -> Result<Self, WireFault> {
-        // Some servers leave the function out and have its name beside the id, as `decode.rs` knows.
-        let function = call.get("function").filter(|function| !function.is_null()).unwrap_or(call);
-        let number = |index: &Lent<'_>| {
-            index.as_u64().ok_or_else(|| malformed("the index of a call is not a whole number"))
-        };
-        let index = call.get("index").filter(|index| !index.is_null()).map(number).transpose()?;
-        let name = function.get("name").unwrap_or(&Lent::Null);
-        let id = call.get("id").unwrap_or(&Lent::Null);
-        // Such a piece must not turn into one that continues another call.
-        if [name, id].iter().any(|text| text.as_str().is_none() && !text.is_null()) {
-            return Err(malformed("the name or the id of a call is not text"));
-        }
-        let args = function.get("arguments").unwrap_or(&Lent::Null);
-        if matches!(args, Lent::Number(_) | Lent::Bool(_)) {
-            return Err(malformed("the arguments of a call are neither text nor an object"));
-        }
-        Ok(Self {
-            index,
-            id: id.as_str().map(str::trim).unwrap_or_default(),
-            name: name.as_str().unwrap_or_default(),
-            args: lent_arguments(Some(args)),
-            is_object: matches!(args, Lent::Object(_) | Lent::List(_)),
-            call,
-        })
-    }
-
-    fn is_blank(&self) -> bool {
-        self.args.trim().is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        let extra =
-            CALL_EXTRAS.iter().any(|key| self.call.get(key).is_some_and(|extra| !extra.is_null()));
-        self.id.is_empty() && self.name.is_empty() && self.args.is_empty() && !extra
-    }
 }
 
 impl CallAssembler {
@@ -136,6 +81,13 @@ impl CallAssembler {
     /// Bytes of all names and arguments so far.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the arguments of some call have begun and are not whole.
+    pub(super) fn has_half_a_call(&self) -> bool {
+        let half =
+            |at: &usize| self.calls.get(*at).is_some_and(|call| !call.args.trim().is_empty());
+        self.open.iter().any(half)
     }
 
     /// Takes a piece that came before the reply said that it is over, and shows how far its call is.

@@ -6,6 +6,7 @@ use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::CallAssembler;
 use super::decode::{Part, ends_well, finish_reason};
+use super::piece::{Piece, call_list, malformed, old_call_of};
 use super::{DETAILS, THOUGHTS};
 use crate::dialect::shared::{lent_arguments, object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
@@ -13,6 +14,10 @@ use crate::lent::Lent;
 
 pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
     Box::new(Pieces::default())
+}
+
+fn unreadable(reason: &str) -> WireFault {
+    WireFault::new(FaultKind::Unreadable, reason)
 }
 
 #[derive(Default)]
@@ -40,10 +45,18 @@ struct Pieces {
 impl Gathering for Pieces {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         self.count([data.get("usage"), data.get("x_groq").and_then(|groq| groq.get("usage"))]);
-        let choices = data.get("choices").and_then(Lent::list).unwrap_or_default();
+        let choices = match data.get("choices") {
+            None | Some(Lent::Null) => &[],
+            Some(choices) => {
+                choices.list().ok_or_else(|| unreadable("the choices are not a list"))?
+            }
+        };
         self.check_reply(data, choices)?;
         let mut indexes = Vec::with_capacity(choices.len());
         for choice in choices {
+            if !choice.is_object() && !choice.is_null() {
+                return Err(unreadable("a choice of the stream is not an object"));
+            }
             indexes.push(whole_index(choice.get("index"))?);
         }
         // The first choice counts, wherever it stands in its chunk.
@@ -128,8 +141,7 @@ impl Pieces {
             .any(|choice| choice.get("delta").is_some_and(|delta| delta.text("role").is_some()));
         let other = self.id.as_ref().is_some_and(|before| before != id);
         if other && begins && (!self.calls.is_empty() || self.old_call.is_some()) {
-            let reason = "a second reply begins in the stream";
-            return Err(WireFault::new(FaultKind::Unreadable, reason));
+            return Err(unreadable("a second reply begins in the stream"));
         }
         self.id.get_or_insert_with(|| id.to_owned());
         Ok(())
@@ -140,13 +152,13 @@ impl Pieces {
             self.fault = Some(fault.value());
         }
         self.count([choice.get("usage"), None]);
+        // An empty list is how PHP writes an empty object.
+        let empty = |delta: &Lent<'_>| delta.is_null() || delta.list().is_some_and(<[_]>::is_empty);
+        let delta = choice.get("delta").filter(|delta| !empty(delta));
         // A few servers end with the whole message; it counts when nothing came before it.
-        let delta = match choice.get("delta").filter(|delta| delta.is_object()) {
-            Some(delta) => Some(delta),
-            None if self.fresh() => choice.get("message"),
-            None => None,
-        };
-        if let Some(delta) = delta {
+        let mut message = choice.get("message").filter(|message| !message.is_null());
+        let first = if delta.is_none() && self.is_fresh() { message.take() } else { delta };
+        if let Some(delta) = first {
             self.delta(delta, tap)?;
         }
         if let Some(reason) = choice.get("finish_reason")
@@ -154,11 +166,35 @@ impl Pieces {
         {
             self.finished(reason);
         }
-        Ok(())
+        message.map_or(Ok(()), |message| self.check_repeated(message, tap))
     }
 
-    fn fresh(&self) -> bool {
-        self.words.is_empty() && self.calls.is_empty() && self.finish.is_none()
+    fn is_fresh(&self) -> bool {
+        let called = !self.calls.is_empty() || self.old_call.is_some();
+        self.words.is_empty() && !called && self.finish.is_none()
+    }
+
+    /// Checks a message that came beside the deltas: its calls must be those that came in pieces.
+    fn check_repeated(&mut self, message: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        if !message.is_object() {
+            return Err(unreadable("a message of the stream is not an object"));
+        }
+        for call in call_list(message)? {
+            if Piece::read(call)?.is_empty() {
+                continue;
+            }
+            if self.finish.is_none() || self.calls.has_half_a_call() {
+                return Err(malformed("the stream has calls in a message amid its pieces"));
+            }
+            self.calls.take_late(call)?;
+        }
+        match old_call_of(message)? {
+            Some(_) if self.finish.is_none() => {
+                Err(malformed("the stream has calls in a message amid its pieces"))
+            }
+            Some(call) => self.old_call(call, tap),
+            None => Ok(()),
+        }
     }
 
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
@@ -170,6 +206,12 @@ impl Pieces {
     }
 
     fn delta(&mut self, delta: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        if !delta.is_object() {
+            return Err(unreadable("a delta of the stream is not an object"));
+        }
+        if delta.get("refusal").is_some_and(|it| !it.is_null() && it.as_str().is_none()) {
+            return Err(unreadable("the refusal of a reply is not text"));
+        }
         for key in THOUGHTS {
             if let Some(thought) = delta.get(key).and_then(Lent::as_str) {
                 self.beside_bytes += thought.len();
@@ -198,28 +240,19 @@ impl Pieces {
             self.refuse(refusal);
             tap(Streamed::Text(refusal));
         }
-        let calls = match delta.get("tool_calls") {
-            Some(Lent::List(calls)) => calls.as_slice(),
-            Some(call @ Lent::Object(_)) => std::slice::from_ref(call),
-            _ => &[],
-        };
-        for call in calls {
+        for call in call_list(delta)? {
             match self.finish {
                 None => self.calls.take(call, tap)?,
                 Some(_) => self.calls.take_late(call)?,
             }
         }
-        match delta.get("function_call").filter(|call| call.is_object()) {
-            Some(call) => self.old_call(call, tap),
-            None => Ok(()),
-        }
+        old_call_of(delta)?.map_or(Ok(()), |call| self.old_call(call, tap))
     }
 
     /// Takes a piece of the one call that servers of the older form send.
     fn old_call(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
-        let malformed = |reason| Err(WireFault::new(FaultKind::MalformedCall, reason));
         if call.get("name").is_some_and(|name| name.as_str().is_none() && !name.is_null()) {
-            return malformed("the name of a call is not text");
+            return Err(malformed("the name of a call is not text"));
         }
         let (name, args) = self.old_call.get_or_insert_default();
         let (own, more) =
@@ -228,13 +261,13 @@ impl Pieces {
             let repeated = (own.is_empty() || own == name) && (more.is_empty() || more == *args);
             return match repeated && !name.is_empty() {
                 true => Ok(()),
-                false => malformed("the stream goes on with a call after the reply has ended"),
+                false => Err(malformed("the stream goes on with a call after the reply has ended")),
             };
         }
         if name.is_empty() {
             own.clone_into(name);
         } else if !own.is_empty() && own != name {
-            return malformed("the stream has two calls where there is room for one");
+            return Err(malformed("the stream has two calls where there is room for one"));
         }
         args.push_str(&more);
         tap(Streamed::Call { name, bytes: args.len() });

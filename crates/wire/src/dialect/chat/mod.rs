@@ -4,6 +4,7 @@ mod calls;
 mod decode;
 mod encode;
 mod gather;
+mod piece;
 #[cfg(test)]
 mod tests;
 
