@@ -8,7 +8,7 @@ use super::calls::CallAssembler;
 use super::decode::{Part, ends_well, finish_reason};
 use super::piece::{Piece, call_list, malformed, old_call_of};
 use super::{DETAILS, THOUGHTS};
-use crate::dialect::shared::{lent_arguments, object, text, whole_index};
+use crate::dialect::shared::{object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
@@ -251,12 +251,11 @@ impl Pieces {
 
     /// Takes a piece of the one call that servers of the older form send.
     fn old_call(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
-        if call.get("name").is_some_and(|name| name.as_str().is_none() && !name.is_null()) {
-            return Err(malformed("the name of a call is not text"));
-        }
+        let Piece { name: own, args: more, is_object, .. } = Piece::read(call)?;
         let (name, args) = self.old_call.get_or_insert_default();
-        let (own, more) =
-            (call.text("name").unwrap_or_default(), lent_arguments(call.get("arguments")));
+        if is_object && self.finish.is_none() && !args.trim().is_empty() {
+            return Err(malformed("the arguments of a call are an object, and there are others"));
+        }
         if self.finish.is_some() {
             let repeated = (own.is_empty() || own == name) && (more.is_empty() || more == *args);
             return match repeated && !name.is_empty() {
