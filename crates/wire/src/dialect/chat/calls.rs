@@ -14,7 +14,7 @@ use toolgate_runtime::port::{Streamed, Tap};
 use super::CALL_EXTRAS;
 use super::piece::{Piece, malformed};
 use crate::dialect::WireFault;
-use crate::dialect::shared::object;
+use crate::dialect::shared::{comparable, object};
 use crate::lent::Lent;
 
 /// The calls of a stream so far. No piece may cost a look at all of them, or at all of its
@@ -30,6 +30,8 @@ pub(super) struct CallAssembler {
     repeats: Option<BTreeSet<CallSummary>>,
     /// Bytes of all names and arguments.
     bytes: usize,
+    /// How often a second reply may have begun so far.
+    section: usize,
 }
 
 /// The calls that share an index or an id.
@@ -58,6 +60,8 @@ struct PartialCall {
     name: String,
     args: String,
     extent: JsonExtent,
+    /// The section of the stream in which it began.
+    section: usize,
     extra: Map<String, Value>,
 }
 
@@ -90,6 +94,25 @@ impl CallAssembler {
         self.open.iter().any(half)
     }
 
+    /// What follows may be of a second reply: some servers make up an id for every chunk, or repeat
+    /// the role in each, so that this alone is no fault.
+    pub(super) fn begin_section(&mut self) {
+        self.section += usize::from(!self.calls.is_empty());
+    }
+
+    /// Whether a call came once more in a later section, under another id. A second reply counts its
+    /// calls from the beginning; a higher index is another call of the same reply.
+    pub(super) fn is_doubled(&self) -> bool {
+        let mut first: BTreeMap<(&str, Vec<u8>), &PartialCall> = BTreeMap::new();
+        self.section > 0
+            && self.calls.iter().any(|call| {
+                let same = (call.name.as_str(), comparable(&call.args));
+                let before = *first.entry(same).or_insert(call);
+                let restarted = call.index.unwrap_or(0) <= before.index.unwrap_or(u64::MAX);
+                before.section < call.section && restarted
+            })
+    }
+
     /// Takes a piece that came before the reply said that it is over, and shows how far its call is.
     pub(super) fn take(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         let piece = Piece::read(call)?;
@@ -99,7 +122,8 @@ impl CallAssembler {
         let at = match self.place(&piece) {
             Place::At(at) => at,
             Place::New => {
-                self.calls.push(PartialCall::default());
+                let section = self.section;
+                self.calls.push(PartialCall { section, ..PartialCall::default() });
                 self.calls.len() - 1
             }
             Place::Ambiguous => {

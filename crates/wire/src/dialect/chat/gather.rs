@@ -22,7 +22,7 @@ fn unreadable(reason: &str) -> WireFault {
 
 #[derive(Default)]
 struct Pieces {
-    /// The id of the first chunk.
+    /// The id of the last chunk that has one.
     id: Option<String>,
     /// The choice that counts: the first that came.
     choice: Option<u64>,
@@ -90,6 +90,11 @@ impl Gathering for Pieces {
         ReplySize { bytes, calls: self.calls.len() + usize::from(self.old_call.is_some()) }
     }
 
+    fn fault(&self) -> Option<WireFault> {
+        let reason = "the stream has the same call twice, as if two replies were in it";
+        self.calls.is_doubled().then(|| malformed(reason))
+    }
+
     fn body(self: Box<Self>) -> Value {
         let content = match self.thinking.is_empty() {
             true => Value::String(self.words),
@@ -135,15 +140,20 @@ impl Pieces {
     /// Two replies in one stream would be merged, and their calls would run twice: a second one has
     /// another id and begins with its role.
     fn check_reply(&mut self, data: &Lent<'_>, choices: &[Lent<'_>]) -> Result<(), WireFault> {
-        let Some(id) = data.text("id") else { return Ok(()) };
         let begins = choices
             .iter()
             .any(|choice| choice.get("delta").is_some_and(|delta| delta.text("role").is_some()));
-        let other = self.id.as_ref().is_some_and(|before| before != id);
+        let id = data.text("id");
+        let other = id.is_some() && self.id.is_some() && self.id.as_deref() != id;
         if other && begins && (!self.calls.is_empty() || self.old_call.is_some()) {
             return Err(unreadable("a second reply begins in the stream"));
         }
-        self.id.get_or_insert_with(|| id.to_owned());
+        if other || begins {
+            self.calls.begin_section();
+        }
+        if other || self.id.is_none() {
+            self.id = id.map(str::to_owned);
+        }
         Ok(())
     }
 

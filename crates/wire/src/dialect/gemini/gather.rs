@@ -25,10 +25,15 @@ struct Stream {
     parts: Vec<Value>,
     words: String,
     size: ReplySize,
+    /// Whether chunks of another reply came, by their id.
+    mixed: bool,
 }
 
 impl Gathering for Stream {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        let id = data.text("responseId");
+        let before = self.answer.get("responseId").and_then(Value::as_str);
+        self.mixed |= id.is_some() && before.is_some() && id != before;
         // What a chunk cost counts also where its candidate is a fault.
         for (key, value) in data.fields() {
             match (key.as_ref(), value) {
@@ -64,6 +69,13 @@ impl Gathering for Stream {
 
     fn size(&self) -> ReplySize {
         self.size
+    }
+
+    /// Two replies in one stream would be merged, and their calls would run twice.
+    fn fault(&self) -> Option<WireFault> {
+        let mixed = self.mixed && self.size.calls > 0;
+        let reason = "the stream has calls and chunks of two replies";
+        mixed.then(|| WireFault::new(FaultKind::Unreadable, reason))
     }
 
     fn body(self: Box<Self>) -> Value {
