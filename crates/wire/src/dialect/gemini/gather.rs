@@ -38,6 +38,8 @@ impl Gathering for Stream {
         for (key, value) in data.fields() {
             match (key.as_ref(), value) {
                 ("candidates", Lent::List(_)) | (_, Lent::Null) => {}
+                // A later chunk does not take a block back.
+                ("promptFeedback", _) if self.is_blocked() => {}
                 // Counts are those of the whole reply so far.
                 (key, value) => {
                     self.answer.insert(key.to_owned(), value.value());
@@ -56,7 +58,7 @@ impl Gathering for Stream {
     }
 
     fn whole(&self) -> bool {
-        self.is_finished() || self.answer.get("promptFeedback").is_some_and(is_block)
+        self.is_finished() || self.is_blocked()
     }
 
     fn words(&self) -> &str {
@@ -89,11 +91,12 @@ impl Gathering for Stream {
     }
 }
 
-fn is_block(feedback: &Value) -> bool {
-    blocked(&json!({ "promptFeedback": feedback })).is_some()
-}
-
 impl Stream {
+    fn is_blocked(&self) -> bool {
+        let feedback = self.answer.get("promptFeedback");
+        feedback.is_some_and(|it| blocked(&json!({ "promptFeedback": it })).is_some())
+    }
+
     fn is_finished(&self) -> bool {
         let reason = self.candidate.get("finishReason").and_then(Value::as_str);
         reason.is_some_and(|reason| !reason.is_empty())
