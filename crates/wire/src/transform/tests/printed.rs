@@ -259,6 +259,37 @@ fn the_same_call_in_another_form_is_a_repetition_too() {
     assert!(salvage(PrintedDomain, domain, &Granted::from(&free)).is_some());
 }
 
+/// A tool of a server has several names, and a model may repeat a call under any of them.
+#[test]
+fn a_repeated_call_under_another_name_of_its_tool_is_no_call() {
+    let spec = |server: &str| {
+        let name = toolgate_kernel::names::ToolName::parse(&format!("mcp:{server}:fire")).unwrap();
+        let draft = toolgate_kernel::tool::SpecDraft::of_server(name, "Fires.");
+        std::sync::Arc::new(draft.build().unwrap())
+    };
+    let names = ["mcp__led__fire", "mcp:led:fire", "fire", "MCP--LED--Fire", "mcp.led.fire"];
+    let call = |name: &str| {
+        format!("<tool_call>{{\"name\":\"{name}\",\"arguments\":{{\"n\":1}}}}</tool_call>")
+    };
+    let asked = |said: String| {
+        let mut plan = Plan::alone("s", "Go on.", vec![spec("led"), spec("lamp")]);
+        plan.feedback.push(said.into());
+        plan
+    };
+    for said in names {
+        for form in [call(said), json!({ "name": said, "input": { "n": 1 } }).to_string()] {
+            let plan = asked(form);
+            for again in names {
+                let found = salvage(Transform::PrintedHermes, &call(again), &Granted::from(&plan));
+                assert_eq!(found, None, "{said} {again}");
+            }
+        }
+    }
+    let other = asked(call("mcp__lamp__fire"));
+    let found = salvage(Transform::PrintedHermes, &call("mcp__led__fire"), &Granted::from(&other));
+    assert!(found.is_some(), "a tool of another server is another tool");
+}
+
 /// A result that is made to be slow to look through takes nothing but the call with it.
 #[test]
 fn what_cannot_be_looked_through_is_taken_for_said() {
