@@ -7,7 +7,7 @@ use toolgate_runtime::port::{Streamed, Tap};
 use super::calls::CallAssembler;
 use super::decode::{Part, ends_well, finish_reason};
 use super::piece::{Piece, call_list, malformed, old_call_of};
-use super::{DETAILS, THOUGHTS};
+use super::{DETAILS, LATE_WORDS, THOUGHTS};
 use crate::dialect::shared::{object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
@@ -35,6 +35,8 @@ struct Pieces {
     calls: CallAssembler,
     old_call: Option<(String, String)>,
     finish: Option<String>,
+    /// Whether other words came after the finish.
+    late_words: bool,
     fault: Option<Value>,
     usage: Option<Value>,
     closed: bool,
@@ -125,6 +127,7 @@ impl Gathering for Pieces {
             ("message", Value::Object(message)),
             ("finish_reason", self.finish.into()),
             ("error", self.fault.into()),
+            (LATE_WORDS, self.late_words.into()),
         ]);
         object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
     }
@@ -292,6 +295,7 @@ impl Pieces {
         // After its end, the whole text once more is no new text.
         let again = self.finish.is_some() && words == self.words;
         if !words.is_empty() && !again {
+            self.late_words |= self.finish.is_some();
             self.words.push_str(words);
             tap(Streamed::Text(words));
         }
