@@ -10,7 +10,9 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Decision, Event, Record, Said, StreamId};
 use toolgate_kernel::fold::Session;
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{SectionName, SessionId};
+use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::seal::SigningKey;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
@@ -34,6 +36,9 @@ use crate::trace::trace;
 
 /// The key every scenario signs with, so that traces come out the same.
 pub const SCENARIO_KEY: [u8; 32] = [7; 32];
+
+/// The secret that the runtime of every scenario knows, as if a provider had it for a key.
+pub const SCENARIO_SECRET: &str = "sk-Scenario-0123456789";
 
 /// What a scenario is played on. It outlives the drivers that play it.
 pub struct Stage {
@@ -405,7 +410,8 @@ impl Stage {
     /// A process that works on the log.
     fn process(&self) -> Runtime {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.props.clock));
-        let runtime = Runtime::new(store, clock, SigningKey::from_bytes(&SCENARIO_KEY));
+        let runtime = Runtime::new(store, clock, SigningKey::from_bytes(&SCENARIO_KEY))
+            .with_redactor(Redactor::new(&[Hidden::new(SCENARIO_SECRET)]));
         let Some(script) = &self.scenario.reviewer else { return runtime };
         let reviewer: Arc<dyn Provider> = Arc::new(Script::new("reviewer", script.clone()));
         runtime.with_resources(Resources::default().with(Reviewer(Ok(reviewer))))
