@@ -57,9 +57,9 @@ pub fn mixed(name: &str) -> Option<Vec<&'static str>> {
     (found.len() > 1).then_some(found)
 }
 
-/// Whether a text shows nothing: it is empty, or all blanks and hidden characters.
+/// Whether a text shows nothing: it is empty, or all blanks, control and hidden characters.
 pub fn is_unseen(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || is_hidden(c))
+    text.chars().all(|c| c.is_whitespace() || c.is_control() || is_blank(c) || is_hidden(c))
 }
 
 /// Whether a character is one of all these. Control characters are not: each reader has its own
@@ -79,6 +79,18 @@ mod tests {
         }
         for c in " \t\nax天\u{200b}".chars() {
             assert!(!is_blank(c), "U+{:04X}", u32::from(c));
+        }
+    }
+
+    #[test]
+    fn a_text_that_shows_nothing_is_known() {
+        for text in
+            ["", " \n\t", "\u{200b}", "\u{0}\u{1b}\u{7f}\u{85}", "\u{2800}\u{3000}\u{1d159}"]
+        {
+            assert!(is_unseen(text), "{text:?}");
+        }
+        for text in ["a", " . ", "\u{1b}[0mx", "👍\u{fe0f}", "\u{fffd}"] {
+            assert!(!is_unseen(text), "{text:?}");
         }
     }
 

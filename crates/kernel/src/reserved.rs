@@ -2,9 +2,13 @@
 //! model that sees `facts_commit` or `approve` believes that it may decide what a person
 //! decides, and a person who reads the log believes that a person did.
 
+use std::sync::LazyLock;
+
 /// The acts, each in the spellings that a tool would have. What matters is letters and digits: case,
 /// `_`, `-` and `.` make no difference.
 const ACTS: &[&str] = &[
+    "accept_fact",
+    "accept_facts",
     "accept_pin",
     "accept_pins",
     "accept_proposal",
@@ -19,11 +23,14 @@ const ACTS: &[&str] = &[
     "approval_deny",
     "approval_grant",
     "approve_all",
+    "approve_fact",
+    "approve_facts",
     "approve_pending",
     "approve_tool",
     "confirm_fact",
     "confirm_facts",
     "commit_fact",
+    "commit_all_facts",
     "commit_facts",
     "deny",
     "deny_all",
@@ -36,13 +43,18 @@ const ACTS: &[&str] = &[
     "enroll_key",
     "enroll_person",
     "enrol_person",
+    "fact_accept",
+    "fact_approve",
     "fact_confirm",
     "fact_commit",
     "fact_lock",
     "fact_reject",
     "fact_unlock",
-    "facts_confirm",
+    "facts_accept",
+    "facts_approve",
     "facts_commit",
+    "facts_commit_all",
+    "facts_confirm",
     "facts_lock",
     "facts_reject",
     "facts_unlock",
@@ -103,24 +115,41 @@ pub fn person_only_act(name: &str) -> Option<&'static str> {
     let of_server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     let name = of_server.map_or(name, |(_, tool)| tool);
     let parts = name.match_indices("__").filter_map(|(at, _)| name.get(at..));
-    std::iter::once(name).chain(parts).find_map(|part| act_of(&folded(part)))
+    std::iter::once(name).chain(parts).find_map(act_of)
 }
 
-fn act_of(folded_name: &str) -> Option<&'static str> {
-    // `toolgate_approve` and `approve_v2` read like the act itself.
-    let own = folded_name.strip_prefix("toolgate").unwrap_or(folded_name);
-    let numberless = own.trim_end_matches(|c: char| c.is_ascii_digit());
-    let bare = match numberless.len() < own.len() {
-        true => numberless.strip_suffix('v').unwrap_or(numberless),
-        false => own,
-    };
-    named_act(folded_name).or_else(|| named_act(own)).or_else(|| named_act(bare))
+/// The act that a part of a name is taken for, with or without a version behind it: `approve_v2`
+/// reads like the act itself. A digit may be read as a letter or as a number (`trus7`, `trust_7`),
+/// so every number of characters of the version is left out once.
+fn act_of(part: &str) -> Option<&'static str> {
+    let mut rest = part;
+    loop {
+        let versionless = rest.strip_suffix(['v', 'V']).filter(|_| rest.len() < part.len());
+        let act = [Some(rest), versionless].into_iter().flatten().find_map(plain_act_of);
+        let shorter = rest.strip_suffix(|c: char| !c.is_ascii_alphabetic()).or(versionless);
+        match (act, shorter) {
+            (None, Some(shorter)) => rest = shorter,
+            (act, _) => return act,
+        }
+    }
+}
+
+fn plain_act_of(part: &str) -> Option<&'static str> {
+    let name = folded(part);
+    // `toolgate_approve` reads like the act too.
+    let own = name.strip_prefix("toolgate");
+    named_act(&name).or_else(|| own.and_then(named_act))
 }
 
 fn named_act(folded_name: &str) -> Option<&'static str> {
-    let family = |family: &&&str| folded_name.starts_with(&folded(family));
-    let act = |act: &&&str| folded(act) == folded_name;
-    FAMILIES.iter().find(family).or_else(|| ACTS.iter().find(act)).copied()
+    /// Every family and act as names are compared with it.
+    static FOLDED: LazyLock<[Vec<(String, &str)>; 2]> = LazyLock::new(|| {
+        [FAMILIES, ACTS].map(|names| names.iter().map(|name| (folded(name), *name)).collect())
+    });
+    let [families, acts] = &*FOLDED;
+    let family = families.iter().find(|(family, _)| folded_name.starts_with(family));
+    let act = family.or_else(|| acts.iter().find(|(act, _)| act == folded_name));
+    act.map(|(_, name)| *name)
 }
 
 /// A name as it is read at a glance: without case and signs, and with characters that are taken for
@@ -177,6 +206,24 @@ mod tests {
             "approve_v2",
             "facts_commit9",
             "enrol",
+            "approve_v1",
+            "approve_v10",
+            "approve1",
+            "facts_commit_1",
+            "trust_1",
+            "trus7",
+            "trus7_2",
+            "deny_v4",
+            "deny-v4.5",
+            "pins_accept_3",
+            "mcp__web__approve_V07",
+            "toolgate_trust_5",
+            "approve_fact",
+            "approve_facts",
+            "facts_approve",
+            "facts_accept",
+            "accept_facts",
+            "facts_commit_all",
         ] {
             assert!(person_only_act(name).is_some(), "{name}");
         }
@@ -195,6 +242,11 @@ mod tests {
             "mcp__approve__list",
             "mcp__approvals__list",
             "mcp__people__add",
+            "approve_pull_request_v1",
+            "commit_1",
+            "convert_0",
+            "v1",
+            "10",
             "",
         ] {
             assert_eq!(person_only_act(name), None, "{name}");

@@ -40,8 +40,14 @@ impl Tool for Remote {
             let known = Some(&self.found);
             let asked = RemoteCall { tool: &self.found.name, args: &args, known, key: Some(&key) };
             let mut answered = self.registry.call(&self.server, asked, deadline).await;
-            if self.spec.effect == Effect::Read && matches!(answered, Err(CallFault::Lost(_))) {
+            let again = match (self.spec.effect, &answered) {
                 // Looking twice does no harm.
+                (Effect::Read, Err(CallFault::Lost(_))) => true,
+                // The server honours the key, and says that only its session is gone.
+                (Effect::Idempotent, Err(CallFault::Lost(ServerFault::SessionEnded))) => true,
+                (Effect::Read | Effect::Staged | Effect::Idempotent | Effect::External, _) => false,
+            };
+            if again {
                 answered = Box::pin(self.registry.call(&self.server, asked, deadline)).await;
             }
             match answered {

@@ -10,7 +10,9 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Decision, Event, Record, Said, StreamId};
 use toolgate_kernel::fold::Session;
+use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{SectionName, SessionId};
+use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
 use toolgate_packs::self_authoring::Reviewer;
@@ -39,6 +41,9 @@ pub fn log_setup() -> Result<LogSetup> {
     let host = HostKey::from_seed(&SCENARIO_KEY).context("the key of scenarios is none")?;
     Ok(LogSetup::new(host, Arc::new(FakeClock::default())))
 }
+
+/// The secret that the runtime of every scenario knows, as if a provider had it for a key.
+pub const SCENARIO_SECRET: &str = "sk-Scenario-0123456789";
 
 /// What a scenario is played on. It outlives the drivers that play it.
 pub struct Stage {
@@ -410,7 +415,8 @@ impl Stage {
     /// A process that works on the log.
     fn process(&self) -> Runtime {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.props.clock));
-        let runtime = Runtime::new(store, clock);
+        let runtime = Runtime::new(store, clock)
+            .with_redactor(Redactor::new(&[Hidden::new(SCENARIO_SECRET)]));
         let Some(script) = &self.scenario.reviewer else { return runtime };
         let reviewer: Arc<dyn Provider> = Arc::new(Script::new("reviewer", script.clone()));
         runtime.with_resources(Resources::default().with(Reviewer(Ok(reviewer))))

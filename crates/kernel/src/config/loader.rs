@@ -21,7 +21,6 @@ const PREFIXES: &[&str] = &[
 const NAMES: &[&str] = &[
     "BASHOPTS",
     "BUN_OPTIONS",
-    "NPM_CONFIG_NODE_OPTIONS",
     "GIT_EXEC_PATH",
     "GIT_SSH_COMMAND",
     "BASH_ENV",
@@ -33,8 +32,10 @@ const NAMES: &[&str] = &[
     "DOTNET_ADDITIONAL_DEPS",
     "DOTNET_SHARED_STORE",
     "DOTNET_STARTUP_HOOKS",
+    "ERL_AFLAGS",
     "ERL_FLAGS",
     "ERL_LIBS",
+    "ERL_ZFLAGS",
     "GCONV_PATH",
     "GDK_PIXBUF_MODULE_FILE",
     "GEM_HOME",
@@ -62,8 +63,15 @@ const NAMES: &[&str] = &[
     "NODE_OPTIONS",
     "NODE_PATH",
     "NODE_REPL_EXTERNAL_MODULE",
+    "NPM_CONFIG_GIT",
     "NPM_CONFIG_GLOBALCONFIG",
+    "NPM_CONFIG_INIT_MODULE",
+    "NPM_CONFIG_NODE_GYP",
+    "NPM_CONFIG_NODE_OPTIONS",
+    "NPM_CONFIG_PREFIX",
+    "NPM_CONFIG_PYTHON",
     "NPM_CONFIG_SCRIPT_SHELL",
+    "NPM_CONFIG_SHELL",
     "NPM_CONFIG_USERCONFIG",
     "OPENSSL_CONF",
     "OPENSSL_CONF_INCLUDE",
@@ -104,10 +112,16 @@ const NAMES: &[&str] = &[
 /// The start-up file of a POSIX shell. Only this spelling means it; `env` is an ordinary name.
 const SHELL_START: &str = "ENV";
 
+/// Settings of npm; it reads `-` in their names as `_`.
+const NPM: &str = "NPM_CONFIG_";
+
 /// Whether a program may load other code because this variable is set. Case makes no difference,
 /// because some platforms ignore it in the names of variables.
 pub(super) fn is_loader_variable(name: &str) -> bool {
-    let upper = name.trim().to_ascii_uppercase();
+    let mut upper = name.trim().to_ascii_uppercase();
+    if upper.starts_with(NPM) {
+        upper = upper.replace('-', "_");
+    }
     name == SHELL_START
         || NAMES.contains(&upper.as_str())
         || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
@@ -142,10 +156,31 @@ mod tests {
             "LOCPATH",
             "BASH_FUNC_ls%%",
             " LD_PRELOAD",
+            "npm_config_script_shell",
+            "npm_config_script-shell",
+            "NPM_Config_Script-Shell",
+            "npm_config_node-options",
+            "npm_config_userconfig",
+            "npm_config_globalconfig",
+            "npm_config_prefix",
+            "npm_config_git",
+            "ERL_AFLAGS",
+            "ERL_ZFLAGS",
         ] {
             assert!(is_loader_variable(name), "{name:?}");
         }
-        for name in ["PATH", "HOME", "env", "API_KEY", "LDAP_URL", "OLD_PATH", "PYTHONUNBUFFERED"] {
+        for name in [
+            "PATH",
+            "HOME",
+            "env",
+            "API_KEY",
+            "LDAP_URL",
+            "OLD_PATH",
+            "PYTHONUNBUFFERED",
+            "npm_config_registry",
+            "npm_config_loglevel",
+            "LD-PRELOAD",
+        ] {
             assert!(!is_loader_variable(name), "{name:?}");
         }
     }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
 
 use super::PART_CHARS_MIN;
+use super::derived::derived;
 use super::escapes::{ESCAPES, decoded_text};
 use crate::hidden::Hidden;
 
@@ -27,11 +28,13 @@ pub(super) fn spellings(secret: &Hidden) -> Vec<Hidden> {
         return Vec::new();
     }
     let secret = secret.reveal().trim();
-    let last = secret.split_once(' ').map(|(_, rest)| rest.trim());
+    let last = secret.split_once(char::is_whitespace).map(|(_, rest)| rest.trim());
     let user = secret.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
     let password = user.and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
     let is_secret = |text: &&str| text.len() >= SHORT_BYTES_MIN && !PLACEHOLDERS.contains(text);
-    let all = [Some(secret), last, password].into_iter().flatten().filter(is_secret);
+    let parts = derived(secret);
+    let parts = parts.iter().map(String::as_str);
+    let all = [Some(secret), last, password].into_iter().flatten().chain(parts).filter(is_secret);
     all.map(Hidden::new).collect()
 }
 
@@ -57,6 +60,8 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         let decoded = plain.iter().filter_map(|text| decoded_text(text, *escapes));
         plain.extend(decoded.collect::<Vec<_>>());
     }
+    // Forms write a blank as `+`.
+    plain.extend(secret.contains(' ').then(|| secret.replace(' ', "+")));
     for text in plain.iter().filter(|text| text.len() >= FORM_BYTES_MIN) {
         forms.extend([text.clone(), text.chars().rev().collect()]);
         // A backslash or percent sign before it may take its first letters for an escape.

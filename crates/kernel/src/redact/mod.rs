@@ -2,6 +2,7 @@
 //! of these with JSON or percent escapes at any depth. One redactor serves providers, MCP servers,
 //! their standard error, what tools answer, and exports (ADR 0029).
 
+mod derived;
 mod escapes;
 mod forms;
 mod search;

@@ -346,3 +346,88 @@ fn secrets_within_each_other_and_deep_escapes_uncover_nothing() {
     });
     assert_eq!(self::redactor().redact(&deep), REDACTED);
 }
+
+/// What is secret in a secret is removed where it is said alone.
+#[test]
+fn parts_of_a_secret_that_are_secret_are_removed() {
+    const TOKEN: &str = "ghp_AbCdEf0123456789ZyXw";
+    let pem = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n-----END KEY-----";
+    let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC";
+    let json = serde_json::json!({ "type": "service_account", "private_key": TOKEN }).to_string();
+    let nested = serde_json::json!({ "a": [{ "value": TOKEN }], "private_key": pem }).to_string();
+    // `alice:` and the token, in base64.
+    let basic = "Basic YWxpY2U6Z2hwX0FiQ2RFZjAxMjM0NTY3ODlaeVh3";
+    let table: &[(&str, &str)] = &[
+        ("https://ghp_AbCdEf0123456789ZyXw@github.com/org/repo", TOKEN),
+        ("https://x:ghp_AbCdEf0123456789ZyXw@github.com/org/repo", TOKEN),
+        ("https://ghp_AbCdEf0123456789ZyXw:x-oauth-basic@github.com/o/r", TOKEN),
+        ("postgres://user:hunter2@S3cret@db/x", "hunter2@S3cret"),
+        ("postgres://user:hun/ter2S3cret@db/x", "hun/ter2S3cret"),
+        ("postgres://user:hun:ter2S3cret@db/x", "hun:ter2S3cret"),
+        ("postgres://user:p%40ssw0rd-9@db/x", "p@ssw0rd-9"),
+        ("https://api.host/v1?q=1&api_key=ghp_AbCdEf0123456789ZyXw#top", TOKEN),
+        ("Server=db;User=sa;Password=ghp_AbCdEf0123456789ZyXw;", TOKEN),
+        ("host=db user=sa password='ghp_AbCdEf0123456789ZyXw'", TOKEN),
+        (&json, TOKEN),
+        (&nested, TOKEN),
+        (&nested, line),
+        (pem, line),
+        (&pem.replace('\n', "\\n"), line),
+        (pem, "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"),
+        ("Bearer ghp_AbCdEf0123456789ZyXw", TOKEN),
+        ("Bearer\tghp_AbCdEf0123456789ZyXw", TOKEN),
+        ("Token token=ghp_AbCdEf0123456789ZyXw", TOKEN),
+        ("Token token=\"ghp_AbCdEf0123456789ZyXw\", nonce=\"1\"", TOKEN),
+        (basic, TOKEN),
+        ("\"ghp_AbCdEf0123456789ZyXw\"", TOKEN),
+        ("p@ss w0rd! 99", "p@ss+w0rd!+99"),
+        ("p@ss w0rd! 99", "p%40ss+w0rd%21+99"),
+    ];
+    let leaks: Vec<_> = table
+        .iter()
+        .filter(|(secret, part)| {
+            let redactor = Redactor::new(&[Hidden::new(secret)]);
+            redactor.redact(&format!("It is {part}.")).contains(part)
+        })
+        .collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+}
+
+/// What stands beside it in a secret is ordinary text.
+#[test]
+fn ordinary_words_in_a_secret_stay() {
+    let google = serde_json::json!({
+        "type": "service_account",
+        "project_id": "my-project-123456",
+        "auth_uri": "https://accounts.google.com/o/oauth2/auth",
+        "token_uri": "https://oauth2.googleapis.com/token",
+        "client_email": "robot@my-project-123456.iam.gserviceaccount.com",
+        "private_key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n",
+    });
+    let google = google.to_string();
+    let table: &[(&str, &[&str])] = &[
+        (
+            "postgres://administrator:hunter2-S3cret@database.internal:5432/production?sslmode=require",
+            &["administrator", "database.internal", "production", "sslmode=require", "postgres"],
+        ),
+        (
+            "Server=database-1;User=administrator;Password=S3cret-99x;",
+            &["database-1", "administrator"],
+        ),
+        (
+            &google,
+            &["service_account", "my-project-123456", "oauth2.googleapis.com/token", "PRIVATE KEY"],
+        ),
+        (
+            "https://api.host/v1?format=application-json&api_key=S3cret-99x",
+            &["application-json", "api.host"],
+        ),
+    ];
+    for (secret, words) in table {
+        let redactor = Redactor::new(&[Hidden::new(secret)]);
+        for word in *words {
+            let said = format!("It is {word}.");
+            assert_eq!(redactor.redact(&said), said);
+        }
+    }
+}

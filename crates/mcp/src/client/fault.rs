@@ -91,6 +91,9 @@ pub enum ServerFault {
     /// What it says is not the protocol.
     #[error("it does not keep to the protocol: {0}")]
     Protocol(String),
+    /// It does not know the session any more.
+    #[error("it has ended the session (status 404)")]
+    SessionEnded,
     /// It answered the first question of the new revision with something else.
     #[error("it did not understand the first question, in neither revision: {0}")]
     Misunderstood(String),
@@ -164,6 +167,7 @@ impl ServerFault {
             | Self::Unauthorized { .. }
             | Self::WantsLogin { .. }
             | Self::Status(_)
+            | Self::SessionEnded
             | Self::Elsewhere
             | Self::TooMany { .. }
             | Self::Unsure { .. }

@@ -137,7 +137,7 @@ impl Web {
         let sending = self.place.send(Verb::PostOnce, &all, body, deadline, &self.place.patience);
         let mut answer = sending.await.map_err(told)?;
         if !(200..300).contains(&answer.status) {
-            return self.refusal(&mut answer).await;
+            return self.refusal(number, &mut answer).await;
         }
         if !answer.is("text/event-stream") {
             let max = self.bounds.message_bytes_max;
@@ -268,19 +268,24 @@ impl Web {
     }
 
     /// What a status that is no success means for a call.
-    async fn refusal(&self, answer: &mut Answer) -> Result<Reply, CallFault> {
+    async fn refusal(&self, number: u64, answer: &mut Answer) -> Result<Reply, CallFault> {
         let status = answer.status;
-        match status {
-            401 | 403 => return Err(CallFault::NotSent(self.place.unauthorized(answer))),
-            404 if self.has_session() => {
-                let fault = ServerFault::Protocol("it has forgotten the session".to_owned());
-                self.switch.end(fault.clone());
-                return Err(CallFault::NotSent(fault));
-            }
-            _ => {}
+        if matches!(status, 401 | 403) {
+            return Err(CallFault::NotSent(self.place.unauthorized(answer)));
         }
         let text = answer.beginning(ERROR_BYTES_MAX).await;
         let text = String::from_utf8_lossy(&text);
+        if status == 404 && self.has_session() {
+            // The next call finds another connection. Whether this one was done before the session
+            // was lost is not known, unless the server answers it.
+            self.switch.end(ServerFault::SessionEnded);
+            return match answer_to(number, &text) {
+                Some(Ok(reply @ Reply::Error { .. })) => Ok(reply),
+                Some(Ok(_)) => Err(CallFault::Misfit("it has a result and status 404".to_owned())),
+                Some(Err(why)) => Err(CallFault::Misfit(why.to_owned())),
+                None => Err(CallFault::Lost(ServerFault::SessionEnded)),
+            };
+        }
         if let Some(reply @ Reply::Error { .. }) = Head::read(&text).and_then(|head| head.reply()) {
             return Ok(reply);
         }

@@ -120,6 +120,7 @@ pub(super) fn redact_server_fault(redactor: &Redactor, fault: ServerFault) -> Se
         | ServerFault::Address(_)
         | ServerFault::Header(_)
         | ServerFault::Status(_)
+        | ServerFault::SessionEnded
         | ServerFault::Elsewhere
         | ServerFault::TooMany { .. }
         | ServerFault::Unsure { .. }

@@ -1,6 +1,7 @@
 //! Decides how calls are undone: by new events in one append, on a person's word, and only what
 //! that person was shown.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use toolgate_kernel::digest::Digest;
@@ -182,17 +183,25 @@ impl Driver {
     }
 
     /// Keeps what files said before a call, so that it can be undone. A file that shows state
-    /// follows from the state.
+    /// follows from the state. One with a known secret is not kept: the log has no secrets.
     pub(super) fn keep_replaced(&mut self, files: &mut [FileChange]) {
         let toolset = &self.crew.agent.toolset;
         let shows = |path: &str| toolset.projections().any(|shown| shown.path == path);
         for change in files.iter_mut().filter(|change| change.new != change.old) {
             let Some(old) = change.old.filter(|_| !shows(&change.path)) else { continue };
             let Ok(Some(content)) = self.runtime.files.read(&change.path) else { continue };
-            if content.len() <= REPLACED_BYTES_MAX && Digest::of(&content) == old {
+            if content.len() > REPLACED_BYTES_MAX || self.has_secret(&content) {
+                continue;
+            }
+            if Digest::of(&content) == old {
                 self.pending.blobs.push((old, content));
                 change.kept = true;
             }
         }
+    }
+
+    fn has_secret(&self, content: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(content);
+        matches!(self.runtime.redactor.redact(&text), Cow::Owned(_))
     }
 }

@@ -95,7 +95,10 @@ impl Past {
             if let Some(hash) = then
                 && runtime.store.blob(hash).await?.is_none()
             {
-                undo.left.push(format!("{path}: what it said before was not kept; it stays."));
+                undo.left.push(format!(
+                    "{path}: what it said before was not kept, because it was too large or had a \
+                     secret in it; it stays."
+                ));
                 continue;
             }
             undo.files.push(FileChange { path, old: now, new: then, kept: false });

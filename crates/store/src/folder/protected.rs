@@ -35,6 +35,9 @@ impl ProtectedFiles {
     pub(super) fn search(root: &Root) -> io::Result<Self> {
         let mut files = Self::default();
         files.below(&root.dir, root, Part::Top)?;
+        for path in &root.more_law {
+            files.kept(Path::new(path), root)?;
+        }
         for place in &root.outside {
             files.outside(place, root)?;
         }
@@ -54,6 +57,20 @@ impl ProtectedFiles {
 
     pub(super) fn contains(&self, found: &Metadata) -> bool {
         identity(found).is_some_and(|identity| self.found.contains(&identity))
+    }
+
+    /// A file or a folder in the project that is kept from tools by its path.
+    fn kept(&mut self, path: &Path, root: &Root) -> io::Result<()> {
+        match present(root.dir.metadata(path))? {
+            Some(found) if found.is_dir() => {
+                self.below(&root.dir.open_dir(path)?, root, Part::Protected)
+            }
+            Some(found) => {
+                self.take(&found);
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// A file or a folder outside the project, such as the one with the keys.
@@ -188,4 +205,37 @@ pub(super) fn has_several_names(_: &Metadata) -> bool {
 /// The device and inode of a folder, to be known by.
 pub(super) fn folder_identity(folder: &Dir) -> Identity {
     folder.dir_metadata().ok().and_then(|found| identity(&found))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+
+    use toolgate_runtime::port::{Files, FilesFault};
+
+    use crate::folder::Folder;
+
+    /// A project whose `.git` names another folder of the project has its repository there.
+    #[test]
+    fn a_hard_link_into_a_kept_folder_is_refused() {
+        let project = tempfile::tempdir().unwrap();
+        let at = |name: &str| project.path().join(name);
+        fs::create_dir_all(at("repo.d/hooks")).unwrap();
+        fs::create_dir_all(at(".toolgate/staging")).unwrap();
+        for name in ["repo.d/config", "repo.d/hooks/pre-commit", "other.md"] {
+            fs::write(at(name), "kept").unwrap();
+        }
+        for (name, target) in
+            [("a.md", "repo.d/config"), ("b.md", "repo.d/hooks/pre-commit"), ("c.md", "other.md")]
+        {
+            fs::hard_link(at(target), at(name)).unwrap();
+        }
+        let folder = Folder::open(project.path(), at(".toolgate/staging")).unwrap();
+        let folder = folder.keeping_from_tools("repo.d").keeping_from_tools("not there");
+        for name in ["a.md", "b.md", "repo.d/config"] {
+            let read = folder.read(name);
+            assert!(matches!(read, Err(FilesFault::Outside { .. })), "{name}: {read:?}");
+        }
+        assert_eq!(folder.read("c.md").unwrap().as_deref(), Some(b"kept".as_slice()));
+    }
 }

@@ -125,6 +125,19 @@ fn post(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> bool 
         event(write, r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
         return false;
     }
+    if method == "tools/call"
+        && server.mode == Mode::Forgets
+        && server.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1
+    {
+        server.hear(&message, &mut |_| {});
+        let id = match message.pointer("/params/arguments/text").and_then(Value::as_str) {
+            Some("told") => message.get("id").cloned(),
+            _ => None,
+        };
+        let error = json!({"code": -32001, "message": "no such session"});
+        let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+        return respond(write, "404 Not Found", "content-type: application/json\r\n", &body);
+    }
     if method == "tools/call" && server.mode == Mode::Resumes {
         server.hear(&message, &mut |text| {
             if let Ok(mut kept) = server.kept.lock() {

@@ -102,6 +102,8 @@ pub enum Mode {
     CutStream,
     /// Its stream ends before the answer, which comes over another one.
     Resumes,
+    /// Over HTTP, it does the first call and answers that it does not know the session.
+    Forgets,
     /// It refuses the first question in the words of the new revision.
     ModernRefusal,
     /// It answers a question that it does not know with nothing.

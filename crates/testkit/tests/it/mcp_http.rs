@@ -132,6 +132,20 @@ async fn a_server_that_is_not_there_did_not_get_the_call() {
     assert_eq!(stage.ledger("call").len(), 1);
 }
 
+/// Whether the server did the call before it lost the session is not known, so the call is not sent
+/// again. Where the server answers the call itself, it refused it. The next call finds a new session.
+#[tokio::test]
+async fn a_call_is_not_sent_again_when_the_session_is_gone() {
+    for (text, happened) in [("x", true), ("told", false)] {
+        let stage = Stage::web(&["--mode", "forgets"], "/mcp", HttpKind::Auto);
+        let fault = stage.call("write", text).await.unwrap_err();
+        assert_eq!(fault.may_have_happened(), happened, "{text}: {fault}");
+        assert_eq!(stage.ledger("call").len(), 1, "{text}: {fault}");
+        assert!(stage.call("write", "y").await.is_ok(), "{text}");
+        assert_eq!(stage.ledger("call").len(), 2, "{text}");
+    }
+}
+
 /// A server of an older revision may close a stream and answer over another one; nothing is asked
 /// anew for that. In the new revision there is no such thing.
 #[tokio::test]

@@ -6,10 +6,12 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::names::CallId;
 use toolgate_runtime::port::StageTag;
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{DriveFault, Driver, Range, UndoRefusal};
+use toolgate_testkit::stage::SCENARIO_SECRET;
 
 use crate::desk::{CHANGES, NOTE, SAVE, SECTION, act, ada, stage};
 use crate::scenarios::block_on;
@@ -120,9 +122,30 @@ fn a_large_file_was_not_kept_and_says_so() {
         let mut driver = stage.open_session().await.unwrap();
         assert!(act(&mut driver, (SAVE, 1, 1)).await);
         let undo = driver.undo_preview(Range::After(0)).await.unwrap();
-        assert_eq!(undo.left, ["f1.md: what it said before was not kept; it stays."]);
+        let told = "f1.md: what it said before was not kept, because it was too large or had a \
+                    secret in it; it stays.";
+        assert_eq!(undo.left, [told]);
         driver.undo(&ada(), &undo, "").await.unwrap();
         assert_eq!(std::fs::read_to_string(folder.path().join("f1.md")).unwrap(), "text 1");
+    });
+}
+
+/// A copy in the log would keep the secret in the open, long after the file is gone.
+#[test]
+fn a_file_with_a_secret_is_not_kept() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let stage = stage(folder.path());
+        let content = format!("KEY={SCENARIO_SECRET}\n");
+        std::fs::write(folder.path().join("f1.md"), &content).unwrap();
+        let mut driver = stage.open_session().await.unwrap();
+        assert!(act(&mut driver, (SAVE, 1, 1)).await);
+        let undo = driver.undo_preview(Range::After(0)).await.unwrap();
+        let told = "f1.md: what it said before was not kept, because it was too large or had a \
+                    secret in it; it stays.";
+        assert_eq!(undo.left, [told]);
+        let kept = Digest::of(content.as_bytes());
+        assert_eq!(stage.store.blob(kept).await.unwrap(), None);
     });
 }
 

@@ -125,6 +125,11 @@ impl Gather {
             self.told = Some(data.value());
             return Err(fault);
         }
+        // A piece of the reply that is passed over could change what the rest means.
+        if !data.is_object() && !data.is_null() {
+            let reason = "an event of the stream is not an object";
+            return Err(WireFault::new(FaultKind::Unreadable, reason));
+        }
         match &self.halves {
             None => self.inner.take(event.name, &data, tap),
             Some(waiting) => self.inner.take(event.name, &data, &|said| waiting.pass(said, tap)),

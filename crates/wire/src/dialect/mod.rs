@@ -26,6 +26,7 @@ use toolgate_kernel::fold::Turn;
 use toolgate_kernel::plan::Plan;
 use toolgate_runtime::port::Reply;
 
+pub(crate) use chat::LATE_WORDS;
 pub use fault::WireFault;
 pub(crate) use fault::{by_status, by_words};
 pub use gather::{Gather, ReplyBounds};

@@ -9,6 +9,7 @@ use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{FaultKind, Image, RawCall};
 use toolgate_kernel::fold::{Told, Turn};
 use toolgate_kernel::gate::mended;
+use toolgate_kernel::json::canonical;
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::render::{ResultFormat, render};
@@ -120,19 +121,10 @@ pub(super) const MADE_UP: &str = "tc_";
 
 /// Makes the ids of a reply usable: trimmed, `tc_<index>` for a blank one, `<id>__2` for a second.
 ///
-/// A call that is there twice under one id was sent twice, or is meant to run twice: a fault.
+/// A call that is there twice under one id, or once more without any, was sent twice or is meant to
+/// run twice: a fault.
 pub(super) fn name_calls(calls: &mut [ReplyCall]) -> Result<(), WireFault> {
-    let mut sent = BTreeSet::new();
-    for call in calls.iter() {
-        let id = call.alias.as_deref().map(str::trim).filter(|id| !id.is_empty());
-        // The same value may be written in two ways.
-        let value = serde_json::from_str::<Value>(&call.args).map(|value| value.to_string());
-        let args = value.unwrap_or_else(|_| call.args.clone());
-        if id.is_some_and(|id| !sent.insert((id, &call.name, args))) {
-            let reason = "the reply has the same call twice under one id";
-            return Err(WireFault::new(FaultKind::MalformedCall, reason));
-        }
-    }
+    check_doubled(calls)?;
     let mut seen = BTreeSet::new();
     // How far the numbers of an id were tried: a reply may have one id for all its calls.
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -155,6 +147,29 @@ pub(super) fn name_calls(calls: &mut [ReplyCall]) -> Result<(), WireFault> {
         call.alias = Some(unique);
     }
     Ok(())
+}
+
+fn check_doubled(calls: &[ReplyCall]) -> Result<(), WireFault> {
+    let mut sent = BTreeSet::new();
+    // Whether one of the calls that are alike has no id.
+    let mut alike: BTreeMap<(&str, Vec<u8>), bool> = BTreeMap::new();
+    for call in calls {
+        let id = call.alias.as_deref().map(str::trim).filter(|id| !id.is_empty());
+        let same = (call.name.as_str(), comparable(&call.args));
+        let doubled = alike.get(&same).is_some_and(|nameless| *nameless || id.is_none());
+        if doubled || id.is_some_and(|id| !sent.insert((id, same.clone()))) {
+            let reason = "the reply has the same call twice under one id or without any";
+            return Err(WireFault::new(FaultKind::MalformedCall, reason));
+        }
+        *alike.entry(same).or_default() |= id.is_none();
+    }
+    Ok(())
+}
+
+/// Arguments as they are compared: the same value may be written in several ways.
+pub(super) fn comparable(args: &str) -> Vec<u8> {
+    let value = serde_json::from_str::<Value>(args);
+    value.map_or_else(|_| args.as_bytes().to_vec(), |value| canonical(&value))
 }
 
 /// Arguments as text: local servers send them as an object, and some send none.
@@ -208,15 +223,20 @@ pub(super) fn understood<'a>(call: &'a RawCall, turn: &Turn) -> Cow<'a, str> {
     }
 }
 
-/// What an event is: its data and its name must not say different things.
+/// What an event is: its data or its name must say it, and they must not say different things. A
+/// type that is not known is for the caller to pass over; one that is not said could be any.
 pub(super) fn event_type<'a>(name: &'a str, data: &'a Lent<'_>) -> Result<&'a str, WireFault> {
+    let unreadable = |reason| Err(WireFault::new(FaultKind::Unreadable, reason));
     let kind = data.text("type");
+    let odd = data.get("type").is_some_and(|kind| kind.as_str().is_none() && !kind.is_null());
+    if odd || kind.is_none() && matches!(name.trim(), "" | "message") && !data.is_null() {
+        return unreadable("an event of the stream does not say what it is");
+    }
     match kind.filter(|kind| !name.trim().is_empty() && name.trim() != *kind) {
         // The default name of an event says nothing.
         Some(kind) if name.trim() == "message" => Ok(kind),
         Some(_) => {
-            let reason = "an event of the stream has one type by name and another in its data";
-            Err(WireFault::new(FaultKind::Unreadable, reason))
+            unreadable("an event of the stream has one type by name and another in its data")
         }
         None => Ok(kind.unwrap_or(name)),
     }
@@ -439,7 +459,11 @@ mod tests {
         let mut calls: Vec<ReplyCall> = given.iter().enumerate().map(call).collect();
         let mut twice = vec![calls[0].clone(), calls[0].clone()];
         assert!(name_calls(&mut twice).is_err(), "one call, sent twice");
-        calls.push(ReplyCall { alias: None, ..calls[0].clone() });
+        let blank = ReplyCall { alias: None, ..calls[0].clone() };
+        for mut twice in [[calls[0].clone(), blank.clone()], [blank.clone(), calls[0].clone()]] {
+            assert!(name_calls(&mut twice).is_err(), "one call, sent again without its id");
+        }
+        calls.push(ReplyCall { args: "7".into(), ..blank });
         name_calls(&mut calls).unwrap();
         let ids: Vec<&str> = calls.iter().filter_map(|call| call.alias.as_deref()).collect();
         assert_eq!(ids, ["a", "a__2", "tc_2", "a__3", "a__2__2", "tc_5", "tc_2__2", "tc_7"]);

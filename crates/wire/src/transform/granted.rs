@@ -19,7 +19,10 @@ pub struct Granted<'a> {
 
 #[derive(Debug, Clone, Copy)]
 struct Tool<'a> {
+    /// The name the model is shown.
     name: &'a str,
+    /// The name in configuration and log.
+    own: Option<&'a ToolName>,
     aliases: &'a [ToolName],
     input: Option<&'a Value>,
 }
@@ -27,10 +30,7 @@ struct Tool<'a> {
 impl Granted<'_> {
     /// Whether the tool of this name is known to take arguments.
     pub(super) fn takes_arguments(&self, name: &str) -> bool {
-        let own = |tool: &&Tool<'_>| {
-            tool.name == name || tool.aliases.iter().any(|alias| alias.as_str() == name)
-        };
-        let input = self.tools.iter().find(own).and_then(|tool| tool.input);
+        let input = self.tool(name).and_then(|tool| tool.input);
         let fields = input.and_then(|input| input.get("properties")?.as_object());
         input.is_some() && fields.is_none_or(|fields| !fields.is_empty())
     }
@@ -38,7 +38,8 @@ impl Granted<'_> {
 
 impl<'a> From<&'a [ToolName]> for Granted<'a> {
     fn from(names: &'a [ToolName]) -> Self {
-        let tool = |name: &'a ToolName| Tool { name: name.as_str(), aliases: &[], input: None };
+        let tool =
+            |name: &'a ToolName| Tool { name: name.as_str(), own: None, aliases: &[], input: None };
         Self { tools: names.iter().map(tool).collect(), asked: None }
     }
 }
@@ -53,6 +54,7 @@ impl<'a> From<&'a [Arc<ToolSpec>]> for Granted<'a> {
     fn from(specs: &'a [Arc<ToolSpec>]) -> Self {
         let tool = |spec: &'a Arc<ToolSpec>| Tool {
             name: spec.wire.as_str(),
+            own: Some(&spec.name),
             aliases: &spec.aliases,
             input: Some(&spec.input),
         };
@@ -109,18 +111,38 @@ impl Granted<'_> {
 
     /// The schema of an argument; absent when it is not known.
     pub(super) fn field(&self, name: &str, field: &str) -> Option<&Value> {
-        let exact = self.tools.iter().find(|tool| tool.is(name));
-        let tool = exact.or_else(|| {
+        self.tool(name)?.input?.get("properties")?.get(field)
+    }
+
+    /// The tool a name means, exactly or in another spelling.
+    fn tool(&self, name: &str) -> Option<&Tool<'_>> {
+        self.tools.iter().find(|tool| tool.is(name)).or_else(|| {
             let meant = self.meant(name)?;
             self.tools.iter().find(|tool| tool.name == meant)
-        })?;
-        tool.input?.get("properties")?.get(field)
+        })
+    }
+
+    /// Whether two names could mean one tool: they are one in another spelling, or a granted tool has
+    /// both. The name that a server has for its tool counts too, though it is not called by it.
+    pub(super) fn may_be_one(&self, one: &str, other: &str) -> bool {
+        let (one, other) = (squeezed(one), squeezed(other));
+        let has = |tool: &Tool<'_>, name: &str| tool.names().any(|known| squeezed(known) == name);
+        one == other || self.tools.iter().any(|tool| has(tool, &one) && has(tool, &other))
     }
 }
 
 impl Tool<'_> {
     fn is(&self, name: &str) -> bool {
-        self.name == name || self.aliases.iter().any(|alias| alias.as_str() == name)
+        let own = self.own.is_some_and(|own| own.as_str() == name);
+        self.name == name || own || self.aliases.iter().any(|alias| alias.as_str() == name)
+    }
+
+    /// Every name it has, and the one its server has for it.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let of_server = self.own.and_then(|own| own.of_server()).map(|(_, tool)| tool);
+        let own = self.own.map(ToolName::as_str);
+        let aliases = self.aliases.iter().map(ToolName::as_str);
+        aliases.chain([self.name]).chain(own).chain(of_server)
     }
 }
 
@@ -128,6 +150,12 @@ impl Tool<'_> {
 pub(super) fn folded(name: &str) -> String {
     let fold = |c: char| if matches!(c, '-' | '.') { '_' } else { c.to_ascii_lowercase() };
     name.trim().chars().map(fold).collect()
+}
+
+/// A name without case, and with one sign for whatever stands between its words.
+fn squeezed(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
 #[cfg(test)]

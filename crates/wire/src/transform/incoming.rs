@@ -11,6 +11,13 @@ pub(super) fn function_call(message: &mut Map<String, Value>) -> Option<&'static
         return None;
     }
     let name = legacy_name(message)?.to_owned();
+    // A number or a truth value is no arguments. The dialect refuses such a call.
+    if matches!(
+        message.get("function_call")?.get("arguments"),
+        Some(Value::Bool(_) | Value::Number(_))
+    ) {
+        return None;
+    }
     let args = match message.shift_remove("function_call")?.get_mut("arguments") {
         Some(Value::String(text)) => std::mem::take(text),
         Some(args @ (Value::Object(_) | Value::Array(_))) => args.to_string(),

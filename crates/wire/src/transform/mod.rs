@@ -24,7 +24,7 @@ use toolgate_kernel::digest::Tag;
 use toolgate_kernel::event::Finish;
 use toolgate_runtime::port::{Reply, ReplyCall, Tap};
 
-use crate::dialect::{Dialect, WireFault};
+use crate::dialect::{Dialect, LATE_WORDS, WireFault};
 
 pub use granted::Granted;
 pub(crate) use home::Home;
@@ -208,12 +208,13 @@ impl Transforms {
             // the words stay words.
             let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
             let cut = matches!(reason, "length" | "max_tokens" | "model_length" | "content_filter");
+            let late = choice.get(LATE_WORDS) == Some(&Value::Bool(true));
             let message = choice.get_mut("message").and_then(Value::as_object_mut);
             match message {
-                Some(message) if cut && self.finds_thoughts() => {
+                Some(message) if (cut || late) && self.finds_thoughts() => {
                     repairs.extend(incoming::leading_thought(message).map(str::to_owned));
                 }
-                Some(message) if !cut => repairs = self.response(message, granted.clone()),
+                Some(message) if !cut && !late => repairs = self.response(message, granted.clone()),
                 Some(_) | None => {}
             }
         }

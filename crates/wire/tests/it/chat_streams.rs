@@ -110,6 +110,37 @@ fn a_key_that_decides_is_not_there_twice() {
     }
 }
 
+/// The same in every dialect: the first of two values forbids the call, or is another one.
+#[test]
+fn a_key_that_decides_is_not_there_twice_in_any_dialect() {
+    let table = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/streams/keys_twice.yaml"
+    ));
+    let table: Vec<TwiceKey> = serde_saphyr::from_str(&table.unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    for TwiceKey { dialect, key, first, events } in &table {
+        let named = Dialect::ALL.into_iter().find(|one| one.as_str() == dialect).unwrap();
+        let plain: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        assert!(streamed(named, plain.as_bytes()).is_ok(), "{dialect} {key}: {plain}");
+        let place = plain.find(&format!("\"{key}\":")).unwrap();
+        let twice = format!("{}\"{key}\":{first},{}", &plain[..place], &plain[place..]);
+        if streamed(named, twice.as_bytes()).is_ok() {
+            wrong.push(format!("{dialect} {key}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TwiceKey {
+    dialect: String,
+    key: String,
+    first: Value,
+    events: Vec<Value>,
+}
+
 /// A stream of any dialect, event by event.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,9 +160,12 @@ struct EventStream {
 
 #[test]
 fn ambiguous_unfinished_and_doubled_replies_are_faults() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams/ambiguous.yaml");
-    let text = std::fs::read_to_string(file).unwrap();
-    let streams: Vec<EventStream> = serde_saphyr::from_str(&text).unwrap();
+    let mut streams: Vec<EventStream> = Vec::new();
+    for file in ["ambiguous", "unreadable"] {
+        let path = format!("{}/tests/streams/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        streams.extend(serde_saphyr::from_str::<Vec<EventStream>>(&text).unwrap());
+    }
     let mut wrong = Vec::new();
     for stream in &streams {
         let dialect = Dialect::ALL.into_iter().find(|one| one.as_str() == stream.dialect).unwrap();

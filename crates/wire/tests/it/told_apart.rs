@@ -387,8 +387,8 @@ fn a_great_many_calls_are_read_to_the_last() {
     events.push(end);
     assert_eq!(told(Dialect::Chat, &events).unwrap().calls.len(), 1);
 
-    let part = json!({ "functionCall": { "name": "t", "args": {} } });
-    let content = json!({ "parts": vec![part; MANY] });
+    let part = |at: usize| json!({ "functionCall": { "name": "t", "args": { "n": at } } });
+    let content = json!({ "parts": (0..MANY).map(part).collect::<Vec<_>>() });
     let body = json!({ "candidates": [{ "finishReason": "STOP", "content": content }] });
     assert_eq!(plain(Dialect::Gemini, &body.to_string()).unwrap().calls.len(), MANY);
     assert_eq!(told(Dialect::Gemini, &[body]).unwrap().calls.len(), MANY);

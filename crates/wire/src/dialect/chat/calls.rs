@@ -4,18 +4,17 @@
 //! name in every piece, or make up a new id for each. Two calls are never merged: where a piece
 //! could belong to more than one call, the reply is a fault.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::CALL_EXTRAS;
+use super::piece::{Piece, malformed};
 use crate::dialect::WireFault;
-use crate::dialect::shared::{lent_arguments, object};
+use crate::dialect::shared::{comparable, object};
 use crate::lent::Lent;
 
 /// The calls of a stream so far. No piece may cost a look at all of them, or at all of its
@@ -31,6 +30,8 @@ pub(super) struct CallAssembler {
     repeats: Option<BTreeSet<CallSummary>>,
     /// Bytes of all names and arguments.
     bytes: usize,
+    /// How often a second reply may have begun so far.
+    section: usize,
 }
 
 /// The calls that share an index or an id.
@@ -59,18 +60,9 @@ struct PartialCall {
     name: String,
     args: String,
     extent: JsonExtent,
+    /// The section of the stream in which it began.
+    section: usize,
     extra: Map<String, Value>,
-}
-
-/// One piece, as it came.
-struct Piece<'a> {
-    index: Option<u64>,
-    id: &'a str,
-    name: &'a str,
-    args: Cow<'a, str>,
-    /// Whether the arguments came as an object or a list, which are whole.
-    is_object: bool,
-    call: &'a Lent<'a>,
 }
 
 /// Where a piece belongs.
@@ -79,49 +71,6 @@ enum Place {
     New,
     At(usize),
     Ambiguous,
-}
-
-fn malformed(reason: &str) -> WireFault {
-    WireFault::new(FaultKind::MalformedCall, reason)
-}
-
-impl<'a> Piece<'a> {
-    fn read(call: &'a Lent<'a>) -> Result<Self, WireFault> {
-        // Some servers leave the function out and have its name beside the id, as `decode.rs` knows.
-        let function = call.get("function").filter(|function| !function.is_null()).unwrap_or(call);
-        let number = |index: &Lent<'_>| {
-            index.as_u64().ok_or_else(|| malformed("the index of a call is not a whole number"))
-        };
-        let index = call.get("index").filter(|index| !index.is_null()).map(number).transpose()?;
-        let name = function.get("name").unwrap_or(&Lent::Null);
-        let id = call.get("id").unwrap_or(&Lent::Null);
-        // Such a piece must not turn into one that continues another call.
-        if [name, id].iter().any(|text| text.as_str().is_none() && !text.is_null()) {
-            return Err(malformed("the name or the id of a call is not text"));
-        }
-        let args = function.get("arguments").unwrap_or(&Lent::Null);
-        if matches!(args, Lent::Number(_) | Lent::Bool(_)) {
-            return Err(malformed("the arguments of a call are neither text nor an object"));
-        }
-        Ok(Self {
-            index,
-            id: id.as_str().map(str::trim).unwrap_or_default(),
-            name: name.as_str().unwrap_or_default(),
-            args: lent_arguments(Some(args)),
-            is_object: matches!(args, Lent::Object(_) | Lent::List(_)),
-            call,
-        })
-    }
-
-    fn is_blank(&self) -> bool {
-        self.args.trim().is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        let extra =
-            CALL_EXTRAS.iter().any(|key| self.call.get(key).is_some_and(|extra| !extra.is_null()));
-        self.id.is_empty() && self.name.is_empty() && self.args.is_empty() && !extra
-    }
 }
 
 impl CallAssembler {
@@ -138,6 +87,32 @@ impl CallAssembler {
         self.bytes
     }
 
+    /// Whether the arguments of some call have begun and are not whole.
+    pub(super) fn has_half_a_call(&self) -> bool {
+        let half =
+            |at: &usize| self.calls.get(*at).is_some_and(|call| !call.args.trim().is_empty());
+        self.open.iter().any(half)
+    }
+
+    /// What follows may be of a second reply: some servers make up an id for every chunk, or repeat
+    /// the role in each, so that this alone is no fault.
+    pub(super) fn begin_section(&mut self) {
+        self.section += usize::from(!self.calls.is_empty());
+    }
+
+    /// Whether a call came once more in a later section, under another id. A second reply counts its
+    /// calls from the beginning; a higher index is another call of the same reply.
+    pub(super) fn is_doubled(&self) -> bool {
+        let mut first: BTreeMap<(&str, Vec<u8>), &PartialCall> = BTreeMap::new();
+        self.section > 0
+            && self.calls.iter().any(|call| {
+                let same = (call.name.as_str(), comparable(&call.args));
+                let before = *first.entry(same).or_insert(call);
+                let restarted = call.index.unwrap_or(0) <= before.index.unwrap_or(u64::MAX);
+                before.section < call.section && restarted
+            })
+    }
+
     /// Takes a piece that came before the reply said that it is over, and shows how far its call is.
     pub(super) fn take(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         let piece = Piece::read(call)?;
@@ -147,7 +122,8 @@ impl CallAssembler {
         let at = match self.place(&piece) {
             Place::At(at) => at,
             Place::New => {
-                self.calls.push(PartialCall::default());
+                let section = self.section;
+                self.calls.push(PartialCall { section, ..PartialCall::default() });
                 self.calls.len() - 1
             }
             Place::Ambiguous => {

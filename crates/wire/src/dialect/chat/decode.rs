@@ -1,12 +1,15 @@
 //! Reads an answer of chat completions.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use toolgate_kernel::event::{FaultKind, Finish, Native, Usage};
 use toolgate_runtime::port::{Reply, ReplyCall};
 
+use super::piece::{Piece, malformed};
 use super::{CALL_EXTRAS, DETAILS, NAME, THOUGHTS};
 use crate::dialect::shared::{arguments, count, field, name_calls, text};
 use crate::dialect::{Dialect, WireFault};
+use crate::lent::Lent;
 
 pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let choices = body.get("choices").and_then(Value::as_array);
@@ -19,17 +22,10 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let Some(message) = choice.get("message").filter(|message| message.is_object()) else {
         return Err(WireFault::new(FaultKind::Unreadable, "the answer has no message"));
     };
-    let written = written_calls(message);
-    if has_other_old_call(message, &written) {
-        let reason = "the reply has a function_call beside other tool_calls";
-        return Err(WireFault::new(FaultKind::MalformedCall, reason));
+    if field(message, "refusal").is_some_and(|refusal| !refusal.is_string()) {
+        return Err(WireFault::new(FaultKind::Unreadable, "the refusal of a reply is not text"));
     }
-    if written.iter().any(|call| has_odd_name(call)) {
-        return Err(WireFault::new(
-            FaultKind::MalformedCall,
-            "a call has a name, an id or arguments of the wrong type",
-        ));
-    }
+    let written = written_calls(message)?;
     let mut calls: Vec<ReplyCall> = written.iter().map(|call| reply_call(call)).collect();
     name_calls(&mut calls)?;
     let (mut words, mut refusal) = words(message.get("content"));
@@ -51,47 +47,50 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
 }
 
 /// The calls as they stand: a list, one alone, or the form of old servers.
-fn written_calls(message: &Value) -> Vec<&Value> {
+fn written_calls(message: &Value) -> Result<Vec<&Value>, WireFault> {
     let calls = match message.get("tool_calls") {
         Some(Value::Array(calls)) => calls.as_slice(),
         Some(call @ Value::Object(_)) => std::slice::from_ref(call),
-        _ => &[],
+        None | Some(Value::Null) => &[],
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            return Err(malformed("the calls of a reply are neither a list nor an object"));
+        }
     };
-    let calls: Vec<&Value> = calls.iter().filter(|call| says_something(call)).collect();
-    if !calls.is_empty() {
-        return calls;
+    let mut written = Vec::new();
+    for call in calls.iter().filter(|call| !call.is_null()) {
+        if says_something(call)? {
+            written.push(call);
+        }
     }
-    let old = message.get("function_call").filter(|call| text(call, "name").is_some());
-    old.into_iter().collect()
-}
-
-/// Whether the form of old servers has another call than the list: one of them would be lost.
-fn has_other_old_call(message: &Value, written: &[&Value]) -> bool {
-    let Some(old) = message.get("function_call").filter(|old| text(old, "name").is_some()) else {
-        return false;
-    };
+    let Some(old) = field(message, "function_call") else { return Ok(written) };
+    if !old.is_object() {
+        return Err(malformed("the function_call is not an object"));
+    }
+    if !says_something(old)? {
+        return Ok(written);
+    }
+    if text(old, "name").is_none() {
+        return Err(malformed("the function_call has no name"));
+    }
+    if written.is_empty() {
+        return Ok(vec![old]);
+    }
+    // If it were another call than those of the list, one of them would be lost.
     let own = reply_call(old);
     let same = |call: &&Value| {
         let call = reply_call(call);
         call.name == own.name && call.args == own.args
     };
-    !written.iter().any(same)
+    match written.iter().any(same) {
+        true => Ok(written),
+        false => Err(malformed("the reply has a function_call beside other tool_calls")),
+    }
 }
 
 /// Whether a call says anything at all. In a stream such a piece begins none.
-fn says_something(call: &Value) -> bool {
-    let ReplyCall { alias, name, args } = reply_call(call);
-    let extra = CALL_EXTRAS.iter().any(|key| field(call, key).is_some());
-    extra || alias.is_some() || !name.is_empty() || !args.is_empty()
-}
-
-/// Whether a call has a name or an id that is not text, or a number as its arguments. In a stream such a piece could continue
-/// another call.
-fn has_odd_name(call: &Value) -> bool {
-    let function = field(call, "function").unwrap_or(call);
-    let texts = [field(function, "name"), field(call, "id")];
-    let args = function.get("arguments").is_some_and(|args| args.is_number() || args.is_boolean());
-    args || texts.into_iter().flatten().any(|text| !text.is_string())
+fn says_something(call: &Value) -> Result<bool, WireFault> {
+    let lent = Lent::deserialize(call).map_err(|_| malformed("a call cannot be read"))?;
+    Ok(!Piece::read(&lent)?.is_empty())
 }
 
 fn reply_call(call: &Value) -> ReplyCall {

@@ -6,8 +6,9 @@ use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::CallAssembler;
 use super::decode::{Part, ends_well, finish_reason};
-use super::{DETAILS, THOUGHTS};
-use crate::dialect::shared::{lent_arguments, object, text, whole_index};
+use super::piece::{Piece, call_list, malformed, old_call_of};
+use super::{DETAILS, LATE_WORDS, THOUGHTS};
+use crate::dialect::shared::{object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
@@ -15,9 +16,13 @@ pub(in crate::dialect) fn gather() -> Box<dyn Gathering> {
     Box::new(Pieces::default())
 }
 
+fn unreadable(reason: &str) -> WireFault {
+    WireFault::new(FaultKind::Unreadable, reason)
+}
+
 #[derive(Default)]
 struct Pieces {
-    /// The id of the first chunk.
+    /// The id of the last chunk that has one.
     id: Option<String>,
     /// The choice that counts: the first that came.
     choice: Option<u64>,
@@ -30,6 +35,8 @@ struct Pieces {
     calls: CallAssembler,
     old_call: Option<(String, String)>,
     finish: Option<String>,
+    /// Whether other words came after the finish.
+    late_words: bool,
     fault: Option<Value>,
     usage: Option<Value>,
     closed: bool,
@@ -40,10 +47,18 @@ struct Pieces {
 impl Gathering for Pieces {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         self.count([data.get("usage"), data.get("x_groq").and_then(|groq| groq.get("usage"))]);
-        let choices = data.get("choices").and_then(Lent::list).unwrap_or_default();
+        let choices = match data.get("choices") {
+            None | Some(Lent::Null) => &[],
+            Some(choices) => {
+                choices.list().ok_or_else(|| unreadable("the choices are not a list"))?
+            }
+        };
         self.check_reply(data, choices)?;
         let mut indexes = Vec::with_capacity(choices.len());
         for choice in choices {
+            if !choice.is_object() && !choice.is_null() {
+                return Err(unreadable("a choice of the stream is not an object"));
+            }
             indexes.push(whole_index(choice.get("index"))?);
         }
         // The first choice counts, wherever it stands in its chunk.
@@ -77,6 +92,11 @@ impl Gathering for Pieces {
         ReplySize { bytes, calls: self.calls.len() + usize::from(self.old_call.is_some()) }
     }
 
+    fn fault(&self) -> Option<WireFault> {
+        let reason = "the stream has the same call twice, as if two replies were in it";
+        self.calls.is_doubled().then(|| malformed(reason))
+    }
+
     fn body(self: Box<Self>) -> Value {
         let content = match self.thinking.is_empty() {
             true => Value::String(self.words),
@@ -107,6 +127,7 @@ impl Gathering for Pieces {
             ("message", Value::Object(message)),
             ("finish_reason", self.finish.into()),
             ("error", self.fault.into()),
+            (LATE_WORDS, self.late_words.into()),
         ]);
         object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
     }
@@ -122,16 +143,20 @@ impl Pieces {
     /// Two replies in one stream would be merged, and their calls would run twice: a second one has
     /// another id and begins with its role.
     fn check_reply(&mut self, data: &Lent<'_>, choices: &[Lent<'_>]) -> Result<(), WireFault> {
-        let Some(id) = data.text("id") else { return Ok(()) };
         let begins = choices
             .iter()
             .any(|choice| choice.get("delta").is_some_and(|delta| delta.text("role").is_some()));
-        let other = self.id.as_ref().is_some_and(|before| before != id);
+        let id = data.text("id");
+        let other = id.is_some() && self.id.is_some() && self.id.as_deref() != id;
         if other && begins && (!self.calls.is_empty() || self.old_call.is_some()) {
-            let reason = "a second reply begins in the stream";
-            return Err(WireFault::new(FaultKind::Unreadable, reason));
+            return Err(unreadable("a second reply begins in the stream"));
         }
-        self.id.get_or_insert_with(|| id.to_owned());
+        if other || begins {
+            self.calls.begin_section();
+        }
+        if other || self.id.is_none() {
+            self.id = id.map(str::to_owned);
+        }
         Ok(())
     }
 
@@ -140,13 +165,13 @@ impl Pieces {
             self.fault = Some(fault.value());
         }
         self.count([choice.get("usage"), None]);
+        // An empty list is how PHP writes an empty object.
+        let empty = |delta: &Lent<'_>| delta.is_null() || delta.list().is_some_and(<[_]>::is_empty);
+        let delta = choice.get("delta").filter(|delta| !empty(delta));
         // A few servers end with the whole message; it counts when nothing came before it.
-        let delta = match choice.get("delta").filter(|delta| delta.is_object()) {
-            Some(delta) => Some(delta),
-            None if self.fresh() => choice.get("message"),
-            None => None,
-        };
-        if let Some(delta) = delta {
+        let mut message = choice.get("message").filter(|message| !message.is_null());
+        let first = if delta.is_none() && self.is_fresh() { message.take() } else { delta };
+        if let Some(delta) = first {
             self.delta(delta, tap)?;
         }
         if let Some(reason) = choice.get("finish_reason")
@@ -154,11 +179,35 @@ impl Pieces {
         {
             self.finished(reason);
         }
-        Ok(())
+        message.map_or(Ok(()), |message| self.check_repeated(message, tap))
     }
 
-    fn fresh(&self) -> bool {
-        self.words.is_empty() && self.calls.is_empty() && self.finish.is_none()
+    fn is_fresh(&self) -> bool {
+        let called = !self.calls.is_empty() || self.old_call.is_some();
+        self.words.is_empty() && !called && self.finish.is_none()
+    }
+
+    /// Checks a message that came beside the deltas: its calls must be those that came in pieces.
+    fn check_repeated(&mut self, message: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        if !message.is_object() {
+            return Err(unreadable("a message of the stream is not an object"));
+        }
+        for call in call_list(message)? {
+            if Piece::read(call)?.is_empty() {
+                continue;
+            }
+            if self.finish.is_none() || self.calls.has_half_a_call() {
+                return Err(malformed("the stream has calls in a message amid its pieces"));
+            }
+            self.calls.take_late(call)?;
+        }
+        match old_call_of(message)? {
+            Some(_) if self.finish.is_none() => {
+                Err(malformed("the stream has calls in a message amid its pieces"))
+            }
+            Some(call) => self.old_call(call, tap),
+            None => Ok(()),
+        }
     }
 
     /// A reply may say twice why it stopped. A reason that forbids its calls is kept.
@@ -170,6 +219,12 @@ impl Pieces {
     }
 
     fn delta(&mut self, delta: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        if !delta.is_object() {
+            return Err(unreadable("a delta of the stream is not an object"));
+        }
+        if delta.get("refusal").is_some_and(|it| !it.is_null() && it.as_str().is_none()) {
+            return Err(unreadable("the refusal of a reply is not text"));
+        }
         for key in THOUGHTS {
             if let Some(thought) = delta.get(key).and_then(Lent::as_str) {
                 self.beside_bytes += thought.len();
@@ -198,43 +253,33 @@ impl Pieces {
             self.refuse(refusal);
             tap(Streamed::Text(refusal));
         }
-        let calls = match delta.get("tool_calls") {
-            Some(Lent::List(calls)) => calls.as_slice(),
-            Some(call @ Lent::Object(_)) => std::slice::from_ref(call),
-            _ => &[],
-        };
-        for call in calls {
+        for call in call_list(delta)? {
             match self.finish {
                 None => self.calls.take(call, tap)?,
                 Some(_) => self.calls.take_late(call)?,
             }
         }
-        match delta.get("function_call").filter(|call| call.is_object()) {
-            Some(call) => self.old_call(call, tap),
-            None => Ok(()),
-        }
+        old_call_of(delta)?.map_or(Ok(()), |call| self.old_call(call, tap))
     }
 
     /// Takes a piece of the one call that servers of the older form send.
     fn old_call(&mut self, call: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
-        let malformed = |reason| Err(WireFault::new(FaultKind::MalformedCall, reason));
-        if call.get("name").is_some_and(|name| name.as_str().is_none() && !name.is_null()) {
-            return malformed("the name of a call is not text");
-        }
+        let Piece { name: own, args: more, is_object, .. } = Piece::read(call)?;
         let (name, args) = self.old_call.get_or_insert_default();
-        let (own, more) =
-            (call.text("name").unwrap_or_default(), lent_arguments(call.get("arguments")));
+        if is_object && self.finish.is_none() && !args.trim().is_empty() {
+            return Err(malformed("the arguments of a call are an object, and there are others"));
+        }
         if self.finish.is_some() {
             let repeated = (own.is_empty() || own == name) && (more.is_empty() || more == *args);
             return match repeated && !name.is_empty() {
                 true => Ok(()),
-                false => malformed("the stream goes on with a call after the reply has ended"),
+                false => Err(malformed("the stream goes on with a call after the reply has ended")),
             };
         }
         if name.is_empty() {
             own.clone_into(name);
         } else if !own.is_empty() && own != name {
-            return malformed("the stream has two calls where there is room for one");
+            return Err(malformed("the stream has two calls where there is room for one"));
         }
         args.push_str(&more);
         tap(Streamed::Call { name, bytes: args.len() });
@@ -250,6 +295,7 @@ impl Pieces {
         // After its end, the whole text once more is no new text.
         let again = self.finish.is_some() && words == self.words;
         if !words.is_empty() && !again {
+            self.late_words |= self.finish.is_some();
             self.words.push_str(words);
             tap(Streamed::Text(words));
         }

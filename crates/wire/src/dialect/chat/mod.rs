@@ -4,6 +4,7 @@ mod calls;
 mod decode;
 mod encode;
 mod gather;
+mod piece;
 #[cfg(test)]
 mod tests;
 
@@ -25,3 +26,7 @@ const THOUGHTS: &[&str] = &["reasoning_content", "reasoning"];
 
 /// Thoughts in parts with signatures, always sent back.
 const DETAILS: &str = "reasoning_details";
+
+/// Where a streamed choice says that words came after its finish. A call printed in them, or across
+/// it, is not taken: the reply was over.
+pub(crate) const LATE_WORDS: &str = "words_after_finish";

@@ -46,9 +46,14 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Gemini.usage(body)) })
 }
 
-/// Why the request was not even answered.
+/// Why the request was not even answered. Feedback that cannot be read counts as a block.
 pub(super) fn blocked(body: &Value) -> Option<&str> {
-    body.get("promptFeedback").and_then(|feedback| text(feedback, "blockReason"))
+    let feedback = field(body, "promptFeedback")?;
+    if !feedback.is_object() {
+        return Some("promptFeedback is not an object");
+    }
+    let reason = field(feedback, "blockReason")?.as_str();
+    reason.map_or(Some("blockReason is not text"), |text| (!text.is_empty()).then_some(text))
 }
 
 pub(super) fn is_thought(part: &Value) -> bool {

@@ -25,14 +25,21 @@ struct Stream {
     parts: Vec<Value>,
     words: String,
     size: ReplySize,
+    /// Whether chunks of another reply came, by their id.
+    mixed: bool,
 }
 
 impl Gathering for Stream {
     fn take(&mut self, _: &str, data: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
+        let id = data.text("responseId");
+        let before = self.answer.get("responseId").and_then(Value::as_str);
+        self.mixed |= id.is_some() && before.is_some() && id != before;
         // What a chunk cost counts also where its candidate is a fault.
         for (key, value) in data.fields() {
             match (key.as_ref(), value) {
                 ("candidates", Lent::List(_)) | (_, Lent::Null) => {}
+                // A later chunk does not take a block back.
+                ("promptFeedback", _) if self.is_blocked() => {}
                 // Counts are those of the whole reply so far.
                 (key, value) => {
                     self.answer.insert(key.to_owned(), value.value());
@@ -51,7 +58,7 @@ impl Gathering for Stream {
     }
 
     fn whole(&self) -> bool {
-        self.is_finished() || self.answer.get("promptFeedback").is_some_and(is_block)
+        self.is_finished() || self.is_blocked()
     }
 
     fn words(&self) -> &str {
@@ -66,6 +73,13 @@ impl Gathering for Stream {
         self.size
     }
 
+    /// Two replies in one stream would be merged, and their calls would run twice.
+    fn fault(&self) -> Option<WireFault> {
+        let mixed = self.mixed && self.size.calls > 0;
+        let reason = "the stream has calls and chunks of two replies";
+        mixed.then(|| WireFault::new(FaultKind::Unreadable, reason))
+    }
+
     fn body(self: Box<Self>) -> Value {
         let Self { mut answer, mut candidate, parts, .. } = *self;
         if !candidate.is_empty() || !parts.is_empty() {
@@ -77,11 +91,12 @@ impl Gathering for Stream {
     }
 }
 
-fn is_block(feedback: &Value) -> bool {
-    blocked(&json!({ "promptFeedback": feedback })).is_some()
-}
-
 impl Stream {
+    fn is_blocked(&self) -> bool {
+        let feedback = self.answer.get("promptFeedback");
+        feedback.is_some_and(|it| blocked(&json!({ "promptFeedback": it })).is_some())
+    }
+
     fn is_finished(&self) -> bool {
         let reason = self.candidate.get("finishReason").and_then(Value::as_str);
         reason.is_some_and(|reason| !reason.is_empty())

@@ -143,7 +143,8 @@ fn ids_are_sent_back_where_they_came() {
 #[test]
 fn calls_of_another_model_are_marked_where_signatures_are_wanted() {
     let mut plan = plan();
-    let parts = json!([call("read_file"), call("read_file")]);
+    let mut parts = json!([call("read_file"), call("read_file")]);
+    parts[1]["functionCall"]["args"] = json!({ "path": "b" });
     answered(&mut plan, Gemini.decode(&body("STOP", parts.clone())).unwrap(), &[]);
     for (model, signature) in [
         ("gemini-3-pro", json!("skip_thought_signature_validator")),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use toolgate_kernel::event::FaultKind;
 
 use crate::dialect::WireFault;
-use crate::dialect::shared::{arguments, text};
+use crate::dialect::shared::{arguments, comparable, field, text};
 use crate::lent::Lent;
 
 /// The items of a response so far, in the order in which they came.
@@ -28,6 +28,8 @@ pub(super) struct Items {
     spoilt: Option<&'static str>,
     /// How many items are calls.
     calls: usize,
+    /// Calls that are done: their place, name and arguments, and where they stand.
+    done_calls: BTreeMap<(Option<u64>, String, Vec<u8>), usize>,
 }
 
 /// One item, and what came since it was added.
@@ -185,6 +187,9 @@ impl Items {
         if kind == "function_call" && !pieces.is_empty() && pieces != args {
             self.spoil("the arguments of a call are not what its pieces said");
         }
+        if kind == "function_call" {
+            self.check_done_call(at, signs.place, item, &args);
+        }
         let Some(begun) = self.items.get_mut(at).filter(|begun| !begun.done) else { return 0 };
         (begun.item, begun.done) = (item.value(), true);
         if let Some(open) = self.open.get_mut(text(&begun.begun, "type").unwrap_or_default()) {
@@ -192,6 +197,24 @@ impl Items {
         }
         let streamed = begun.words.len() + begun.refusal.len() + begun.args.len();
         begun.item.to_string().len().saturating_sub(streamed)
+    }
+
+    /// Checks a call that is done against those that were done before it.
+    fn check_done_call(&mut self, at: usize, place: Option<u64>, item: &Lent<'_>, args: &str) {
+        let before = self.items.get(at).filter(|before| before.done).map(|before| &before.item);
+        let same = |key: &str| {
+            let done = item.get(key).map(Lent::value).filter(|value| !value.is_null());
+            before.is_none_or(|before| field(before, key) == done.as_ref())
+        };
+        if !["name", "call_id", "arguments", "status"].into_iter().all(same) {
+            return self.spoil("an item was done twice, and is not the same");
+        }
+        // Under other ids: sent twice, or meant to run twice.
+        let name = item.text("name").unwrap_or_default().to_owned();
+        let first = *self.done_calls.entry((place, name, comparable(args))).or_insert(at);
+        if first != at {
+            self.spoil("the same call was done twice in one place");
+        }
     }
 
     fn push(&mut self, item: Value, signs: &Signs<'_>) -> usize {
@@ -215,6 +238,10 @@ impl Items {
     /// Why they cannot be told apart, where that is so.
     pub(super) fn fault(&self) -> Option<WireFault> {
         if let Some(reason) = self.spoilt {
+            return Some(WireFault::new(FaultKind::Unreadable, reason));
+        }
+        if self.items.iter().any(Item::contradicts_itself) {
+            let reason = "a call has other arguments at its beginning than behind it";
             return Some(WireFault::new(FaultKind::Unreadable, reason));
         }
         let reason = "the stream ended with a call that was not written to its end";
@@ -255,10 +282,30 @@ impl Item {
         text(&self.item, "name").unwrap_or_default()
     }
 
+    fn is_call(&self) -> bool {
+        text(&self.item, "type") == Some("function_call")
+    }
+
+    /// Whether a call began with arguments, and then came with others. Some servers begin every call
+    /// with an empty object.
+    fn contradicts_itself(&self) -> bool {
+        let begun = arguments(self.begun.get("arguments"));
+        let whole = match self.done {
+            true => arguments(self.item.get("arguments")),
+            false => self.args.clone(),
+        };
+        let both = !matches!(begun.trim(), "" | "{}") && !whole.trim().is_empty();
+        self.is_call() && both && comparable(&begun) != comparable(&whole)
+    }
+
     /// Whether it is a call that was not done, and whose arguments are not whole either.
     fn is_half_a_call(&self) -> bool {
-        if self.done || text(&self.item, "type") != Some("function_call") {
+        if self.done || !self.is_call() {
             return false;
+        }
+        let status = field(&self.item, "status");
+        if status.is_some_and(|status| *status != "in_progress" && *status != "completed") {
+            return true;
         }
         if !self.args.is_empty() {
             return !self.args_done;

@@ -121,7 +121,7 @@ fn parameters(
         }
         let written = rest.get(..end?)?;
         // A closing tag is missing somewhere: which words belong to it would be a guess.
-        let swallowed = written.contains("\n<parameter=") || written.contains(TAG_END);
+        let swallowed = written.contains(PARAMETER) || written.contains(TAG_END);
         if swallowed || !is_name(name) || args.contains_key(name) {
             return None;
         }

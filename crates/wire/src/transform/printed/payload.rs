@@ -1,5 +1,7 @@
 //! Decides whether a piece of text is a call: a name and arguments, whole, and nothing guessed.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use toolgate_kernel::json::{inexact_number, parse_strict};
 use toolgate_kernel::limits::Limits;
@@ -71,14 +73,53 @@ pub(super) fn balanced(text: &str) -> Option<usize> {
     None
 }
 
+/// Keys under which models write arguments, and those that may stand beside them.
+const ARGUMENTS: &[&str] = &["arguments", "args", "parameters", "input"];
+const BESIDE: &[&str] = &["name", "function", "type", "id", "call_id", "index"];
+
 /// The call that an object describes: `{name, arguments}`, `{name, parameters}`,
-/// `{function: {…}}`.
+/// `{function: {…}}`. One that can be read in two ways, or has fields in place of arguments, is none.
 pub(super) fn call_of(object: &Map<String, Value>) -> Option<PrintedCall> {
-    let inner = object.get("function").and_then(Value::as_object).unwrap_or(object);
+    let function = object.get("function").and_then(Value::as_object);
+    let inner = function.unwrap_or(object);
     let name = inner.get("name").and_then(Value::as_str)?.trim();
-    let args = ["arguments", "args", "parameters"].iter().find_map(|key| inner.get(*key));
-    let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+    let outer = object.get("name").filter(|outer| !outer.is_null());
+    if outer.is_some_and(|outer| outer.as_str().map(str::trim) != Some(name)) {
+        return None;
+    }
+    let levels = [Some(inner), function.map(|_| object)];
+    let levels = || levels.iter().flatten();
+    let mut given = levels().flat_map(|map| ARGUMENTS.iter().filter_map(|key| map.get(*key)));
+    let args = given.next();
+    if given.any(|other| Some(other) != args) {
+        return None;
+    }
+    let known = |key: &str| ARGUMENTS.contains(&key) || BESIDE.contains(&key);
+    let has_fields = levels().any(|map| map.keys().any(|key| !known(key)));
+    let has_none = args.is_none_or(|args| args.as_object().is_some_and(Map::is_empty));
+    let fits = (1..=NAME_BYTES_MAX).contains(&name.len()) && !(has_fields && has_none);
     fits.then(|| PrintedCall { name: name.to_owned(), args: arguments(args) })
+}
+
+/// Every call that an object could be read as.
+pub(super) fn readings(object: &Map<String, Value>) -> Vec<PrintedCall> {
+    let function = object.get("function").and_then(Value::as_object);
+    let levels: Vec<_> = [Some(object), function].into_iter().flatten().collect();
+    let names = levels.iter().filter_map(|map| map.get("name")?.as_str());
+    let mut readings = Vec::new();
+    for name in names.map(str::trim).filter(|name| name.len() <= NAME_BYTES_MAX) {
+        for map in &levels {
+            let given = ARGUMENTS.iter().filter_map(|key| map.get(*key));
+            let mut rest = (*map).clone();
+            rest.retain(|key, _| !BESIDE.contains(&key.as_str()));
+            let given = given.map(|args| arguments(Some(args)));
+            for args in given.chain([Value::Object(rest).to_string()]) {
+                readings.push(PrintedCall { name: name.to_owned(), args });
+            }
+        }
+        readings.push(PrintedCall { name: name.to_owned(), args: String::new() });
+    }
+    readings
 }
 
 /// The same, for a text without any marker: nothing but a call may be in the object, and it has
@@ -103,7 +144,19 @@ pub(super) fn calls_of(
     match value {
         Value::Object(object) => call(object).map(|call| vec![call]),
         Value::Array(items) if !items.is_empty() => {
-            items.iter().map(|item| call(item.as_object()?)).collect()
+            let mut calls: Vec<PrintedCall> = Vec::new();
+            let mut sent = BTreeSet::new();
+            for item in items {
+                let object = item.as_object()?;
+                let call = call(object)?;
+                let id = object.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+                // One call twice under one id was printed twice, or is meant to run twice.
+                if id.is_some_and(|id| !sent.insert((id, call.name.clone(), call.args.clone()))) {
+                    return None;
+                }
+                calls.push(call);
+            }
+            Some(calls)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             None
@@ -111,13 +164,13 @@ pub(super) fn calls_of(
     }
 }
 
-/// Arguments as text, as document 003 has them: text as it is, JSON written out, else none.
+/// Arguments as text: text as it is, JSON written out, else none.
 pub(super) fn arguments(args: Option<&Value>) -> String {
     match args {
         Some(Value::String(text)) => text.clone(),
         Some(args @ (Value::Object(_) | Value::Array(_))) => args.to_string(),
-        // Left out means none. What is null or no object is not guessed here; the gate decides.
-        None => "{}".to_owned(),
+        // What is left out, null or no object is not guessed here; the gate decides.
+        None => String::new(),
         Some(args @ (Value::Null | Value::Bool(_) | Value::Number(_))) => args.to_string(),
     }
 }
@@ -129,7 +182,7 @@ pub(super) fn call_between(payload: &str) -> Option<PrintedCall> {
         return call_of(&object);
     }
     if is_name(payload) {
-        return Some(PrintedCall { name: payload.to_owned(), args: "{}".to_owned() });
+        return Some(PrintedCall { name: payload.to_owned(), args: String::new() });
     }
     let (name, args) = payload.split_once(char::is_whitespace)?;
     let args = args.trim();

@@ -8,10 +8,9 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::payload::{self, PrintedCall, balanced, call_of};
+use super::payload::{self, PrintedCall, balanced, readings};
 use super::scan::BLOCKS;
 use super::{DEEPSEEK, Form, Found, Granted, HERMES, LLAMA, MISTRAL, TAGS};
-use crate::transform::granted::folded;
 
 /// Bytes that are looked through in everything that was said.
 const WORK_BYTES_MAX: usize = 32 << 20;
@@ -42,11 +41,7 @@ impl Meant {
     fn of(call: &PrintedCall) -> Self {
         let args = payload::parse(&call.args);
         let args = args.unwrap_or_else(|| Value::String(call.args.trim().to_owned()));
-        Self { name: folded(&call.name), args }
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        self.name == other.name && same(&self.args, &other.args)
+        Self { name: call.name.clone(), args }
     }
 }
 
@@ -124,7 +119,7 @@ impl Look<'_> {
     }
 
     fn at_object(&self, object: &Map<String, Value>) -> bool {
-        if call_of(object).is_some_and(|call| self.has(&Meant::of(&call))) {
+        if readings(object).iter().any(|call| self.has(&Meant::of(call))) {
             return true;
         }
         // A domain tool names itself among its arguments.
@@ -133,11 +128,14 @@ impl Look<'_> {
         args.shift_remove("type");
         [args, object.clone()]
             .into_iter()
-            .any(|args| self.has(&Meant { name: folded(tool), args: Value::Object(args) }))
+            .any(|args| self.has(&Meant { name: tool.clone(), args: Value::Object(args) }))
     }
 
     fn has(&self, said: &Meant) -> bool {
-        self.calls.iter().any(|call| call.is(said))
+        let is = |call: &Meant| {
+            same(&call.args, &said.args) && self.granted.may_be_one(&call.name, &said.name)
+        };
+        self.calls.iter().any(is)
     }
 
     fn pay(&mut self, bytes: usize) -> bool {

@@ -11,6 +11,8 @@ use toolgate_kernel::names::ToolName;
 use toolgate_runtime::port::{Reply, ReplyCall};
 
 use super::super::Transforms;
+use crate::dialect::{Dialect, ReplyBounds};
+use toolgate_http::sse::Event;
 use toolgate_kernel::plan::Plan;
 
 use super::super::granted::Granted;
@@ -257,6 +259,63 @@ fn the_same_call_in_another_form_is_a_repetition_too() {
     assert_eq!(salvage(PrintedDomain, domain, &Granted::from(&plan)), None);
     let free = asked(&json!(null));
     assert!(salvage(PrintedDomain, domain, &Granted::from(&free)).is_some());
+}
+
+/// What is said after the reply said that it is over stays words: nobody knows whose they are.
+#[test]
+fn a_call_printed_after_the_finish_is_no_call() {
+    let granted = [ToolName::parse("pay").unwrap()];
+    let call = r#"<tool_call>{"name":"pay","arguments":{"n":1}}</tool_call>"#;
+    let transforms =
+        Transforms::parse([(TransformKind::Response, "assistant_content_hermes_to_tool_calls")]);
+    let transforms = transforms.unwrap();
+    let chunk = |words: &str, end: Option<&str>| json!({ "choices": [{ "index": 0, "delta": { "content": words }, "finish_reason": end }] });
+    let calls = |events: &[Value]| {
+        let mut gather = Dialect::Chat.gather(ReplyBounds::default());
+        for event in events {
+            let data = event.to_string();
+            gather.take(Event { name: "", data: &data }, &|_| {}).unwrap();
+        }
+        let reply = transforms.read(Dialect::Chat, &mut gather.body(), granted.as_slice()).unwrap();
+        (reply.calls.len(), reply.text)
+    };
+    let (before, after) = call.split_at(20);
+    assert_eq!(calls(&[chunk(call, None), chunk("", Some("stop"))]).0, 1);
+    assert_eq!(calls(&[chunk(call, Some("stop")), chunk(call, None)]).0, 1, "the same words again");
+    let late = [chunk("Hello. ", None), chunk("", Some("stop")), chunk(call, None)];
+    assert_eq!(calls(&late), (0, format!("Hello. {call}")));
+    assert_eq!(calls(&[chunk(before, Some("stop")), chunk(after, None)]), (0, call.to_owned()));
+}
+
+/// A tool of a server has several names, and a model may repeat a call under any of them.
+#[test]
+fn a_repeated_call_under_another_name_of_its_tool_is_no_call() {
+    let spec = |server: &str| {
+        let name = toolgate_kernel::names::ToolName::parse(&format!("mcp:{server}:fire")).unwrap();
+        let draft = toolgate_kernel::tool::SpecDraft::of_server(name, "Fires.");
+        std::sync::Arc::new(draft.build().unwrap())
+    };
+    let names = ["mcp__led__fire", "mcp:led:fire", "fire", "MCP--LED--Fire", "mcp.led.fire"];
+    let call = |name: &str| {
+        format!("<tool_call>{{\"name\":\"{name}\",\"arguments\":{{\"n\":1}}}}</tool_call>")
+    };
+    let asked = |said: String| {
+        let mut plan = Plan::alone("s", "Go on.", vec![spec("led"), spec("lamp")]);
+        plan.feedback.push(said.into());
+        plan
+    };
+    for said in names {
+        for form in [call(said), json!({ "name": said, "input": { "n": 1 } }).to_string()] {
+            let plan = asked(form);
+            for again in names {
+                let found = salvage(Transform::PrintedHermes, &call(again), &Granted::from(&plan));
+                assert_eq!(found, None, "{said} {again}");
+            }
+        }
+    }
+    let other = asked(call("mcp__lamp__fire"));
+    let found = salvage(Transform::PrintedHermes, &call("mcp__led__fire"), &Granted::from(&other));
+    assert!(found.is_some(), "a tool of another server is another tool");
 }
 
 /// A result that is made to be slow to look through takes nothing but the call with it.
