@@ -38,6 +38,9 @@ pub(crate) fn host_key(project: &Path, create: Create) -> Result<HostKey> {
 /// Where the newest heads of logs are remembered.
 pub(crate) fn anchors(project: &Path) -> Result<AnchorFolder> {
     let folder = outside(project, state_folder(ANCHORS)?, ANCHORS, "XDG_STATE_HOME")?;
+    for folder in [folder.clone(), folder.join("heads"), folder.join("folders")] {
+        close_to_others(&folder)?;
+    }
     let anchors = AnchorFolder::open(&folder);
     anchors.with_context(|| format!("{} cannot be made", folder.display()))
 }
@@ -185,11 +188,21 @@ impl Clock for SystemClock {
 /// The clock of a log: never before its newest commit, so that a clock that was set back revives
 /// nothing that expired.
 pub(crate) struct LogClock {
-    pub(crate) not_before: Timestamp,
+    not_before: Timestamp,
+    opened: tokio::time::Instant,
+}
+
+impl LogClock {
+    /// A clock that goes on from a moment at least.
+    pub(crate) fn not_before(not_before: Timestamp) -> Self {
+        Self { not_before, opened: tokio::time::Instant::now() }
+    }
 }
 
 impl Clock for LogClock {
     fn now(&self) -> Timestamp {
-        SystemClock.now().max(self.not_before)
+        // It goes on also while the clock on the wall is behind.
+        let elapsed = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        SystemClock.now().max(self.not_before.plus_ms(elapsed))
     }
 }

@@ -63,8 +63,13 @@ impl Isolation {
     pub(crate) fn request(&self, name: &ServerName, server: &ServerText) -> SandboxRequest {
         let config = server.sandbox.clone().unwrap_or_default();
         let mut read: Vec<PathBuf> = config.read.iter().map(PathBuf::from).collect();
-        // It could not do anything in a folder that it may not read.
-        read.extend(server.cwd.iter().map(PathBuf::from));
+        // A program can do little in a folder that it may not read. What is outside the project is
+        // granted only where `read` says so.
+        let inside = |cwd: &&String| {
+            let real = self.project.join(cwd.as_str()).canonicalize();
+            real.is_ok_and(|real| real.starts_with(&self.project))
+        };
+        read.extend(server.cwd.iter().filter(inside).map(PathBuf::from));
         SandboxRequest {
             mode: match config.mode {
                 SandboxModeConfig::Auto => SandboxMode::Auto,

@@ -175,7 +175,7 @@ impl Place {
             .create(&staged)
             .with_context(|| format!("{} cannot be made", staged.display()))?;
         let store = SqliteStore::open(home.join("log.db"), &setup)?;
-        let clock = Arc::new(LogClock { not_before: store.newest_at() });
+        let clock = Arc::new(LogClock::not_before(store.newest_at()));
         let store: Arc<dyn Store> = Arc::new(store);
         let files = Arc::new(self.files(&staged)?);
         let runtime = Runtime::new(Arc::clone(&store), clock);

@@ -47,12 +47,17 @@ impl Servers {
             return Ok(Self(None));
         }
         let registry = Arc::new(registry(place, text)?);
-        let written = text.clone();
+        let (written, source) = (text.clone(), crew.agent.source.clone());
         let build = move |servers| {
             let packs = enabled(&written).map_err(|error| format!("{error:#}"))?;
             let own = packs.into_iter().map(|pack| pack.section);
             let sections = own.chain(servers).collect();
-            written.clone().build(sections).map_err(|refusal| refusal.to_string())
+            let agent = written.clone().build(sections).map_err(|refusal| refusal.to_string())?;
+            // Approvals are bound to the file also where servers bring tools.
+            Ok(match &source {
+                Some(source) => agent.with_source(source.as_ref().clone()),
+                None => agent,
+            })
         };
         let (runtime, own) = (Arc::clone(&opened.runtime), crew.tools.clone());
         let supplies =

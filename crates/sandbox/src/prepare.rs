@@ -186,7 +186,7 @@ impl SandboxRequest {
             }
         }
         for device in DEVICES.iter().filter_map(|path| Path::new(path).canonicalize().ok()) {
-            list.add(&device, PathAccess::Device)?;
+            list.add_own(&device, PathAccess::Device)?;
         }
         if let (HomeAccess::Shared, Some(home)) = (self.home, &home) {
             list.add(home, PathAccess::Read)?;

@@ -98,6 +98,6 @@ pub(crate) const ABOUT_COMPUTER: &[&str] = &[
 pub(crate) const DEVICES: &[&str] =
     &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
-/// Secrets inside [`READABLE`].
+/// Secrets inside [`READABLE`], and devices: a terminal is one. [`DEVICES`] are granted all the same.
 pub(crate) const SECRET: &[&str] =
-    &["/etc/pki/nssdb", "/etc/pki/tls/private", "/etc/ssl/private", "/usr/local/etc"];
+    &["/dev", "/etc/pki/nssdb", "/etc/pki/tls/private", "/etc/ssl/private", "/usr/local/etc"];

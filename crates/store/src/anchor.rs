@@ -5,7 +5,7 @@
 //! not flushed to the disk: one that is a little older is only weaker.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ use toolgate_kernel::tree::LogId;
 
 /// Bytes of one of the two slots that an anchor is written to in turn.
 const SLOT_BYTES: usize = 4_096;
+
+/// Bytes that a note has at most.
+const NOTE_BYTES: usize = 300;
 
 /// Hex digits of the digest that a slot begins with.
 const DIGEST_BYTES: usize = 64;
@@ -97,10 +100,16 @@ impl AnchorFolder {
 
     /// Remembers which log a folder has.
     pub fn set_log_in(&self, folder: &Path, log: LogId) -> io::Result<()> {
+        if matches!(self.log_in(folder), Ok(Some(there)) if there == log) {
+            return Ok(());
+        }
         let path = self.folder_file(folder);
-        let temporary = path.with_extension(std::process::id().to_string());
-        std::fs::write(&temporary, log.to_string())?;
-        std::fs::rename(&temporary, &path)
+        let mut temporary = tempfile::NamedTempFile::new_in(&self.folders)?;
+        temporary.write_all(log.to_string().as_bytes())?;
+        // An empty file after a power cut would be taken for damage.
+        temporary.as_file().sync_all()?;
+        temporary.persist(&path)?;
+        Ok(())
     }
 
     /// Forgets which log a folder had, for a new one that takes its place.
@@ -116,29 +125,38 @@ impl AnchorFolder {
     }
 
     pub(crate) fn writer(&self, log: LogId, folder: &Path) -> io::Result<AnchorWriter> {
+        // What could never be written is told now, not passed over at each commit.
+        let (note, folder) = ("x".repeat(NOTE_BYTES), folder.to_owned());
+        slot(&Anchor { note, size: u64::MAX, folder: folder.clone(), at: Timestamp(i64::MAX) })?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(AnchorWriter { file: options.open(self.file(log))?, folder: folder.to_owned() })
+        Ok(AnchorWriter { file: options.open(self.file(log))?, folder })
     }
 }
 
 impl AnchorWriter {
     /// Remembers a head that was committed.
     pub(crate) fn write(&self, note: String, size: u64, at: Timestamp) -> io::Result<()> {
-        let anchor = Anchor { note, size, folder: self.folder.clone(), at };
-        let json = serde_json::to_vec(&anchor).map_err(io::Error::other)?;
-        let mut slot = Digest::of(&json).to_string().into_bytes();
-        slot.extend_from_slice(&json);
-        if slot.len() > SLOT_BYTES {
-            return Err(io::Error::other("the path of the project is too long to be remembered"));
-        }
-        slot.resize(SLOT_BYTES, b' ');
+        let slot = slot(&Anchor { note, size, folder: self.folder.clone(), at })?;
         // In turn, so that the one before stays whole while this one is written.
         let at = (size % 2).saturating_mul(u64::try_from(SLOT_BYTES).unwrap_or(0));
         write_at(&self.file, &slot, at)
     }
+}
+
+/// An anchor as it is written, with its digest before it.
+fn slot(anchor: &Anchor) -> io::Result<Vec<u8>> {
+    // A path that is no UTF-8 cannot be written as JSON, and one that is too long does not fit.
+    let json = serde_json::to_vec(anchor).map_err(io::Error::other)?;
+    let mut slot = Digest::of(&json).to_string().into_bytes();
+    slot.extend_from_slice(&json);
+    if slot.len() > SLOT_BYTES {
+        return Err(io::Error::other("the path of the project is too long to be remembered"));
+    }
+    slot.resize(SLOT_BYTES, b' ');
+    Ok(slot)
 }
 
 #[cfg(unix)]
@@ -215,7 +233,6 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let (anchors, log) = anchors(state.path());
         let folder = PathBuf::from(format!("/{}", "x".repeat(SLOT_BYTES)));
-        let writer = anchors.writer(log, &folder).unwrap();
-        assert!(writer.write("note".to_owned(), 1, Timestamp(0)).is_err());
+        assert!(anchors.writer(log, &folder).is_err());
     }
 }

@@ -12,12 +12,13 @@ use toolgate_kernel::tree::SignedNote;
 use toolgate_runtime::Runtime;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
+use toolgate_runtime::verify::verify;
 use toolgate_store::{LogSetup, OpenFault, SqliteStore};
 
 use crate::console;
 use crate::credential;
 use crate::exit::Exit;
-use crate::host::{Create, SystemClock, anchors, log_setup};
+use crate::host::{Create, SystemClock, anchors, host_key, log_setup};
 use crate::person::{self, Nobody};
 use crate::project::{Place, block_on};
 use crate::reading;
@@ -232,14 +233,20 @@ fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
     };
     let store = SqliteStore::look(&file)?;
     block_on(async {
-        let sound = store.integrity().await.is_ok_and(|problems| problems.is_empty());
+        let own = host_key(&place.folder, Create::No).is_ok_and(|own| own.public() == store.host());
+        // State is signed with the person's key from then on, so it must be what was written here.
+        let sound = own && verify(&store).await.is_ok_and(|report| report.problems.is_empty());
         let note = store.note().await.ok().flatten();
         let head = note.and_then(|note| SignedNote::parse(&note).ok()).map(|note| note.head);
         let (size, root) = (head.map_or(0, |head| head.size), head.map(|head| head.root));
         let project = if sound { reading::project(&store).await.ok() } else { None };
         let why = match (&fault, sound) {
             (Some(fault), _) => Some(fault.to_string()),
-            (None, false) => Some("it is damaged; see `toolgate verify`".to_owned()),
+            (None, false) if own => Some("It is damaged; see `toolgate verify`.".to_owned()),
+            (None, false) => {
+                let host = store.host();
+                Some(format!("It is signed by the host key {host}, which is not the one here."))
+            }
             (None, true) => None,
         };
         let from = RestartedFrom { log: store.log_id(), size, root };

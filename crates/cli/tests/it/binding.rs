@@ -24,6 +24,26 @@ const EDITS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// The same for a server that is there before and after the edit.
+#[test]
+fn an_always_answer_ends_with_an_edit_of_a_server() {
+    let with = |args: &str| {
+        format!("mcp_servers: {{pay: {{command: /bin/true, args: [{args}]}}}}\n{CONFIG}")
+    };
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", &with("--sandbox"));
+    assert_eq!(write(&desk).code, 1);
+    let mut command = desk.command();
+    command.args(["approvals", "approve", "c1", "--always"]);
+    let seen = typing(command, &[("Type approve", "approve"), ("passphrase", "")], || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(write(&desk).code, 0, "allowed for the session");
+    desk.write("toolgate.yaml", &with("--production"));
+    let ran = write(&desk);
+    assert!(ran.code == 1 && ran.out.contains("APPROVAL_PENDING"), "{}", ran.out);
+    assert!(ran.err.contains("mcp_servers.pay.args"), "{}", ran.err);
+}
+
 fn write(desk: &Desk) -> crate::support::Ran {
     desk.run(&["call", "write_notes", r#"{"key":"a","data":1}"#, "--json"])
 }
@@ -73,9 +93,14 @@ fn a_yes_after_an_edit_asks_anew() {
 #[test]
 fn the_kept_text_of_a_configuration_has_no_secret() {
     let desk = Desk::new();
-    desk.write("toolgate.yaml", "packs: [notes]\nsettings: {api_key: sk-very-secret-value}\n");
+    let config = "packs: [notes]\n# api_key: sk-an-older-secret\nsettings: {api_key: sk-very-secret-value}\n\
+        mcp_servers: {pay: {command: /bin/true, args: [--token, tok-of-a-server, --key=k-of-it]}}\n";
+    desk.write("toolgate.yaml", config);
     desk.ok(&["call", "list_notes"]);
     let log = std::fs::read(desk.project().join(".toolgate/log.db")).unwrap();
     let holds = |word: &str| log.windows(word.len()).any(|part| part == word.as_bytes());
-    assert!(holds("packs: [notes]") && !holds("sk-very-secret-value"));
+    assert!(holds("packs: [notes]"));
+    for secret in ["sk-very-secret-value", "sk-an-older-secret", "tok-of-a-server", "k-of-it"] {
+        assert!(!holds(secret), "{secret}");
+    }
 }

@@ -63,6 +63,7 @@ fn older_rows_and_heads_are_refused_at_open() {
     let epoch = "UPDATE streams SET epoch = epoch - 1 WHERE stream = 'session/one'";
     let emptied = "DELETE FROM records; DELETE FROM streams; DELETE FROM heads; \
         DELETE FROM meta WHERE name = 'note'";
+    let keyless = &format!("{emptied}; DELETE FROM meta WHERE name = 'host'");
     let project = SESSION.replace("session/one", "project");
     for (what, sql, told) in [
         ("session", SESSION, "not those that its signed head covers"),
@@ -70,6 +71,7 @@ fn older_rows_and_heads_are_refused_at_open() {
         ("epoch", epoch, "not those that its signed head covers"),
         ("all", ALL, "an older copy was put in its place"),
         ("emptied", emptied, "an older copy was put in its place"),
+        ("emptied, without its key", keyless, "an older copy was put in its place"),
     ] {
         let (desk, older) = older_copy();
         put_back(&desk, &older.path().join("older"), sql);
@@ -79,6 +81,24 @@ fn older_rows_and_heads_are_refused_at_open() {
         let verified = desk.run(&["verify"]);
         assert_eq!(verified.code, 1, "{what}: {}{}", verified.out, verified.err);
     }
+}
+
+/// What a clone brings along, or a program appended behind the signed head, is not signed by a person.
+#[test]
+fn a_restart_takes_over_no_state_that_was_not_written_here() {
+    let foreign = Desk::new();
+    foreign.write("toolgate.yaml", "packs: [notes]\n");
+    foreign.ok(&["call", "write_notes", r#"{"key":"evil","data":1}"#]);
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    copy_folder(&foreign.project().join(".toolgate"), &desk.project().join(".toolgate"));
+    let mut command = desk.command();
+    command.args(["log", "restart"]);
+    let seen = typing(command, &[("Type restart", "restart"), ("passphrase", "")], || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("is not taken over"), "{}", seen.screen);
+    let notes = desk.ok(&["call", "list_notes", "--json"]);
+    assert!(!notes.contains("evil"), "{notes}");
 }
 
 #[test]

@@ -4,17 +4,21 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::AgentText;
 use super::address::authority;
 use super::finding::Span;
 use super::read::{read, schema};
 use super::secret::{Secret, SecretPart, holds_secret, is_secret};
-use super::shown::{MASK, masked_address};
+use super::shown::{MASK, masked_address, masked_args};
 use super::tree::{Key, Kind, Node, scalar};
 use super::values::{fitting, form_of_key};
 use super::yaml;
 
 /// A shorter word is too likely to stand elsewhere for another reason.
 const WORD_BYTES_MIN: usize = 8;
+
+/// A shorter argument is masked nowhere: as a word it would stand in many places.
+const ARGUMENT_BYTES_MIN: usize = 4;
 
 /// The text of a configuration with `***` in place of every literal secret. It can be read again.
 /// `None` when the file cannot be read at all.
@@ -24,6 +28,7 @@ pub fn masked_text(bytes: &[u8]) -> Option<String> {
     let usable = !read(bytes).refused();
     let mut masking = Masking::default();
     masking.collect(&root);
+    masking.collect_arguments(&read(bytes).text);
     let first = masking.attempt(&source, &root, usable);
     // A secret that is also a word of the form, such as the name of a provider, stays where it is
     // that word: masked there, the text could not be read.
@@ -36,6 +41,30 @@ pub fn masked_text(bytes: &[u8]) -> Option<String> {
             masking.words.clear();
             Some(pretty(&masking.json(&root, Some(schema()), Under::Other)))
         })
+}
+
+/// A text in which comments that name a secret lose what follows the name. Where that is no comment but
+/// part of a value, the text does not read as it should, and is not used.
+fn without_secret_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let start = line.find("# ").or_else(|| line.find('#'));
+        let comment = start.and_then(|at| Some((at, line.get(at..)?)));
+        let named = comment.and_then(|(at, comment)| {
+            let end = comment.find([':', '='])?;
+            let name = comment.get(..end)?.trim_start_matches(['#', ' ', '\t', '-']);
+            is_secret(name.trim()).then_some(at + end)
+        });
+        match named.and_then(|end| line.get(..=end)) {
+            Some(kept) => {
+                out.push_str(kept);
+                out.push_str(" ***");
+                out.push_str(if line.ends_with('\n') { "\n" } else { "" });
+            }
+            None => out.push_str(line),
+        }
+    }
+    out
 }
 
 fn pretty(value: &Value) -> String {
@@ -65,7 +94,7 @@ impl Masking {
     /// could not be read.
     fn attempt(&self, source: &str, root: &Node, usable: bool) -> Option<String> {
         let wanted = self.json(root, Some(schema()), Under::Other);
-        let spliced = self.splice(source, root);
+        let spliced = without_secret_comments(&self.splice(source, root));
         let again = yaml::parse(spliced.as_bytes()).root.map(|root| root.to_json());
         let spliced = Some(spliced).filter(|_| again.as_ref() == Some(&wanted));
         let clean = |text: &String| {
@@ -95,6 +124,23 @@ impl Masking {
                 self.words.extend(words.filter(|word| word.len() >= WORD_BYTES_MIN));
             }
         });
+        self.words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        self.words.dedup();
+    }
+
+    /// Finds the secrets in arguments of programs: what stands behind an option that sounds like one.
+    fn collect_arguments(&mut self, text: &AgentText) {
+        for server in text.mcp_servers.values() {
+            for (arg, masked) in server.args.iter().zip(masked_args(&server.args)) {
+                if *arg == masked {
+                    continue;
+                }
+                let value =
+                    arg.split_once('=').filter(|_| masked.ends_with(MASK) && masked != MASK);
+                self.words.push(value.map_or(arg.as_str(), |(_, value)| value).to_owned());
+            }
+        }
+        self.words.retain(|word| word.len() >= ARGUMENT_BYTES_MIN);
         self.words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         self.words.dedup();
     }

@@ -226,6 +226,9 @@ fn server_with_defaults(server: &mut ServerText) {
     let transport = server.transport();
     let same = if transport == Transport::Http { Transport::StreamableHttp } else { transport };
     server.transport = Some(same);
+    if same == Transport::Stdio {
+        server.sandbox.get_or_insert_default();
+    }
 }
 
 fn model_with_defaults(model: &mut ModelText) {

@@ -202,6 +202,9 @@ impl State {
                 let Ok(key) = Key::parse(&format!("{family}{colon}{name}")) else { continue };
                 let v = slot.layout();
                 match slot.as_list() {
+                    Some(items) if items.is_empty() => {
+                        changes.push(Change::Put { key, value: Value::Array(Vec::new()), v });
+                    }
                     Some(items) => changes.extend(items.iter().map(|item| Change::Push {
                         key: key.clone(),
                         value: Value::clone(item),

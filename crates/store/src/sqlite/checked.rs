@@ -69,8 +69,13 @@ pub(super) fn compare(path: &Path, anchors: &AnchorFolder) -> Result<Option<Anch
     check_lost(path, &folder, anchors, Some(log))?;
     let unreadable = |source| OpenFault::Anchor { path: anchors.file(log), source };
     let found = anchors.read(log).map_err(unreadable)?;
-    if let (Some(anchor), Some(host)) = (&found, open::host(&connection, path)?) {
+    if let Some(anchor) = &found {
         check_copy(path, &folder, log, anchor)?;
+        let Some(host) = open::host(&connection, path)? else {
+            // A log that was ever committed to has the key that signed it.
+            let (path, anchored, at) = (path.to_owned(), anchor.size, anchor.at);
+            return Err(OpenFault::RolledBack { path, found: 0, anchored, at });
+        };
         check_anchor(&connection, path, (log, host), anchor)?;
     }
     Ok(found)

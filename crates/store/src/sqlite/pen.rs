@@ -94,6 +94,7 @@ impl<'c> Pen<'c> {
     /// Makes the transaction durable; it is when this returns.
     pub(super) fn commit(&mut self) -> Result<()> {
         self.commit.execute(())?;
+        self.tree.was_committed();
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Shelf<'c> {
 /// Rows that belong to nothing, each question with what is wrong where the answer is not 0.
 const STRAYS: &[(&str, &str)] = &[
     (
-        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
+        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams WHERE seq > 0)",
         "there are records of a stream that is lost",
     ),
     ("SELECT count(*) FROM records WHERE seq < 1", "there are records before the first place"),
@@ -190,6 +190,14 @@ impl<'c> Shelf<'c> {
                 };
                 if !sound {
                     changed.push(name);
+                }
+            }
+            // One that is signed and gone.
+            for end in tree.ends().filter(|end| end.checkpoint.is_some()) {
+                let stream = StreamId::parse(&end.name);
+                let found = stream.map(|stream| stored_checkpoint(moment, &stream));
+                if !matches!(found, Some(Ok(Some(_)))) && !changed.contains(&end.name) {
+                    changed.push(end.name.clone());
                 }
             }
             Ok(changed)

@@ -28,6 +28,8 @@ pub(super) struct LogTree {
     by_name: HashMap<String, usize>,
     streams: StreamTree,
     commits: Frontier,
+    /// The newest head that is known to be durable.
+    committed: TreeHead,
     /// When the newest commit was made.
     at: Timestamp,
     note: Option<String>,
@@ -70,6 +72,7 @@ impl LogTree {
             ends: Vec::new(),
             by_name: HashMap::new(),
             streams: StreamTree::default(),
+            committed: TreeHead { size: 0, root: Frontier::EMPTY.root() },
             commits: Frontier::EMPTY,
             at: Timestamp(i64::MIN),
             note: None,
@@ -83,8 +86,21 @@ impl LogTree {
     /// must still be there.
     pub(super) fn reload(&mut self, connection: &Connection) -> Result<()> {
         let fresh = Self::load(connection, self.log, self.host)?;
+        let TreeHead { size, root } = self.committed;
+        if fresh.committed.size < size {
+            let now = fresh.committed.size;
+            return damaged(format!("it went back from commit {size} to {now}"));
+        }
+        if stored_root(connection, size)? != Some(root) {
+            return damaged("its history was rewritten");
+        }
         *self = fresh;
         Ok(())
+    }
+
+    /// Says that what was sealed last is durable.
+    pub(super) fn was_committed(&mut self) {
+        self.committed = self.head();
     }
 
     fn load_all(&mut self, connection: &Connection) -> Result<()> {
@@ -110,6 +126,7 @@ impl LogTree {
         self.by_name = names.collect();
         (self.ends, self.commits) = (ends, commits);
         (self.note, self.at) = (Some(note), newest.leaf.at);
+        self.committed = head;
         self.changed.clear();
         Ok(())
     }
@@ -142,7 +159,7 @@ impl LogTree {
         changed.dedup();
         let mut find = connection.prepare_cached(STREAM)?;
         for at in changed {
-            let id = i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1);
+            let id = Self::id(at);
             let end = find.query_row([id], |row| stream_end(row)).optional()?;
             match end {
                 Some((_, end)) => self.put(at, end),
@@ -154,6 +171,7 @@ impl LogTree {
             return damaged("the streams are not those that its signed head covers");
         }
         (self.commits, self.note, self.at) = (commits, Some(note), newest.leaf.at);
+        self.committed = head;
         Ok(())
     }
 
@@ -194,7 +212,7 @@ impl LogTree {
         let mut store = connection.prepare_cached(STORE_STREAM)?;
         for at in &self.changed {
             let Some(end) = self.ends.get(*at) else { continue };
-            let id = i64::try_from(*at).unwrap_or(i64::MAX).saturating_add(1);
+            let id = Self::id(*at);
             let checkpoint = end.checkpoint.as_ref().map(|digest| digest.0.as_slice());
             let (epoch, seq) = (stored(end.epoch)?, stored(end.seq)?);
             store.execute((id, &end.name, epoch, seq, end.link.0.as_slice(), checkpoint))?;
@@ -236,6 +254,11 @@ impl LogTree {
     /// The end of a stream.
     pub(super) fn end(&self, at: usize) -> Option<&StreamEnd> {
         self.ends.get(at)
+    }
+
+    /// The end of each stream.
+    pub(super) fn ends(&self) -> impl Iterator<Item = &StreamEnd> {
+        self.ends.iter()
     }
 
     /// The end of a stream, which is about to change.

@@ -43,7 +43,7 @@ fn child() {
     plot(if kind == "kill" { Plot::KillAt(at) } else { Plot::PanicAt(at) });
     block_on(work(Path::new(&folder)));
     let reached: Vec<_> = report().into_keys().collect();
-    assert_eq!(reached, ["after_log_commit", "before_log_commit"]);
+    assert_eq!(reached, ["after_anchor", "after_log_commit", "before_log_commit"]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_was_acknowledged_survives_every_crash_point() {
             check(folder.path());
             block_on(work(folder.path()));
             assert_eq!(check(folder.path()), 5);
-            if at > 10 {
+            if at > 15 {
                 assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
                 break;
             }
