@@ -52,6 +52,9 @@ fn parts_of(text: &str) -> Vec<String> {
     in_address(text, &mut parts);
     in_pairs(text, &mut parts);
     in_lines(text, &mut parts);
+    // Several tokens in one value.
+    let tokens = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace());
+    parts.extend(tokens.filter(|token| looks_random(token)).map(str::to_owned));
     if text.starts_with(['{', '['])
         && let Ok(value) = serde_json::from_str::<Value>(text)
     {

@@ -379,6 +379,7 @@ fn parts_of_a_secret_that_are_secret_are_removed() {
         ("Token token=ghp_AbCdEf0123456789ZyXw", TOKEN),
         ("Token token=\"ghp_AbCdEf0123456789ZyXw\", nonce=\"1\"", TOKEN),
         (basic, TOKEN),
+        ("ghp_AbCdEf0123456789ZyXw,ghp_0123456789AbCdEfZyXw", TOKEN),
         ("\"ghp_AbCdEf0123456789ZyXw\"", TOKEN),
         ("p@ss w0rd! 99", "p@ss+w0rd!+99"),
         ("p@ss w0rd! 99", "p%40ss+w0rd%21+99"),

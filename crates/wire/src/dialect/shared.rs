@@ -168,8 +168,27 @@ fn check_doubled(calls: &[ReplyCall]) -> Result<(), WireFault> {
 
 /// Arguments as they are compared: the same value may be written in several ways.
 pub(super) fn comparable(args: &str) -> Vec<u8> {
-    let value = serde_json::from_str::<Value>(args);
-    value.map_or_else(|_| args.as_bytes().to_vec(), |value| canonical(&value))
+    match serde_json::from_str::<Value>(args) {
+        Ok(mut value) => {
+            write_whole_numbers_alike(&mut value);
+            canonical(&value)
+        }
+        Err(_) => args.as_bytes().to_vec(),
+    }
+}
+
+/// `1.0` and `1` are one number.
+fn write_whole_numbers_alike(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(count) = number.as_f64().and_then(whole) {
+                *value = count.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers_alike),
+        Value::Object(fields) => fields.values_mut().for_each(write_whole_numbers_alike),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Arguments as text: local servers send them as an object, and some send none.
