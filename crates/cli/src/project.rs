@@ -19,7 +19,7 @@ use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::web::Web;
 use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
-use toolgate_runtime::port::Store;
+use toolgate_runtime::port::{Store, StoreFault};
 use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
 use toolgate_store::{Anchor, Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
@@ -35,9 +35,6 @@ use crate::redaction::{self, redactor};
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
-
-/// Where the log lies in a project.
-const LOG: &str = ".toolgate/log.db";
 
 /// Where a command works.
 pub(crate) struct Place {
@@ -129,7 +126,7 @@ impl Place {
     /// Compares the log with what is remembered of it outside the project, and says what that is.
     pub(crate) fn compare_anchor(&self) -> std::result::Result<Option<Anchor>, OpenFault> {
         let Some(anchors) = anchors_to_read() else { return Ok(None) };
-        SqliteStore::compare(self.folder.join(LOG), &anchors)
+        SqliteStore::compare(self.folder.join(".toolgate/log.db"), &anchors)
     }
 
     /// The same, whether or not it is the newest one.
@@ -145,8 +142,7 @@ impl Place {
 
     /// The file of the log.
     pub(crate) fn log_path(&self) -> Result<PathBuf> {
-        ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
-        Ok(self.folder.join(LOG))
+        Ok(self.home()?.join("log.db"))
     }
 
     /// What signs the tokens for clients of this log.
@@ -157,7 +153,16 @@ impl Place {
     /// The folder of the log.
     pub(crate) fn home(&self) -> Result<PathBuf> {
         ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
-        Ok(self.folder.join(".toolgate"))
+        let home = self.folder.join(".toolgate");
+        // What was approved in one project would count in another, and a lost log would not be missed.
+        if home.is_symlink() {
+            let fault = StoreFault::Unavailable(format!(
+                "{} is a link, and a log lies in its own project; put the folder itself there",
+                home.display()
+            ));
+            return Err(fault.into());
+        }
+        Ok(home)
     }
 
     /// Opens the project to work in it. Its log is made when it is not there yet.

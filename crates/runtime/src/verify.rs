@@ -380,7 +380,11 @@ impl Check {
         }
         let progress = |fold: &Session, call| fold.open.get(call).map(|open| open.progress.clone());
         let Event::CallAdmitted(admitted) = &record.event else { return fold.apply(record) };
-        let was_asked = matches!(progress(fold, &admitted.call), Some(Progress::Asked(_)));
+        let was_asked = match progress(fold, &admitted.call) {
+            // One answer may allow all calls of a batch that wait for the same rule.
+            Some(Progress::Asked(asked)) => !fold.allowed(&asked.tool, &asked.policy),
+            _ => false,
+        };
         fold.apply(record);
         let counts = match progress(fold, &admitted.call) {
             Some(Progress::Admitted(counted)) => counted.approved == admitted.approved,

@@ -1,7 +1,7 @@
 //! Makes a policy of what a configuration grants, for one start of a program.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::SandboxError;
 use crate::grants::{GrantList, GrantOutcome, resolved};
@@ -9,6 +9,9 @@ use crate::level::{IsolationLevel, KernelSupport};
 use crate::policy::{NetworkAccess, PathAccess, SandboxPolicy};
 use crate::program::{around_file, find, install_folders, is_too_wide};
 use crate::system::{ABOUT_COMPUTER, DEVICES, READABLE, SECRET};
+
+/// Files and folders that are looked at for second names before a program starts.
+const PROTECTED_FILES_MAX: usize = 20_000;
 
 /// What is granted to a program, as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,7 +181,7 @@ impl SandboxRequest {
         let mut list = GrantList::new(&protected);
         let known = READABLE.iter().chain(ABOUT_COMPUTER).map(Path::new);
         let installed = install_folders(program, start.cwd, start.path, home.as_deref());
-        let named = named_paths(start, home.as_deref());
+        let named = self.named_paths(start, home.as_deref());
         let wanted = known.map(Path::to_owned).chain(installed).chain(named);
         for path in wanted.chain(self.extra_files.iter().cloned()) {
             if let Ok(real) = path.canonicalize() {
@@ -216,11 +219,52 @@ impl SandboxRequest {
         let (joined, relative) = self.joined(path);
         let real = joined.canonicalize().map_err(|_| missing())?;
         let project = self.project.canonicalize().map_err(|_| missing())?;
-        if relative && !real.starts_with(&project) {
+        let led_away = relative && !real.starts_with(&project) || self.is_led_away(&joined, &real);
+        if led_away {
             let path = path.to_owned();
             return Err(SandboxError::LeavesProject { key, path, target: real });
         }
         Ok(real)
+    }
+
+    /// Whether a link leads from a path to another one, where a program could have made the link: below
+    /// a folder that it may write.
+    fn is_led_away(&self, path: &Path, real: &Path) -> bool {
+        let Some(written) = without_dots(path) else { return true };
+        let below = |folder: &PathBuf| {
+            let folder = self.joined(folder).0.canonicalize().ok();
+            let own = folder.filter(|folder| written != *folder);
+            own.is_some_and(|folder| written.starts_with(folder))
+        };
+        written != real && self.write.iter().any(below)
+    }
+
+    /// Arguments that are paths: a folder is meant itself, and a file together with those beside it. A
+    /// path in the project that leads out of it is not meant.
+    fn named_paths(&self, start: &ProgramStart<'_>, home: Option<&Path>) -> Vec<PathBuf> {
+        let project = self.project.canonicalize().unwrap_or_else(|_| self.project.clone());
+        let granted = |arg: &String| {
+            // `--root=/srv/data` names a path as well.
+            let value =
+                arg.split_once('=').filter(|_| arg.starts_with('-')).map(|(_, value)| value);
+            let named = value.unwrap_or(arg);
+            if named.is_empty() || named.starts_with('-') {
+                return None;
+            }
+            let written = without_dots(&start.cwd.canonicalize().ok()?.join(named))?;
+            let path = written.canonicalize().ok()?;
+            let leaves = written.starts_with(&project) && !path.starts_with(&project);
+            if leaves || self.is_led_away(&written, &path) {
+                return None;
+            }
+            let found = path.metadata().ok()?;
+            if found.is_file() {
+                return around_file(&path, home);
+            }
+            let own_home = home == Some(path.as_path()) && written == path;
+            (found.is_dir() && (own_home || !is_too_wide(&path, home))).then_some(path)
+        };
+        start.args.iter().filter_map(granted).collect()
     }
 
     /// A configured path in full, and whether it was written relative to the project.
@@ -234,15 +278,19 @@ impl SandboxRequest {
     /// A hard link is another name for the same file, which no rule about paths notices. A program
     /// cannot make one of a file that it may not open; this finds those that were there before.
     fn check_hard_links(&self) -> Result<(), SandboxError> {
-        for path in &self.protected {
-            let path = resolved(path);
-            let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
-            let inside = inside.map(|entry| entry.path());
-            for file in inside.chain([path.clone()]) {
-                let second = |found: &std::fs::Metadata| found.is_file() && found.nlink() > 1;
-                if file.symlink_metadata().is_ok_and(|found| second(&found)) {
-                    return Err(SandboxError::HardLink { path: file });
-                }
+        let mut due: Vec<PathBuf> = self.protected.iter().map(|path| resolved(path)).collect();
+        let mut looked_at = 0_usize;
+        while let Some(path) = due.pop() {
+            looked_at += 1;
+            let Ok(found) = path.symlink_metadata() else { continue };
+            if found.is_file() && found.nlink() > 1 {
+                return Err(SandboxError::HardLink { path });
+            }
+            // Homes of programs are their own, and hold many links.
+            let is_homes = path.file_name().is_some_and(|name| name == "homes");
+            if found.is_dir() && !is_homes && looked_at < PROTECTED_FILES_MAX {
+                let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
+                due.extend(inside.map(|entry| entry.path()));
             }
         }
         Ok(())
@@ -260,24 +308,21 @@ pub fn closed_at_top<'r>(request: &'r SandboxRequest, paths: &'r [PathBuf]) -> V
     paths.iter().filter(is_closed).map(PathBuf::as_path).collect()
 }
 
-/// Arguments that are paths: a folder is meant itself, and a file together with those beside it.
-fn named_paths(start: &ProgramStart<'_>, home: Option<&Path>) -> Vec<PathBuf> {
-    let granted = |arg: &String| {
-        // `--root=/srv/data` names a path as well.
-        let value = arg.split_once('=').filter(|_| arg.starts_with('-')).map(|(_, value)| value);
-        let named = value.unwrap_or(arg);
-        if named.is_empty() || named.starts_with('-') {
-            return None;
+/// A path without `.` and `..`, with no link followed; none where it leads above the root.
+fn without_dots(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                if !out.pop() {
+                    return None;
+                }
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
         }
-        let path = start.cwd.join(named).canonicalize().ok()?;
-        let found = path.metadata().ok()?;
-        if found.is_file() {
-            return around_file(&path, home);
-        }
-        let own_home = home == Some(path.as_path());
-        (found.is_dir() && (own_home || !is_too_wide(&path, home))).then_some(path)
-    };
-    start.args.iter().filter_map(granted).collect()
+    }
+    Some(out)
 }
 
 /// Makes the folder of one program, for this user alone.

@@ -168,6 +168,7 @@ struct Predecessor {
 fn restart(place: &Place) -> Result<Exit> {
     person::attended().then_some(()).ok_or(Nobody)?;
     let (home, path) = (place.home()?, place.log_path()?);
+    std::fs::create_dir_all(&home).with_context(|| format!("{} cannot be made", home.display()))?;
     let old = predecessor(place, &home, &path)?;
     tell(&old);
     block_on(async {
@@ -184,10 +185,11 @@ fn restart(place: &Place) -> Result<Exit> {
         }
         std::fs::rename(&new, &path).context("the new log cannot take its place")?;
         anchors(&place.folder)?.release(&home.canonicalize()?)?;
-        console::say(&format!(
-            "✓ A new log begins. The one before is kept in {}.",
-            aside.display()
-        ));
+        let kept = match aside.exists() {
+            true => format!("The one before is kept in {}.", aside.display()),
+            false => "The one before is lost.".to_owned(),
+        };
+        console::say(&format!("✓ A new log begins. {kept}"));
         Ok(Exit::Done)
     })
 }
@@ -272,5 +274,4 @@ fn tell(old: &Predecessor) {
     console::say(
         "  Not taken over: sessions, approvals, \"always\" answers, accepted tool definitions.",
     );
-    console::say("  The old log is kept beside the new one.");
 }

@@ -94,7 +94,7 @@ fn a_yes_after_an_edit_asks_anew() {
 fn the_kept_text_of_a_configuration_has_no_secret() {
     let desk = Desk::new();
     let config = "packs: [notes]\n# api_key: sk-an-older-secret\nsettings: {api_key: sk-very-secret-value}\n\
-        mcp_servers: {pay: {command: /bin/true, args: [--token, tok-of-a-server, --key=k-of-it]}}\n";
+        mcp_servers: {pay: {command: /bin/true, args: [--token, tok-of-a-server, --api-key=k-of-it]}}\n";
     desk.write("toolgate.yaml", config);
     desk.ok(&["call", "list_notes"]);
     let log = std::fs::read(desk.project().join(".toolgate/log.db")).unwrap();

@@ -224,3 +224,31 @@ fn an_anchor_is_remembered_with_its_time() {
     assert_eq!(shown["anchored"], shown["commits"], "{shown}");
     assert_eq!(shown["own_host_key"], true);
 }
+
+/// A link in the place of the log's folder would bring another project's approvals along.
+#[test]
+fn a_log_folder_that_is_a_link_is_refused() {
+    let (desk, older) = older_copy();
+    let (home, aside) = (desk.project().join(".toolgate"), older.path().join("aside"));
+    std::fs::rename(&home, &aside).unwrap();
+    for target in [aside, older.path().join("older"), older.path().join("nowhere")] {
+        std::os::unix::fs::symlink(&target, &home).unwrap();
+        for args in [&["call", "list_notes"] as &[&str], &["verify"], &["sessions", "list"]] {
+            let ran = desk.run(args);
+            assert!(ran.code == 74 && ran.err.contains("is a link"), "{args:?}: {}", ran.err);
+        }
+        std::fs::remove_file(&home).unwrap();
+    }
+}
+
+#[test]
+fn a_lost_folder_can_be_restarted() {
+    let (desk, _older) = older_copy();
+    std::fs::remove_dir_all(desk.project().join(".toolgate")).unwrap();
+    let mut command = desk.command();
+    command.args(["log", "restart"]);
+    let seen = typing(command, &[("Type restart", "restart"), ("passphrase", "")], || {});
+    assert!(seen.code == 0 && seen.screen.contains("is lost"), "{}", seen.screen);
+    assert_eq!(calls(&desk).code, 0);
+    desk.ok(&["verify"]);
+}

@@ -30,6 +30,7 @@ impl StreamEnd {
         content.extend_from_slice(&self.epoch.to_be_bytes());
         content.extend_from_slice(&self.seq.to_be_bytes());
         content.extend_from_slice(&self.link.0);
+        content.push(u8::from(self.checkpoint.is_some()));
         content.extend_from_slice(&self.checkpoint.unwrap_or(Digest::ZERO).0);
         // Last, because it is the only part without a fixed length.
         content.extend_from_slice(self.name.as_bytes());
@@ -192,6 +193,7 @@ mod tests {
             StreamEnd { seq: 3, ..one.clone() },
             StreamEnd { link: Digest::of(b"y"), ..one.clone() },
             StreamEnd { checkpoint: Some(Digest::of(b"z")), ..one.clone() },
+            StreamEnd { checkpoint: Some(Digest::ZERO), ..one.clone() },
         ];
         for other in others {
             assert_ne!(one.hash(), other.hash(), "{other:?}");

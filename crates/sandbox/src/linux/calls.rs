@@ -33,6 +33,8 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_lookup_dcookie,
     libc::SYS_mount,
     libc::SYS_move_pages,
+    // Memory and queues that any program of the user can open.
+    libc::SYS_msgget,
     libc::SYS_open_by_handle_at,
     libc::SYS_perf_event_open,
     libc::SYS_pidfd_getfd,
@@ -45,8 +47,11 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_quotactl_fd,
     libc::SYS_reboot,
     libc::SYS_request_key,
+    libc::SYS_semget,
     libc::SYS_setns,
     libc::SYS_settimeofday,
+    libc::SYS_shmat,
+    libc::SYS_shmget,
     libc::SYS_swapoff,
     libc::SYS_swapon,
     libc::SYS_syslog,
@@ -76,6 +81,9 @@ const UNKNOWN: &[c_long] = &[
 const TIOCSTI: u64 = 0x5412;
 /// Pastes into a console.
 const TIOCLINUX: u64 = 0x541c;
+
+/// Lets everyone run a program as its owner.
+const SET_USER_ID: c_int = 0o4000;
 
 /// The bits of a socket's type that are not flags.
 const TYPE_MASK: u64 = 0xf;
@@ -133,9 +141,26 @@ fn forbidden(policy: &SandboxPolicy) -> Result<CallRules, seccompiler::BackendEr
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<Result<_, _>>()?);
     let new_user = flag(0, libc::CLONE_NEWUSER);
     rules.insert(libc::SYS_clone, vec![all_of([new_user])?]);
+    // A limit on processor time of another process ends it like a signal.
+    let of_others = |place| all_of([argument(place, SeccompCmpOp::Ne, 0)]);
+    rules.insert(libc::SYS_prlimit64, vec![of_others(0)?]);
+    for call in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
+        rules.insert(call, vec![of_others(1)?]);
+    }
+    for (call, place) in set_user_id() {
+        rules.insert(call, vec![all_of([flag(place, SET_USER_ID)])?]);
+    }
     sockets(policy, &mut rules)?;
     pairs(policy, &mut rules)?;
     Ok(rules)
+}
+
+/// The calls that change the mode of a file, with the place of the mode.
+fn set_user_id() -> Vec<(c_long, u8)> {
+    let mut calls = vec![(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2)];
+    #[cfg(target_arch = "x86_64")]
+    calls.push((libc::SYS_chmod, 1));
+    calls
 }
 
 /// Which kinds of sockets can be made.
