@@ -139,7 +139,8 @@ pub(crate) fn check_mode(path: &Path) -> Result<()> {
         let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
         ensure!(
             mode & 0o077 == 0,
-            "{} can be read by others; run: chmod 600 {}",
+            "{} can be read by others, so others may have copied it; if you do not know why, treat it as \
+             stolen and make a new one. To go on with it, run: chmod 600 {}",
             path.display(),
             path.display()
         );

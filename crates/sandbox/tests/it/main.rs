@@ -28,6 +28,7 @@ const TESTS: &[(&str, fn())] = &[
     ("inherited_files_are_closed", starters::inherited),
     ("requests_that_cannot_be_kept_are_refused", starters::refused),
     ("a_link_put_there_later_grants_nothing", starters::swapped),
+    ("a_link_that_a_program_planted_grants_nothing", starters::planted),
     ("the_start_costs_little", starters::cost),
     // Last: it changes this process.
     ("a_hidden_process_cannot_be_read", starters::hidden),

@@ -97,6 +97,47 @@ pub(crate) fn refused() {
     assert_eq!(stage.request().prepare(&absent, here), Ok(None));
 }
 
+/// A program that may write a folder replaces a path among its own arguments by a link, and starts again.
+pub(crate) fn planted() {
+    let stage = Stage::new();
+    let here = KernelSupport { landlock_abi: 6, seccomp: true };
+    let work = stage.at("me/work");
+    std::fs::create_dir(work.join("data")).unwrap();
+    let mut request = stage.request();
+    request.write = vec!["data".into()];
+    let program = PathBuf::from("/bin/true");
+    for (target, link) in [("me/.ssh", "data/db"), ("me", "data/db"), ("me/work/src", "data/db")] {
+        symlink(stage.at(target), work.join(link)).unwrap();
+        for arg in [link.to_owned(), format!("--db={link}"), work.join(link).display().to_string()]
+        {
+            let args = [arg];
+            let start = ProgramStart { program: &program, args: &args, cwd: &work, path: None };
+            let granted = |request: &SandboxRequest| {
+                let prepared = request.prepare(&start, here).unwrap().unwrap();
+                let paths = prepared.policy.paths.iter().map(|grant| grant.path.clone());
+                let (led_to, ssh) = (stage.at(target), stage.at("me/.ssh"));
+                paths.filter(|path| *path == led_to || path.starts_with(&ssh)).count()
+            };
+            let mut alone = request.clone();
+            alone.read = Vec::new();
+            assert_eq!(granted(&alone), 0, "{target} by {args:?}");
+        }
+        // A grant of its own is refused where a link stands in its place.
+        let mut inner = request.clone();
+        inner.write = vec!["data".into(), link.into()];
+        let start = ProgramStart { program: &program, args: &[], cwd: &work, path: None };
+        assert!(inner.prepare(&start, here).is_err(), "{target}");
+        std::fs::remove_file(work.join(link)).unwrap();
+    }
+    let inside = stage.at("me/.config/toolgate/mcp-tokens");
+    std::fs::create_dir_all(&inside).unwrap();
+    std::fs::write(inside.join("t"), "token").unwrap();
+    std::fs::hard_link(inside.join("t"), work.join("data/t")).unwrap();
+    let start = ProgramStart { program: &program, args: &[], cwd: &work, path: None };
+    let refused = request.prepare(&start, here).unwrap_err().to_string();
+    assert!(refused.contains("hard link"), "{refused}");
+}
+
 /// Another program that may write there could put a link in the place of a granted path, after the
 /// parent looked and before the starter opens it.
 pub(crate) fn swapped() {

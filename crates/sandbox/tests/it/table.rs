@@ -45,6 +45,7 @@ fn hostile_attempts(stage: &Stage) -> Vec<String> {
     }
     attempts.push(format!("signal {parent}"));
     attempts.push(format!("trace {parent}"));
+    attempts.push(format!("limit {parent}"));
     attempts.push(on("unix", &stage.at("me/work/src/service.sock")));
     attempts.push(format!("abstract {}", stage.abstract_name));
     attempts.extend(["pair datagram", "mount", "namespace", "terminal"].map(Into::into));
