@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::AgentText;
 use super::digests::{DigestPart, part_of};
+use super::sandbox::SandboxConfig;
 use super::secret::{LITERAL, is_secret};
 use super::shown::{MASK, masked_address, masked_args};
 use super::values::{KeyPath, PathStep, complete, flat_values};
@@ -40,6 +41,18 @@ pub struct ConfigChange {
     pub after: Option<String>,
 }
 
+/// A server that is new or gone, without a sandbox that says what every server has.
+fn without_default_sandbox(value: &Value) -> Value {
+    let mut shown = value.clone();
+    let usual = serde_json::to_value(SandboxConfig::default()).unwrap_or_default();
+    if let Value::Object(server) = &mut shown
+        && server.get("sandbox") == Some(&usual)
+    {
+        server.shift_remove("sandbox");
+    }
+    shown
+}
+
 impl ConfigDifference {
     /// Compares two configurations, with built-in defaults where they say nothing.
     pub fn between(before: &AgentText, after: &AgentText) -> Self {
@@ -67,8 +80,8 @@ impl ConfigDifference {
             (Value::Object(old), Value::Null) if old.values().all(Value::is_object) => {
                 self.compare(path, before, &Value::Object(Map::new()));
             }
-            (Value::Null, new) => self.push(path, None, Some(new)),
-            (old, Value::Null) => self.push(path, Some(old), None),
+            (Value::Null, new) => self.push(path, None, Some(&without_default_sandbox(new))),
+            (old, Value::Null) => self.push(path, Some(&without_default_sandbox(old)), None),
             (old, new) => self.push(path, Some(old), Some(new)),
         }
     }

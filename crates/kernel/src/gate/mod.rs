@@ -132,13 +132,14 @@ struct Judged {
     circumstances: Circumstances,
 }
 
-/// A person's yes, with what it is bound to beside the arguments; old logs do not say.
+/// A person's yes, with what it is bound to beside the arguments. One that is bound to nothing covers
+/// nothing.
 #[derive(Debug, Clone, Copy)]
 struct Yes(Option<Digest>);
 
 impl Yes {
     fn covers(self, frame: Digest) -> bool {
-        self.0.is_none_or(|seen| seen == frame)
+        self.0 == Some(frame)
     }
 }
 

@@ -47,6 +47,11 @@ pub(crate) fn asking() -> Desk {
 
 /// Notes that the call was asked about, and what a person said.
 fn answer(desk: &mut Desk, call: CallId, args_hash: Digest, answer: Answer) {
+    // What the question stands on, as the gate asked it.
+    let frame = match desk.admit(call) {
+        Judgement::Asked { question, .. } => Some(question.frame),
+        Judgement::Admitted(_) | Judgement::Refused(_) => None,
+    };
     let asked = Event::CallAsked {
         call,
         tool: tool("send"),
@@ -54,7 +59,7 @@ fn answer(desk: &mut Desk, call: CallId, args_hash: Digest, answer: Answer) {
         policy: policy("outside"),
         reason: "says outside".into(),
         args: None,
-        frame: None,
+        frame,
         expires_at: None,
     };
     desk.note(&Actor::System, asked);
