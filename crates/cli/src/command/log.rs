@@ -105,7 +105,7 @@ struct ShownChange {
     session: String,
     config: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<BoundFile>,
+    file: Option<Box<BoundFile>>,
     /// How it differs from the one before; absent for the first one, and where no text was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Vec<String>>,
@@ -123,7 +123,7 @@ fn diff_config(place: &Place, json: bool) -> Result<Exit> {
         read_from(log.store.as_ref(), &StreamId::Project, Tip::START, each).await?;
         let (mut changes, mut before): (Vec<ShownChange>, Option<String>) = (Vec::new(), None);
         for (at, session, config, file) in bound {
-            let text = match file {
+            let text = match &file {
                 Some(file) => log.store.blob(file.text).await?,
                 None => None,
             };

@@ -75,7 +75,7 @@ pub enum Event {
         phase: PhaseName,
         /// What the configuration file is, where there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        file: Option<BoundFile>,
+        file: Option<Box<BoundFile>>,
     },
     /// A stretch with fresh context began.
     IterationOpened {
@@ -467,7 +467,7 @@ pub enum ProjectEvent {
         session: SessionId,
         /// What the configuration file is, where there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        file: Option<BoundFile>,
+        file: Option<Box<BoundFile>>,
     },
     /// State shared by all sessions changed.
     ProjectChanged {

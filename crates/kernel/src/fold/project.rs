@@ -24,7 +24,7 @@ pub struct Project {
     pub config: Option<Digest>,
     /// The file of that configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_file: Option<BoundFile>,
+    pub config_file: Option<Box<BoundFile>>,
     /// What is kept under keys.
     pub state: State,
     /// Which definitions of tools from MCP servers are believed.
@@ -58,7 +58,7 @@ impl Project {
                 self.sessions.insert(session.clone());
             }
             ProjectEvent::ProjectConfigured { config, file, .. } => {
-                (self.config, self.config_file) = (Some(*config), *file);
+                (self.config, self.config_file) = (Some(*config), file.clone());
             }
             ProjectEvent::ToolPinned(pinned) => self.pins.apply(pinned, &record.actor),
             ProjectEvent::PersonEnrolled { key } => {

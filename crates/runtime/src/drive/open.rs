@@ -341,7 +341,12 @@ impl Driver {
         let text = source.map(|source| source.masked_text.clone().into_bytes());
         let file = source.map(|source| {
             let ConfigDigests { reach, gate, rest } = source.digests;
-            BoundFile { reach, gate, rest, text: Digest::of(source.masked_text.as_bytes()) }
+            Box::new(BoundFile {
+                reach,
+                gate,
+                rest,
+                text: Digest::of(source.masked_text.as_bytes()),
+            })
         });
         let turn = runtime.project_turn.lock().await;
         for _ in 0..SHARED_TRIES {
@@ -359,17 +364,26 @@ impl Driver {
             }
             if before.config != Some(config) {
                 let (program, phase) = (runtime.program.clone(), phase.clone());
-                self.note(&Actor::System, Event::ConfigBound { config, program, phase, file })?;
+                self.note(
+                    &Actor::System,
+                    Event::ConfigBound { config, program, phase, file: file.clone() },
+                )?;
             }
             if project.config != Some(config) {
-                events.push(ProjectEvent::ProjectConfigured { config, session, file });
+                events.push(ProjectEvent::ProjectConfigured {
+                    config,
+                    session,
+                    file: file.clone(),
+                });
             }
             if let Some(text) = &text {
                 self.pending.blobs.push((Digest::of(text), text.clone()));
             }
             let replaced = project.config.or(before.config).filter(|before| *before != config);
             self.replaced = match replaced {
-                Some(config) => Some(replaced_config(&runtime, config, project.config_file).await?),
+                Some(config) => {
+                    Some(replaced_config(&runtime, config, project.config_file.as_deref()).await?)
+                }
                 None => None,
             };
             let appended = match events.is_empty() {
@@ -487,7 +501,7 @@ const TITLE_BYTES_MAX: usize = 100_000;
 async fn replaced_config(
     runtime: &Runtime,
     config: Digest,
-    file: Option<BoundFile>,
+    file: Option<&BoundFile>,
 ) -> Result<ReplacedConfig, StoreFault> {
     let text = match file {
         Some(file) => runtime.store.blob(file.text).await?,

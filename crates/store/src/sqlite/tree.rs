@@ -3,7 +3,7 @@
 //! A log is loaded once, in one moment of the file. After that it follows what other processes
 //! committed, and accepts only what their signed heads cover.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 use toolgate_kernel::digest::Digest;
@@ -25,7 +25,7 @@ pub(super) struct LogTree {
     host: HostPublicKey,
     /// The end of each stream; the stream with number 1 is first.
     ends: Vec<StreamEnd>,
-    by_name: HashMap<String, usize>,
+    by_name: BTreeMap<String, usize>,
     streams: StreamTree,
     commits: Frontier,
     /// The newest head that is known to be durable.
@@ -70,7 +70,7 @@ impl LogTree {
             log,
             host,
             ends: Vec::new(),
-            by_name: HashMap::new(),
+            by_name: BTreeMap::new(),
             streams: StreamTree::default(),
             committed: TreeHead { size: 0, root: Frontier::EMPTY.root() },
             commits: Frontier::EMPTY,
@@ -160,7 +160,7 @@ impl LogTree {
         let mut find = connection.prepare_cached(STREAM)?;
         for at in changed {
             let id = Self::id(at);
-            let end = find.query_row([id], |row| stream_end(row)).optional()?;
+            let end = find.query_row([id], stream_end).optional()?;
             match end {
                 Some((_, end)) => self.put(at, end),
                 None => return damaged("a stream is gone"),
@@ -415,7 +415,7 @@ fn digests(bytes: &[u8]) -> Vec<Digest> {
 fn stream_ends(connection: &Connection) -> Result<Vec<StreamEnd>> {
     let mut all = connection.prepare(STREAMS)?;
     let mut ends = Vec::new();
-    for found in all.query_map((), |row| stream_end(row))? {
+    for found in all.query_map((), stream_end)? {
         let (id, end) = found?;
         if id != LogTree::id(ends.len()) {
             return damaged("a stream is gone");
