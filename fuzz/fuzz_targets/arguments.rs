@@ -100,6 +100,7 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
         config: Digest::ZERO,
         program: "fuzz".to_owned(),
         phase: PhaseName::parse("main").unwrap(),
+        file: None,
     };
     let opened = Event::Opened {
         session: id,
