@@ -89,6 +89,7 @@ def filesystem(place):
     with Desk(place, {}) as other:
         file = other.project / "a.txt"
         server = stdio(place, place.node, place.script("server-filesystem"), str(other.project))
+        server["sandbox"] = {"write": [str(other.project)]}
         write = {"path": str(file), "content": PAGE}
         calls = [("write_file", write, "wrote"), ("read_text_file", {"path": str(file)}, PAGE)]
         told = use(place, server, calls)
@@ -101,6 +102,7 @@ def memory(place):
         kept = str(other.project / "memory.jsonl")
         script = place.script("server-memory")
         server = stdio(place, place.node, script, MEMORY_FILE_PATH=kept)
+        server["sandbox"] = {"write": [str(other.project)]}
         anna = {"name": "Anna", "entityType": "person", "observations": ["keeps a lighthouse"]}
         calls = [("create_entities", {"entities": [anna]}, "Anna"), ("read_graph", {}, "lighthouse")]
         return use(place, server, calls)
