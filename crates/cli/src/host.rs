@@ -1,4 +1,4 @@
-//! Decides where this user's host key lies, and where the newest heads of logs are remembered.
+//! Finds this user's host key, and the folder where the newest heads of logs are remembered.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -186,8 +186,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of a log: never before its newest commit, so that a clock that was set back revives
-/// nothing that expired.
+/// The clock of the sessions of a log: never before its newest commit, so that their deadlines and
+/// rates do not begin anew when the clock is set back.
 pub(crate) struct LogClock {
     not_before: Timestamp,
     opened: tokio::time::Instant,

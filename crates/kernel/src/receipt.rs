@@ -1,4 +1,4 @@
-//! Decides what proves that a call settled: a hash that anyone with the log can compute again.
+//! What proves that a call settled: a hash that anyone with the log can compute again.
 
 use std::fmt;
 

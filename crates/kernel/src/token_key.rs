@@ -1,4 +1,4 @@
-//! Decides how tokens of this machine are signed, such as those that MCP clients send.
+//! Signs the tokens of this machine, such as those that MCP clients send.
 
 use std::fmt;
 

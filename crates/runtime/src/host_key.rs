@@ -1,4 +1,4 @@
-//! Decides who vouches for a log: the key of the host signs its heads.
+//! The key of this user on this machine, which signs the heads of logs.
 //!
 //! A host key proves what happened on this machine. It gives no permission to anything.
 

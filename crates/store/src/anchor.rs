@@ -1,4 +1,4 @@
-//! Decides how the newest head of a log is remembered outside the project, so that an older copy of the
+//! Remembers the newest head of a log outside the project, so that an older copy of the
 //! log is not taken for it.
 //!
 //! An anchor is written after each commit and never before it, so it is never newer than the log. It is

@@ -138,5 +138,7 @@ fn print(shown: &Shown) {
             console::say("  Nothing is remembered of it here: it is seen for the first time.")
         }
     }
-    console::say("Whoever holds the host key could still have invented calls and results.");
+    console::say(
+        "The host key proves nothing against its holder, who could have invented calls and results.",
+    );
 }

@@ -1,4 +1,4 @@
-//! Decides what names a log, and what names one moment of it.
+//! What names a log, and what names one moment of it.
 
 use std::fmt;
 

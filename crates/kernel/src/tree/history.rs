@@ -1,4 +1,4 @@
-//! Decides the tree over all commits of a log, which only grows.
+//! The Merkle tree over all commits of a log, which only grows.
 //!
 //! Its nodes are kept where they were completed: the leaf with number `n` completes the nodes of all
 //! whole subtrees that end with it. So any earlier root is found with one lookup per bit of its size.

@@ -1,4 +1,4 @@
-//! Decides how a whole log is fingerprinted: Merkle trees as of RFC 6962, and heads as signed notes.
+//! Fingerprints a whole log: Merkle trees as of RFC 6962, and heads as signed notes.
 //!
 //! Every commit is one leaf of the log's tree. A leaf holds the root of a second tree, over the ends of
 //! all streams at that moment. So one signature over the newest root vouches for every record.

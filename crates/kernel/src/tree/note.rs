@@ -1,4 +1,4 @@
-//! Decides how a signed head is written: a checkpoint of C2SP, which is a signed note.
+//! Reads and writes signed heads: a checkpoint of C2SP, which is a signed note.
 //!
 //! The text of a note is what is signed. This reads and writes notes; signatures are made and checked
 //! where there is cryptography.

@@ -1,4 +1,4 @@
-//! Decides the tree over the ends of all streams at one moment.
+//! The Merkle tree over the ends of all streams at one moment.
 
 use super::{empty_root, leaf_hash, node_hash};
 use crate::digest::Digest;

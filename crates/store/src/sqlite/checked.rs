@@ -1,4 +1,4 @@
-//! Decides whether a log may be written: it is what its signed head says, this machine signed it, and
+//! Checks whether a log may be written: it is what its signed head says, this machine signed it, and
 //! it is not older than what is remembered of it.
 
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Decides what of a log a signed head covers: the ends of all streams, and every commit before.
+//! What of a log a signed head covers: the ends of all streams, and every commit before.
 //!
 //! A log is loaded once, in one moment of the file. After that it follows what other processes
 //! committed, and accepts only what their signed heads cover.
@@ -166,7 +166,8 @@ impl LogTree {
                 None => return damaged("a stream is gone"),
             }
         }
-        self.update_streams()?;
+        let changed = self.take_changed();
+        self.set_leaves(&changed)?;
         if self.streams.root() != newest.leaf.streams_root {
             return damaged("the streams are not those that its signed head covers");
         }
@@ -191,10 +192,8 @@ impl LogTree {
         if self.changed.is_empty() {
             return Ok(None);
         }
-        self.changed.sort_unstable();
-        self.changed.dedup();
-        self.store_changed(connection)?;
-        let changed = std::mem::take(&mut self.changed);
+        let changed = self.take_changed();
+        self.store_streams(connection, &changed)?;
         self.set_leaves(&changed)?;
         // The clock may have been set back; commits are in the order in which they were made.
         self.at = now.max(self.at);
@@ -208,9 +207,17 @@ impl LogTree {
         Ok(Some(note))
     }
 
-    fn store_changed(&self, connection: &Connection) -> Result<()> {
+    /// The streams that changed since the newest head, each once.
+    fn take_changed(&mut self) -> Vec<usize> {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        changed
+    }
+
+    fn store_streams(&self, connection: &Connection, changed: &[usize]) -> Result<()> {
         let mut store = connection.prepare_cached(STORE_STREAM)?;
-        for at in &self.changed {
+        for at in changed {
             let Some(end) = self.ends.get(*at) else { continue };
             let id = Self::id(*at);
             let checkpoint = end.checkpoint.as_ref().map(|digest| digest.0.as_slice());
@@ -218,13 +225,6 @@ impl LogTree {
             store.execute((id, &end.name, epoch, seq, end.link.0.as_slice(), checkpoint))?;
         }
         Ok(())
-    }
-
-    fn update_streams(&mut self) -> Result<()> {
-        self.changed.sort_unstable();
-        self.changed.dedup();
-        let changed = std::mem::take(&mut self.changed);
-        self.set_leaves(&changed)
     }
 
     fn set_leaves(&mut self, changed: &[usize]) -> Result<()> {
