@@ -96,11 +96,6 @@ impl IsolationLevel {
             }
         }
     }
-
-    /// Whether the program can read what its user can read.
-    pub fn is_none(&self) -> bool {
-        matches!(self, Self::None(_))
-    }
 }
 
 impl fmt::Display for IsolationLevel {

@@ -15,7 +15,7 @@ use super::{LogSetup, OpenFault, open};
 use crate::anchor::{Anchor, AnchorFolder, AnchorWriter};
 
 /// A log that may be written.
-pub(super) struct Checked {
+pub(super) struct CheckedLog {
     pub(super) connection: Connection,
     pub(super) tree: LogTree,
     pub(super) log: LogId,
@@ -25,7 +25,7 @@ pub(super) struct Checked {
 }
 
 /// Opens a log and checks all of that. Where there was no log, one is made.
-pub(super) fn open_checked(path: &Path, setup: &LogSetup) -> Result<Checked, OpenFault> {
+pub(super) fn open_checked(path: &Path, setup: &LogSetup) -> Result<CheckedLog, OpenFault> {
     let anchors = setup.anchors.as_ref();
     if let Some(anchors) = anchors.filter(|_| !path.exists()) {
         // Before a new file takes its place.
@@ -56,7 +56,7 @@ pub(super) fn open_checked(path: &Path, setup: &LogSetup) -> Result<Checked, Ope
         anchors.set_log_in(&folder, log).map_err(unreadable)?;
         anchor = Some(anchors.writer(log, &folder).map_err(unreadable)?);
     }
-    Ok(Checked { connection, tree, log, host, newest_at, anchor })
+    Ok(CheckedLog { connection, tree, log, host, newest_at, anchor })
 }
 
 /// Compares a log that is only read with what is remembered of it.

@@ -34,10 +34,10 @@ use crate::anchor::{Anchor, AnchorFolder};
 
 pub use fault::OpenFault;
 
-use checked::Checked;
-use pen::Sealer;
+use checked::CheckedLog;
+use pen::CommitSigner;
 use worker::{Worker, answer};
-use writer::{Order, Signed, Work};
+use writer::{Order, SignedLog, Work};
 
 /// What the writer answers, when it does.
 type Answered = oneshot::Receiver<Result<u64, StoreFault>>;
@@ -81,10 +81,11 @@ impl SqliteStore {
     /// its signed head says, and one that is older than what is remembered of it.
     pub fn open(path: impl AsRef<Path>, setup: &LogSetup) -> Result<Self, OpenFault> {
         let path = path.as_ref();
-        let Checked { connection, tree, log, host, newest_at, anchor } =
+        let CheckedLog { connection, tree, log, host, newest_at, anchor } =
             checked::open_checked(path, setup)?;
-        let sealer = Sealer { host: Arc::clone(&setup.host), clock: Arc::clone(&setup.clock) };
-        let signed = Signed { connection, tree, sealer, anchor };
+        let signer =
+            CommitSigner { host: Arc::clone(&setup.host), clock: Arc::clone(&setup.clock) };
+        let signed = SignedLog { connection, tree, signer, anchor };
         let reading = open::for_reading(path)?;
         let writer = Worker::start("toolgate-log", move |orders| writer::run(signed, orders));
         let writer = Some(writer.map_err(OpenFault::Thread)?);

@@ -20,7 +20,7 @@ pub(super) type Verdict = std::result::Result<u64, StoreFault>;
 type Result<T> = std::result::Result<T, TreeFault>;
 
 /// Who signs commits, and what time it is.
-pub(super) struct Sealer {
+pub(super) struct CommitSigner {
     pub(super) host: Arc<HostKey>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Pen<'c> {
     tree: LogTree,
     /// Whether the tree may hold what was rolled back.
     stale: bool,
-    sealer: Sealer,
+    signer: CommitSigner,
     begin: Statement<'c>,
     commit: Statement<'c>,
     roll_back: Statement<'c>,
@@ -46,14 +46,14 @@ impl<'c> Pen<'c> {
     pub(super) fn new(
         connection: &'c Connection,
         tree: LogTree,
-        sealer: Sealer,
+        signer: CommitSigner,
     ) -> rusqlite::Result<Self> {
         let prepare = |sql| connection.prepare(sql);
         Ok(Self {
             connection,
             tree,
             stale: false,
-            sealer,
+            signer,
             begin: prepare("BEGIN IMMEDIATE")?,
             commit: prepare("COMMIT")?,
             roll_back: prepare("ROLLBACK")?,
@@ -86,8 +86,8 @@ impl<'c> Pen<'c> {
     /// Signs what was written since the transaction began, when anything was, and hands over the tree
     /// with its newest head.
     pub(super) fn seal(&mut self) -> Result<Option<(String, &LogTree)>> {
-        let now = self.sealer.clock.now();
-        let note = self.tree.seal(self.connection, &self.sealer.host, now)?;
+        let now = self.signer.clock.now();
+        let note = self.tree.seal(self.connection, &self.signer.host, now)?;
         Ok(note.map(|note| (note, &self.tree)))
     }
 

@@ -11,7 +11,7 @@ use super::fault::{Severity, severity, tree_severity};
 use crate::anchor::AnchorWriter;
 
 use super::open::never_fold;
-use super::pen::{Pen, Sealer, Verdict};
+use super::pen::{CommitSigner, Pen, Verdict};
 use super::tree::{LogTree, TreeFault};
 use super::worker::{QUEUE_MAX, stopped};
 
@@ -44,17 +44,17 @@ pub(super) struct Order {
 const WAL_PAGES_MAX: i64 = 4_000;
 
 /// A log that was opened to be written: checked, and with what signs and remembers its commits.
-pub(super) struct Signed {
+pub(super) struct SignedLog {
     pub(super) connection: Connection,
     pub(super) tree: LogTree,
-    pub(super) sealer: Sealer,
+    pub(super) signer: CommitSigner,
     pub(super) anchor: Option<AnchorWriter>,
 }
 
 /// Writes until nobody can order any more, then folds the WAL into the file.
-pub(super) fn run(signed: Signed, mut orders: mpsc::Receiver<Order>) {
-    let Signed { connection, tree, sealer, anchor } = signed;
-    let mut writer = Writer::new(&connection, tree, sealer, anchor);
+pub(super) fn run(signed: SignedLog, mut orders: mpsc::Receiver<Order>) {
+    let SignedLog { connection, tree, signer, anchor } = signed;
+    let mut writer = Writer::new(&connection, tree, signer, anchor);
     let mut group = Vec::new();
     // The first order is waited for; what queued since is taken along, and no time is spent
     // waiting for more. While this group is committed, the next one gathers.
@@ -108,11 +108,11 @@ impl<'c> Writer<'c> {
     fn new(
         connection: &'c Connection,
         tree: LogTree,
-        sealer: Sealer,
+        signer: CommitSigner,
         anchor: Option<AnchorWriter>,
     ) -> Self {
         let mut writer = Self { connection, pen: Err(stopped()), anchor };
-        match Pen::new(connection, tree, sealer) {
+        match Pen::new(connection, tree, signer) {
             Ok(pen) => writer.pen = Ok(pen),
             Err(error) => drop(writer.give_up(&error)),
         }

@@ -112,6 +112,10 @@ fn only_a_person_undoes_and_only_what_was_shown() {
     });
 }
 
+/// What is told of a file whose content before the call is not in the log.
+const NOT_KEPT: &str = "f1.md: what it said before was not kept, because it was too large or had a \
+                        secret in it; it stays.";
+
 #[test]
 fn a_large_file_was_not_kept_and_says_so() {
     block_on(async {
@@ -122,9 +126,7 @@ fn a_large_file_was_not_kept_and_says_so() {
         let mut driver = stage.open_session().await.unwrap();
         assert!(act(&mut driver, (SAVE, 1, 1)).await);
         let undo = driver.undo_preview(Range::After(0)).await.unwrap();
-        let told = "f1.md: what it said before was not kept, because it was too large or had a \
-                    secret in it; it stays.";
-        assert_eq!(undo.left, [told]);
+        assert_eq!(undo.left, [NOT_KEPT]);
         driver.undo(&ada(), &undo, "").await.unwrap();
         assert_eq!(std::fs::read_to_string(folder.path().join("f1.md")).unwrap(), "text 1");
     });
@@ -141,9 +143,7 @@ fn a_file_with_a_secret_is_not_kept() {
         let mut driver = stage.open_session().await.unwrap();
         assert!(act(&mut driver, (SAVE, 1, 1)).await);
         let undo = driver.undo_preview(Range::After(0)).await.unwrap();
-        let told = "f1.md: what it said before was not kept, because it was too large or had a \
-                    secret in it; it stays.";
-        assert_eq!(undo.left, [told]);
+        assert_eq!(undo.left, [NOT_KEPT]);
         let kept = Digest::of(content.as_bytes());
         assert_eq!(stage.store.blob(kept).await.unwrap(), None);
     });
