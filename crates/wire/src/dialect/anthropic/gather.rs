@@ -58,6 +58,10 @@ impl Gathering for MessageStream {
             "content_block_stop" => self.close_block(data)?,
             "message_delta" => self.stop(data),
             "message_stop" => self.whole = true,
+            // A piece of a call under an unknown name: without it the call could run with others.
+            _ if self.has_open_call() && data.get("delta").is_some_and(|it| !it.is_null()) => {
+                return Err(unreadable("an event of an unknown type goes on with a call"));
+            }
             // Pings, and what is yet to be invented.
             _ => {}
         }
@@ -106,6 +110,11 @@ fn index(data: &Lent<'_>) -> Result<Option<u64>, WireFault> {
 }
 
 impl MessageStream {
+    fn has_open_call(&self) -> bool {
+        let call = |block: &ContentBlock| text(&block.content, "type") == Some("tool_use");
+        self.open > 0 && self.blocks.iter().any(|block| !block.closed && call(block))
+    }
+
     fn start(&mut self, data: &Lent<'_>) -> Result<(), WireFault> {
         // Two replies in one stream would be merged, and their calls would run twice.
         if std::mem::replace(&mut self.begun, true) || !self.blocks.is_empty() || self.stopped {

@@ -32,6 +32,8 @@ pub(super) struct CallAssembler {
     bytes: usize,
     /// How often a second reply may have begun so far.
     section: usize,
+    /// Calls that were not whole when another one began in their place.
+    interrupted: BTreeSet<usize>,
 }
 
 /// The calls that share an index or an id.
@@ -69,6 +71,8 @@ struct PartialCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     New,
+    /// A new call, unless the id was made up for a piece of this one.
+    Beside(usize),
     At(usize),
     Ambiguous,
 }
@@ -92,6 +96,16 @@ impl CallAssembler {
         let half =
             |at: &usize| self.calls.get(*at).is_some_and(|call| !call.args.trim().is_empty());
         self.open.iter().any(half)
+    }
+
+    /// Whether a call was interrupted by another one and never finished. Some servers make up an id
+    /// for every piece, and then the other one may be a piece of it.
+    pub(super) fn is_torn(&self) -> bool {
+        // A text with an object in it is whole too, and is never closed like an object.
+        let unfinished =
+            |call: &PartialCall| serde_json::from_str::<IgnoredAny>(&call.args).is_err();
+        let open = self.interrupted.intersection(&self.open);
+        open.filter_map(|at| self.calls.get(*at)).any(unfinished)
     }
 
     /// What follows may be of a second reply: some servers make up an id for every chunk, or repeat
@@ -121,7 +135,10 @@ impl CallAssembler {
         }
         let at = match self.place(&piece) {
             Place::At(at) => at,
-            Place::New => {
+            place @ (Place::New | Place::Beside(_)) => {
+                if let Place::Beside(before) = place {
+                    self.interrupted.insert(before);
+                }
                 let section = self.section;
                 self.calls.push(PartialCall { section, ..PartialCall::default() });
                 self.calls.len() - 1
@@ -208,6 +225,8 @@ impl CallAssembler {
                     (call.id == piece.id && call.index == piece.index).then_some(at)
                 };
                 match of_last(index.last).or_else(|| of_last(id.last)) {
+                    // The next call has begun under this index, so the stream goes back.
+                    Some(_) if !index.open.is_empty() => Place::Ambiguous,
                     Some(at) => self.after_whole(at, piece),
                     None => Place::Ambiguous,
                 }
@@ -271,7 +290,7 @@ impl CallAssembler {
             (None, _) if !piece.id.is_empty() || self.is_empty() => Place::New,
             (None, _) => match self.after_whole(self.calls.len() - 1, piece) {
                 Place::At(_) => Place::New,
-                place @ (Place::New | Place::Ambiguous) => place,
+                place @ (Place::New | Place::Beside(_) | Place::Ambiguous) => place,
             },
             (Some(at), None) => self.goes_on(*at, piece),
             (Some(_), Some(_)) if !piece.id.is_empty() => Place::New,
@@ -288,7 +307,8 @@ impl CallAssembler {
         let other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
         let late_id = !piece.id.is_empty() && call.id.is_empty() && call.args.trim().is_empty();
         if other_id {
-            return Place::New;
+            let begun = !call.args.trim().is_empty();
+            return if begun { Place::Beside(at) } else { Place::New };
         }
         match call.name == piece.name || call.name.is_empty() {
             // A call without arguments and then a new one, or one call whose id comes late.

@@ -93,6 +93,9 @@ impl Gathering for Pieces {
     }
 
     fn fault(&self) -> Option<WireFault> {
+        if self.calls.is_torn() {
+            return Some(malformed("the stream does not say which call a piece belongs to"));
+        }
         let reason = "the stream has the same call twice, as if two replies were in it";
         self.calls.is_doubled().then(|| malformed(reason))
     }

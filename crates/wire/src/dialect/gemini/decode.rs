@@ -19,11 +19,21 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     };
     // A reply without content is an empty one; why it stopped says whether that is a fault.
     let empty = Vec::new();
-    let parts = candidate.get("content").and_then(|content| content.get("parts"));
+    let content = field(candidate, "content");
+    let parts = content.and_then(|content| field(content, "parts"));
+    // There could be calls in them.
+    if content.is_some_and(|it| !it.is_object()) || parts.is_some_and(|it| !it.is_array()) {
+        return Err(no_parts());
+    }
     let parts = parts.and_then(Value::as_array).unwrap_or(&empty);
     let mut words = String::new();
     let mut calls = Vec::new();
     for part in parts {
+        if field(part, "function_call").is_some() {
+            // The name of the field in other encodings of the API; passed over, the call would be lost.
+            let reason = "the reply has a function_call in place of a functionCall";
+            return Err(WireFault::new(FaultKind::MalformedCall, reason));
+        }
         if let Some(called) = field(part, "functionCall") {
             if is_thought(part) {
                 let reason = "the reply has a call within its thoughts";
@@ -44,6 +54,11 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         calls.clear();
     }
     Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Gemini.usage(body)) })
+}
+
+/// The content has a form in which parts could be lost.
+pub(super) fn no_parts() -> WireFault {
+    WireFault::new(FaultKind::Unreadable, "the content of the reply is no list of parts")
 }
 
 /// Why the request was not even answered. Feedback that cannot be read counts as a block.

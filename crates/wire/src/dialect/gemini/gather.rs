@@ -5,7 +5,7 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::COUNTS;
-use super::decode::{blocked, finish_reason, is_thought, join, told};
+use super::decode::{blocked, finish_reason, is_thought, join, no_parts, told};
 use crate::dialect::shared::{object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
@@ -107,8 +107,11 @@ impl Stream {
         for (key, value) in candidate.fields() {
             match (key.as_ref(), value) {
                 ("content", content @ Lent::Object(_)) => {
-                    let parts = content.get("parts").and_then(Lent::list);
-                    for part in parts.into_iter().flatten() {
+                    let parts = match content.get("parts") {
+                        None | Some(Lent::Null) => &[],
+                        Some(parts) => parts.list().ok_or_else(no_parts)?,
+                    };
+                    for part in parts {
                         if finished && part.get("functionCall").is_some_and(|call| !call.is_null())
                         {
                             let reason = "the stream has a call after the reply has ended";
@@ -118,6 +121,7 @@ impl Stream {
                     }
                 }
                 (_, Lent::Null) => {}
+                ("content", _) => return Err(no_parts()),
                 ("finishReason", reason) => self.finished(finish_reason(reason.as_str())?),
                 (key, value) => {
                     self.candidate.insert(key.to_owned(), value.value());
