@@ -19,6 +19,9 @@ pub(super) fn decoded_text(text: &str, escapes: Escapes) -> Option<String> {
     changed.then(|| String::from_utf8(out).ok()).flatten()
 }
 
+/// Digits of a character in braces.
+const BRACED_DIGITS_MAX: usize = 6;
+
 /// Takes one level of escapes away, unit by unit. Whether there was any.
 pub(super) fn decode(
     bytes: &[u8],
@@ -68,7 +71,8 @@ fn json_escape(text: &[u8], utf8: &mut [u8; 4]) -> Option<(usize, usize)> {
             utf8[0] = u8::try_from(hex_number(text.get(2..4))?).ok()?;
             return Some((1, 4));
         }
-        other @ (b'"' | b'\\' | b'/' | b'\'') => *other,
+        // Shells and Markdown write all signs so.
+        other if other.is_ascii_punctuation() => *other,
         _ => return None,
     };
     utf8[0] = plain;
@@ -77,6 +81,13 @@ fn json_escape(text: &[u8], utf8: &mut [u8; 4]) -> Option<(usize, usize)> {
 
 /// The character of `\uXXXX`, or of two halves of one, and the length of the escape.
 fn unicode_escape(text: &[u8]) -> Option<(char, usize)> {
+    if text.get(2) == Some(&b'{') {
+        // `\u{73}`, as JavaScript and Rust write it.
+        let rest = text.get(3..)?;
+        let digits = rest.iter().take(BRACED_DIGITS_MAX + 1).position(|byte| *byte == b'}')?;
+        let c = hex_number(rest.get(..digits)).and_then(char::from_u32)?;
+        return (digits > 0).then_some((c, digits + 4));
+    }
     let first = hex_number(text.get(2..6))?;
     if let Some(c) = char::from_u32(first) {
         return Some((c, 6));
@@ -105,6 +116,9 @@ pub(super) fn unfinished_escape(bytes: &[u8]) -> Option<usize> {
     let unfinished = match (bytes.get(start), after.split_first()) {
         (Some(b'%'), _) => after.len() < 2 && is_hex(after),
         (_, None) => true,
+        (_, Some((b'u', [b'{', digits @ ..]))) => {
+            digits.len() <= BRACED_DIGITS_MAX && is_hex(digits)
+        }
         (_, Some((b'u', digits))) => {
             let escape = bytes.get(start..).unwrap_or_default();
             (digits.len() < 4 && is_hex(digits)) || (digits.len() == 4 && is_first_half(escape))

@@ -10,11 +10,13 @@ use super::escapes::{ESCAPES, decoded_text};
 use crate::hidden::Hidden;
 
 /// Shorter secrets are ordinary words too often.
-const SECRET_BYTES_MIN: usize = 8;
+pub(super) const SECRET_BYTES_MIN: usize = 8;
 /// Secrets shorter than that are removed from error messages, where they stand alone.
 const SHORT_BYTES_MIN: usize = 4;
 /// Shorter forms, once blanks are gone, are looked for nowhere.
 pub(super) const FORM_BYTES_MIN: usize = 6;
+/// Longer secrets are not looked for as other programs print bytes: these forms are long.
+const PRINTED_BYTES_MAX: usize = 128;
 /// A secret of nothing but small letters is a word; it must be longer to count.
 const WORD_BYTES_MIN: usize = 12;
 /// Keys that people write for servers which want none. They are ordinary words.
@@ -72,7 +74,8 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
             }
         }
     }
-    forms.push(secret.bytes().map(|byte| format!("{byte:02x}")).collect());
+    let hex = |bytes: &mut dyn Iterator<Item = u8>| bytes.map(|b| format!("{b:02x}")).collect();
+    forms.extend([hex(&mut secret.bytes()), hex(&mut secret.bytes().rev())]);
     // Within base64 it may be written as JSON writes it.
     let quoted = Value::from(secret).to_string();
     let quoted = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
@@ -91,6 +94,19 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
+/// The bytes of a short secret as other programs print them: in hex with dashes, in lists of numbers,
+/// and in base64 of UTF-16, which is how Windows has texts.
+pub(super) fn printed(secret: &str) -> Vec<String> {
+    if secret.len() > PRINTED_BYTES_MAX {
+        return Vec::new();
+    }
+    let hex: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let numbers: Vec<String> = secret.bytes().map(|byte| byte.to_string()).collect();
+    let wide: Vec<u8> = secret.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide = (0..3).map(|offset| base64(&wide, offset));
+    [hex.join("-"), hex.join(",0x"), numbers.join(",")].into_iter().chain(wide).collect()
+}
+
 /// The bytes in base64 when `offset` other bytes stand before them, without the digits that depend
 /// on neighbours.
 fn base64(bytes: &[u8], offset: usize) -> String {
@@ -99,10 +115,11 @@ fn base64(bytes: &[u8], offset: usize) -> String {
     STANDARD_NO_PAD.encode(inner.get(..groups).unwrap_or_default())
 }
 
-/// One form for what is compared: no blanks and colons, small letters, one alphabet of base64.
+/// One form for what is compared: no blanks and colons, small letters, one alphabet of base64. Text in
+/// UTF-16 that is read as bytes has a NUL beside each letter.
 pub(super) fn fold(byte: u8) -> Option<u8> {
     match byte {
-        b' ' | b'\t' | b'\n' | b'\r' | b':' => None,
+        b' ' | b'\t' | b'\n' | b'\r' | b':' | 0 => None,
         b'-' => Some(b'+'),
         b'_' => Some(b'/'),
         _ => Some(byte.to_ascii_lowercase()),

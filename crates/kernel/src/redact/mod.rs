@@ -18,7 +18,9 @@ use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
 
 use self::escapes::{ESCAPES, unfinished_escape};
-use self::forms::{FORM_BYTES_MIN, folded, forms, is_long, parts, spellings};
+use self::forms::{
+    FORM_BYTES_MIN, SECRET_BYTES_MIN, folded, forms, is_long, parts, printed, spellings,
+};
 use self::search::{Looked, View, look};
 pub use self::stream::StreamRedactor;
 use crate::hidden::Hidden;
@@ -188,7 +190,10 @@ impl SecretPatterns {
     /// Makes the forms of all secrets.
     fn build(&mut self) {
         let all = || self.secrets.iter().chain(&self.renewed).map(Hidden::reveal);
-        let texts: Vec<String> = all().filter(|secret| is_long(secret)).flat_map(forms).collect();
+        let long = |secret: &&str| is_long(secret);
+        // Renewed tokens are many, and each one more builds all of this anew.
+        let lasting = self.secrets.iter().map(Hidden::reveal).filter(long).flat_map(printed);
+        let texts: Vec<String> = all().filter(long).flat_map(forms).chain(lasting).collect();
         self.short = all().filter(|secret| !is_long(secret)).map(str::to_owned).collect();
         self.parts = texts.iter().flat_map(|text| parts(text)).collect();
         self.forms = texts.iter().map(|text| folded(text.as_bytes())).collect();
@@ -246,6 +251,11 @@ impl SecretPatterns {
                 }
                 found
             }
+            // The bytes of a secret say nothing one by one.
+            Value::Array(items) if self.is_list_of_bytes(items) => {
+                *value = Value::String(REDACTED.to_owned());
+                true
+            }
             Value::Array(items) => {
                 items.iter_mut().fold(false, |found, item| self.redact_value(item) | found)
             }
@@ -255,6 +265,15 @@ impl SecretPatterns {
             }
             Value::Null | Value::Bool(_) => false,
         }
+    }
+
+    /// Whether a list of numbers has the bytes of a secret in it.
+    fn is_list_of_bytes(&self, items: &[Value]) -> bool {
+        if items.len() < SECRET_BYTES_MIN || !items.iter().all(Value::is_u64) {
+            return false;
+        }
+        let numbers: Vec<String> = items.iter().map(Value::to_string).collect();
+        self.redacted(&numbers.join(",")).is_some()
     }
 
     fn redact_keys(&self, fields: &mut Map<String, Value>) -> bool {

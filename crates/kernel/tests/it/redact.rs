@@ -123,6 +123,73 @@ fn every_form_of_a_secret_is_removed() {
     assert!(count > 300, "{count}");
 }
 
+fn bytes_in(text: &str, byte: fn(u8) -> String, between: &str) -> String {
+    text.bytes().map(byte).collect::<Vec<_>>().join(between)
+}
+
+/// Forms and escapes of other programs: debuggers, shells, Windows, JavaScript.
+const FOREIGN: &[Encoder] = &[
+    ("HEX-WITH-DASHES", |text| bytes_in(text, |byte| format!("{byte:02X}"), "-")),
+    ("a list in hex", |text| bytes_in(text, |byte| format!("0x{byte:02x}"), ", ")),
+    ("a list of numbers", |text| bytes_in(text, |byte| byte.to_string(), ", ")),
+    ("a dense list of numbers", |text| bytes_in(text, |byte| byte.to_string(), ",")),
+    ("reversed in hex", |text| text.bytes().rev().map(|byte| format!("{byte:02x}")).collect()),
+    ("UTF-16 read as bytes", |text| text.chars().map(|c| format!("{c}\0")).collect()),
+    ("UTF-16 in base64", |text| {
+        STANDARD.encode(text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>())
+    }),
+    ("in braces", |text| text.chars().map(|c| format!("\\u{{{:x}}}", u32::from(c))).collect()),
+    ("backslashes before signs", |text| {
+        let sign = |c: char| c.is_ascii_punctuation();
+        text.chars().map(|c| if sign(c) { format!("\\{c}") } else { c.to_string() }).collect()
+    }),
+];
+
+/// Of base64, the digits shared with neighbours stay.
+fn is_gone(text: &str, redacted: &str) -> bool {
+    let chars: Vec<char> = text.chars().collect();
+    let inner: String = chars[chars.len() / 3..chars.len() * 2 / 3].iter().collect();
+    redacted.contains(REDACTED) && !redacted.contains(&inner)
+}
+
+/// As a buffer of Node.js is written.
+#[test]
+fn a_list_of_the_bytes_of_a_secret_is_removed_from_json() {
+    let redactor = redactor();
+    for secret in SECRETS {
+        let said = json!({ "type": "Buffer", "data": secret.as_bytes(), "rest": [1, 2, 3] });
+        let wanted = json!({ "type": "Buffer", "data": REDACTED, "rest": [1, 2, 3] });
+        assert_eq!(redactor.redact_json(said.to_string()), wanted.to_string());
+        let mut value = said;
+        assert!(redactor.redact_value(&mut value));
+        assert_eq!(value, wanted);
+    }
+}
+
+#[test]
+fn forms_of_other_programs_are_removed() {
+    let redactor = redactor();
+    for secret in SECRETS {
+        for (about, form) in FOREIGN {
+            for (name, escape) in [("as it is", str::to_owned as fn(&str) -> String)]
+                .iter()
+                .chain(ESCAPES.iter().step_by(2))
+            {
+                let text = escape(&form(secret));
+                let redacted = redactor.redact(&text);
+                assert!(is_gone(&text, &redacted), "{about}, {name}: {redacted}");
+            }
+            // Also where it comes in pieces.
+            let (mut stream, mut shown) = (StreamRedactor::default(), String::new());
+            for c in form(secret).chars() {
+                shown.push_str(&stream.push(&redactor, &c.to_string()));
+            }
+            shown.push_str(&stream.finish(&redactor));
+            assert!(is_gone(&form(secret), &shown), "{about} in pieces: {shown}");
+        }
+    }
+}
+
 /// What looks like an escape may be part of a secret, or stand right before one.
 #[test]
 fn escapes_beside_and_inside_of_a_secret_do_not_save_it() {
