@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 
-use super::walk::{Identity, LAW, Root, identity};
+use super::walk::{Identity, LAW, Root, identity, is_repository};
 
 /// Most names that are looked at in one search.
 const NAMES_MAX: usize = 500_000;
@@ -99,6 +99,10 @@ impl ProtectedFiles {
             if root.staging.is_some() && identity(&folder.dir_metadata()?) == root.staging {
                 continue;
             }
+            let part = match part {
+                Part::Open if is_repository(&folder)? => Part::Protected,
+                part @ (Part::Top | Part::Open | Part::Protected) => part,
+            };
             for entry in folder.entries()? {
                 let entry = entry?;
                 self.count()?;
@@ -111,8 +115,9 @@ impl ProtectedFiles {
                 if kind.is_dir() {
                     continue;
                 }
+                // A link may lead out of its folder, as long as it stays in the project.
                 if inner == Part::Protected
-                    && let Some(found) = present(folder.metadata(&name))?
+                    && let Some(found) = present(top.metadata(path.join(&name)))?
                 {
                     self.take(&found);
                 } else if inner != Part::Protected

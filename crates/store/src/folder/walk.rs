@@ -136,7 +136,8 @@ impl Walk {
         let next = self.folder.open_dir(name)?;
         let seen = self.folder.symlink_metadata(name)?;
         let entered = identity(&next.dir_metadata()?);
-        if !seen.is_dir() || identity(&seen) != entered || self.law.contains(&entered) {
+        let is_law = self.law.contains(&entered) || is_repository(&next)?;
+        if !seen.is_dir() || identity(&seen) != entered || is_law {
             return Err(elsewhere());
         }
         self.folder = next;
@@ -163,6 +164,21 @@ impl Spot {
         }
         Ok(file)
     }
+}
+
+/// Whether git would take a folder for a repository, and obey its configuration and its hooks: a
+/// `.git` anywhere in the project may name it (ADR 0026). No tool can write a file called `HEAD`, so
+/// none makes one.
+pub(super) fn is_repository(folder: &Dir) -> io::Result<bool> {
+    let found = |name: &str| match folder.symlink_metadata(name) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    if found("HEAD")?.is_none_or(|head| head.is_dir()) {
+        return Ok(false);
+    }
+    Ok(found("objects")?.is_some() || found("refs")?.is_some() || found("commondir")?.is_some())
 }
 
 /// Makes the names in a folder durable.

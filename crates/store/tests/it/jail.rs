@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::support::stage;
 use tempfile::{TempDir, tempdir};
@@ -193,6 +194,60 @@ fn hard_links_to_protected_files_are_refused() {
     assert_eq!((listing.files, listing.cut), (vec![], false), "no protected file is listed");
 }
 
+/// A folder below the top may name any folder of the project as its repository, and git obeys a bare
+/// one where it stands.
+#[test]
+fn a_repository_is_refused_wherever_it_is() {
+    let (project, neighbour, folder) = guarded();
+    let at = |name: &str| project.path().join(name);
+    let repository = |name: &str| {
+        for inner in ["hooks", "objects", "refs"] {
+            fs::create_dir_all(at(&format!("{name}/{inner}"))).unwrap();
+        }
+        for (inner, text) in [("HEAD", "ref: refs/heads/main"), ("config", "token"), ("new.md", "")]
+        {
+            fs::write(at(&format!("{name}/{inner}")), text).unwrap();
+        }
+    };
+    for name in ["linked.d", "pointed.d", "deep/bare.d"] {
+        repository(name);
+    }
+    fs::create_dir_all(at("sub")).unwrap();
+    fs::create_dir_all(at("tree")).unwrap();
+    symlink("../linked.d", at("sub/.git")).unwrap();
+    fs::write(at("tree/.git"), "gitdir: ../pointed.d").unwrap();
+    // The repository of a worktree has its objects elsewhere.
+    fs::create_dir_all(at("worktree.d")).unwrap();
+    for (inner, text) in [("HEAD", "ref: refs/heads/side"), ("commondir", "../pointed.d")] {
+        fs::write(at(&format!("worktree.d/{inner}")), text).unwrap();
+    }
+    for name in ["linked.d", "pointed.d", "deep/bare.d"] {
+        for inner in ["config", "new.md", "hooks/pre-commit", "other/new.md"] {
+            unreachable(&folder, &format!("{name}/{inner}"));
+        }
+    }
+    unreachable(&folder, "worktree.d/config.worktree");
+    fs::hard_link(at("deep/bare.d/config"), at("hard.md")).unwrap();
+    unreachable(&folder, "hard.md");
+    // No repositories: one has no objects, one a folder of that name.
+    for name in ["notes/HEAD.md", "alone/a.md", "parts/objects/a.md"] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), "a").unwrap();
+    }
+    fs::write(at("alone/HEAD"), "a").unwrap();
+    fs::create_dir(at("parts/HEAD")).unwrap();
+    for name in ["notes/HEAD.md", "alone/a.md", "parts/objects/a.md"] {
+        assert_eq!(folder.read(name).unwrap().as_deref(), Some(b"a".as_slice()), "{name}");
+    }
+    let listing = folder.list(None).unwrap().unwrap();
+    let listed: Vec<&str> = listing.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(
+        (listed, listing.cut),
+        (vec!["alone/a.md", "notes/HEAD.md", "parts/objects/a.md"], false)
+    );
+    untouched(project.path(), neighbour.path());
+}
+
 #[test]
 fn hard_links_to_other_files_are_read_and_written() {
     let (project, neighbour, folder) = guarded();
@@ -302,6 +357,10 @@ fn swapping_a_folder_for_a_link_gains_nothing() {
                 drop(fs::rename(&path, project.path().join(format!("away{round}"))));
                 drop(symlink(target, &path));
                 drop(fs::remove_file(&path));
+                // Now and then the path is left alone for long enough to place a file.
+                if round % 8 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
             }
         });
         for round in 0..400 {
