@@ -116,7 +116,7 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
 });
 
 fn record(seq: u64, event: Event) -> Record<Event> {
-    Record { seq, at: Timestamp(0), actor: Actor::System, epoch: 1, saw: None, event, signed: None }
+    Record { seq, at: Timestamp(0), actor: Actor::System, epoch: 1, saw: None, event, decision: None }
 }
 
 fn nothing() -> SpecDraft {

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import tempfile
@@ -115,9 +117,39 @@ class Desk:
             raise AssertionError(f"{args}: {ran.returncode} {ran.stdout} {ran.stderr}")
         return ran.stdout
 
+    def at_terminal(self, args, answers):
+        """Types each answer once its question is on the screen, as a person would."""
+        keys, screen = pty.openpty()
+        process = subprocess.Popen(
+            [self.program, *args], cwd=self.project, env=self.environment,
+            stdin=screen, stdout=screen, stderr=screen,
+        )  # fmt: skip
+        os.close(screen)
+        seen = ""
+        try:
+            for question, answer in [*answers, (None, None)]:
+                while question is None or question not in seen:
+                    ready, _, _ = select.select([keys], [], [], 60)
+                    try:
+                        more = os.read(keys, 4096) if ready else b""
+                    except OSError:
+                        more = b""
+                    if not more:
+                        break
+                    seen += more.decode(errors="replace")
+                if answer is not None:
+                    os.write(keys, f"{answer}\n".encode())
+            if process.wait(60):
+                raise AssertionError(f"{args}: {process.returncode} {seen}")
+        finally:
+            process.kill()
+            os.close(keys)
+        return seen
+
     def call(self, tool, args, phase):
         """The exit code and the envelope of one call."""
-        ran = self.run("call", tool, json.dumps(args), "--phase", phase, "--json")
+        trust = ["--trust", self.ok("trust", "--print").strip()]
+        ran = self.run(*trust, "call", tool, json.dumps(args), "--phase", phase, "--json")
         try:
             return ran.returncode, json.loads(ran.stdout)
         except ValueError:

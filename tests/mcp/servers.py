@@ -89,7 +89,8 @@ def filesystem(place):
     with Desk(place, {}) as other:
         file = other.project / "a.txt"
         server = stdio(place, place.node, place.script("server-filesystem"), str(other.project))
-        server["sandbox"] = {"write": [str(other.project)]}
+        # Without the network it sends nothing, so what it reads may be read on.
+        server["sandbox"] = {"write": [str(other.project)], "network": "none"}
         write = {"path": str(file), "content": PAGE}
         calls = [("write_file", write, "wrote"), ("read_text_file", {"path": str(file)}, PAGE)]
         told = use(place, server, calls)

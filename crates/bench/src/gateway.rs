@@ -64,6 +64,8 @@ async fn serve(options: &Options) -> Result<()> {
         effects: BTreeMap::from([("echo".to_owned(), Effect::Read)]),
         short_names: true,
         required: true,
+        server: text.mcp_servers.get(&name).cloned().context("the server is declared")?,
+        is_logged_in: false,
     };
     let http = Arc::new(Transport::new(Roots::default()));
     let registry = Arc::new(Registry::new(vec![plan(options, &name)], http));

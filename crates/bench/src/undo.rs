@@ -15,6 +15,7 @@ use toolgate_packs::notes::notes;
 use toolgate_runtime::port::Store;
 use toolgate_runtime::{Crew, Driver, MemoryStore, Range, Runtime, Toolbox};
 use toolgate_store::{Folder, SqliteStore};
+use toolgate_testkit::signer::ada;
 
 use crate::dispatch::{SystemClock, log_setup};
 
@@ -59,7 +60,7 @@ async fn measure(name: &str, store: Arc<dyn Store>, calls: usize) -> Result<()> 
     let undo = driver.undo_preview(Range::Calls(calls)).await.context("preview")?;
     let looked = begin.elapsed();
     let begin = Instant::now();
-    driver.undo(&Actor::Human("ada".into()), &undo, "").await.context("undo")?;
+    driver.undo(ada(), &undo, "").await.context("undo")?;
     let done = begin.elapsed();
     ensure!(driver.project().export().1 == before, "the project is not as it was");
     println!(

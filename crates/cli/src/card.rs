@@ -9,6 +9,7 @@ use toolgate_kernel::fold::{OpenQuestion, Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 
+use crate::card_code::CardCode;
 use crate::console::{fit, say, visible, whole_lines, width};
 use crate::visible::{exact, named};
 
@@ -74,8 +75,8 @@ impl Card {
         }
     }
 
-    /// Exactly what would run, for whom and why.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// Exactly what would run, for whom and why, with the code of the card where a yes is asked for.
+    pub(crate) fn lines(&self, code: Option<&CardCode>) -> Vec<String> {
         let phase = self.phase.as_ref().map_or_else(String::new, |p| format!(", in phase {p}"));
         let mut lines = vec![
             format!("{} in session {}", self.call, self.session),
@@ -97,7 +98,11 @@ impl Card {
         lines.push("  would run, and nothing else:".to_owned());
         lines.push(format!("    {}", self.tool));
         let args = serde_json::to_string_pretty(&self.args).unwrap_or_default();
-        lines.extend(args.lines().map(|line| format!("    {}", exact(line))));
+        let rows: Vec<String> = args.lines().map(|line| format!("    {}", exact(line))).collect();
+        lines.extend(match code {
+            Some(code) => code.among(rows),
+            None => rows,
+        });
         lines
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use toolgate_kernel::agent::Agent;
+use toolgate_kernel::config::RuleOfTwoMode;
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::phase::Phase;
 
 use crate::known::Known;
@@ -81,6 +83,38 @@ pub(crate) fn graph(agent: &Agent) -> Vec<String> {
     lines
 }
 
+/// Which of the three things that make an exfiltration each phase has: private data, untrusted content,
+/// and a way out.
+pub(crate) fn flows(known: &Known, mode: RuleOfTwoMode) -> Vec<String> {
+    let phases: Vec<&Phase> = known.agent.phases().collect();
+    let longest = phases.iter().map(|phase| phase.name.as_str().len()).max().unwrap_or(0);
+    let mut lines = vec!["Reads private data (P), untrusted content (U), sends (S)".to_owned()];
+    for phase in phases {
+        let labels = known.labels_in(&phase.name);
+        let sends = !labels.sends.is_no();
+        let mark = |has, letter| if has { letter } else { '·' };
+        let marks = [mark(labels.private, 'P'), mark(labels.untrusted, 'U'), mark(sends, 'S')];
+        let [p, u, s] = marks;
+        let told = match (labels.private && labels.untrusted && sends, mode) {
+            (false, _) => String::new(),
+            (true, RuleOfTwoMode::Ask | RuleOfTwoMode::Strict) => {
+                format!("  {} has all three: the sending call asks", phase.name)
+            }
+            (true, RuleOfTwoMode::Deny) => {
+                format!("  {} has all three: the sending call is refused", phase.name)
+            }
+            (true, RuleOfTwoMode::Observe) => {
+                format!("  {} has all three: the sending call is logged", phase.name)
+            }
+            (true, RuleOfTwoMode::Off) => {
+                format!("  {} has all three, and the rule of two is off", phase.name)
+            }
+        };
+        lines.push(format!("  {:<longest$}  {p} {u} {s}{told}", phase.name.as_str()));
+    }
+    lines
+}
+
 /// The same as JSON.
 pub(crate) fn as_json(known: &Known) -> Value {
     let agent = &known.agent;
@@ -103,11 +137,17 @@ pub(crate) fn as_json(known: &Known) -> Value {
                 "starts": first.as_ref() == Some(&phase.name),
                 "ends": agent.terminal(&phase.name),
                 "tools": tools,
+                "flow": flow_json(&known.labels_in(&phase.name)),
                 "transitions": ways,
             })
         })
         .collect();
     json!({ "phases": phases, "tools": known.tools() })
+}
+
+fn flow_json(labels: &FlowLabels) -> Value {
+    let FlowLabels { private, untrusted, sends, .. } = labels;
+    json!({ "private": private, "untrusted": untrusted, "sends": !sends.is_no() })
 }
 
 fn shortened(name: &str, width: usize) -> String {

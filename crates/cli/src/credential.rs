@@ -3,22 +3,29 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use argon2::{Algorithm, Argon2, Params, Version};
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::aead::{self, Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Deserialize, Serialize};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::credential::{PersonKey, Signature};
-use toolgate_runtime::{Author, Signer};
+use toolgate_kernel::decision::Nonce;
+use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::ProjectEvent;
+use toolgate_kernel::fold::Project;
+use toolgate_runtime::{Author, SayFault, Signer};
 use zeroize::Zeroizing;
 
-use crate::console::hint;
+use crate::console::{self, hint};
 use crate::environment;
+use crate::exit::Exit;
 use crate::host::{check_mode, own_folder};
 use crate::person::{self, Nobody, attended};
+use crate::project::{Place, block_on};
 
 /// The key as it lies on the disk.
 #[derive(Serialize, Deserialize)]
@@ -63,6 +70,16 @@ const TRIES: usize = 3;
 pub(crate) struct Unlocked {
     pair: Ed25519KeyPair,
     pub(crate) name: Arc<str>,
+    /// Random bytes from which the nonces of this process follow.
+    nonce_seed: [u8; 32],
+    nonces: AtomicU64,
+}
+
+impl Unlocked {
+    fn new(pair: Ed25519KeyPair, name: Arc<str>) -> Result<Self> {
+        let nonce_seed = environment::random::<32>()?;
+        Ok(Self { pair, name, nonce_seed, nonces: AtomicU64::new(0) })
+    }
 }
 
 impl Signer for Unlocked {
@@ -77,6 +94,14 @@ impl Signer for Unlocked {
         let signature = self.pair.sign(words);
         bytes.iter_mut().zip(signature.as_ref()).for_each(|(to, from)| *to = *from);
         Signature(bytes)
+    }
+
+    fn nonce(&self) -> Nonce {
+        let count = self.nonces.fetch_add(1, Ordering::Relaxed);
+        let digest = Digest::of(&[&self.nonce_seed[..], &count.to_le_bytes()].concat());
+        let mut nonce = [0; 16];
+        nonce.iter_mut().zip(digest.0).for_each(|(to, from)| *to = from);
+        Nonce(nonce)
     }
 }
 
@@ -103,13 +128,18 @@ pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
     Ok(Some(unlocked))
 }
 
+/// Digest of the exact lines that a person was shown, as a statement names it.
+pub(crate) fn digest_of(lines: &[String]) -> Digest {
+    Digest::of(lines.join("\n").as_bytes())
+}
+
 /// The person who decides something here: unlocked, or nothing is decided.
 pub(crate) async fn decider(project: &Path) -> Result<Decider> {
     let Some(unlocked) = unlock(project).await? else {
         attended().then_some(()).ok_or(Nobody)?;
         return Err(NotUnlocked(place(project)?).into());
     };
-    Ok(Decider { who: Actor::Human(Arc::clone(&unlocked.name)), unlocked })
+    Ok(Decider { who: Actor::human(&unlocked.name), unlocked })
 }
 
 /// A person who decides something, with their key.
@@ -123,8 +153,53 @@ impl Decider {
         self.unlocked.key()
     }
 
-    pub(crate) fn author(&self) -> Author<'_> {
-        Author { actor: &self.who, signer: Some(self.unlocked.as_ref()) }
+    /// The person as the author of a decision, after they were shown these lines.
+    pub(crate) fn author(&self, shown: &[String]) -> Author<'_> {
+        Author::person(&self.who, self.unlocked.as_ref()).after_seeing(digest_of(shown))
+    }
+}
+
+/// Shows a card, asks for the word and signs what follows from it.
+pub(crate) fn sign_card(
+    project: &Place,
+    card: &[String],
+    word: &str,
+    done: &str,
+    event: impl Fn(&Project) -> Result<ProjectEvent>,
+) -> Result<Exit> {
+    block_on(async {
+        let seen = person::paged(card).await;
+        if seen.is_none() || !person::confirm(word, "do this").await? {
+            console::say("Nothing was changed.");
+            return Ok(Exit::Failed);
+        }
+        let decider = decider(&project.folder).await?;
+        let opened = project.open()?;
+        let decide = |fold: &Project| match event(fold) {
+            Ok(event) => Ok((vec![event], ())),
+            Err(error) => Err(NotDecided::Refused(error)),
+        };
+        match opened.runtime.decide(decider.author(card), decide).await {
+            Ok(()) => {}
+            Err(NotDecided::Refused(error)) => return Err(error),
+            Err(NotDecided::Say(fault)) => return Err(fault.into()),
+        }
+        console::say(done);
+        Ok(Exit::Done)
+    })
+}
+
+/// Why nothing was decided.
+enum NotDecided {
+    /// It changed meanwhile.
+    Refused(anyhow::Error),
+    /// The log could not take it.
+    Say(SayFault),
+}
+
+impl From<SayFault> for NotDecided {
+    fn from(fault: SayFault) -> Self {
+        Self::Say(fault)
     }
 }
 
@@ -184,7 +259,7 @@ impl std::fmt::Display for NotUnlocked {
 fn unlocked(kept: &Kept, secret: &[u8], path: &Path) -> Result<Unlocked> {
     let damaged = || format!("{} is damaged", path.display());
     let pair = Ed25519KeyPair::from_seed_and_public_key(secret, &kept.key.0).ok();
-    Ok(Unlocked { pair: pair.with_context(damaged)?, name: kept.name.as_str().into() })
+    Unlocked::new(pair.with_context(damaged)?, kept.name.as_str().into())
 }
 
 /// Makes a key, with a passphrase if the person wants one.
@@ -195,7 +270,7 @@ async fn make(path: &Path) -> Result<Option<Unlocked>> {
     let seed = Zeroizing::new(environment::random::<32>()?);
     let pair = Ed25519KeyPair::from_seed_unchecked(&*seed).ok().context("no key can be made")?;
     let name: Arc<str> = person::user_name();
-    let unlocked = Unlocked { pair, name: Arc::clone(&name) };
+    let unlocked = Unlocked::new(pair, Arc::clone(&name))?;
     let (secret, sealed) = if phrase.is_empty() {
         hint("No passphrase: anyone with this user account can say that they are you.");
         (seed.to_vec(), None)
@@ -246,7 +321,7 @@ fn seal(secret: &[u8], phrase: &str) -> Result<(Vec<u8>, Sealed)> {
         nonce: environment::random::<12>()?.to_vec(),
     };
     let mut bytes = secret.to_vec();
-    let nonce = Nonce::try_assume_unique_for_key(&sealed.nonce).ok().context("no nonce")?;
+    let nonce = aead::Nonce::try_assume_unique_for_key(&sealed.nonce).ok().context("no nonce")?;
     sealing_key(&sealed, phrase)?
         .seal_in_place_append_tag(nonce, Aad::empty(), &mut bytes)
         .ok()
@@ -256,7 +331,7 @@ fn seal(secret: &[u8], phrase: &str) -> Result<(Vec<u8>, Sealed)> {
 
 /// The secret, when this is the passphrase.
 fn open_sealed(sealed: &Sealed, secret: &[u8], phrase: &str) -> Result<Option<Zeroizing<Vec<u8>>>> {
-    let nonce = Nonce::try_assume_unique_for_key(&sealed.nonce).ok();
+    let nonce = aead::Nonce::try_assume_unique_for_key(&sealed.nonce).ok();
     let nonce = nonce.context("the person's key is damaged")?;
     let mut bytes = Zeroizing::new(secret.to_vec());
     let opened = sealing_key(sealed, phrase)?.open_in_place(nonce, Aad::empty(), &mut bytes);

@@ -11,7 +11,9 @@ use toolgate_store::HoldFault;
 
 use crate::command::NobodyAnswered;
 use crate::credential::NotUnlocked;
+use crate::machine_policy::MachinePolicyError;
 use crate::person::Nobody;
+use crate::trust::NotTrusted;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub(crate) enum Exit {
     Log,
     /// Somebody else is at work on the session.
     Busy,
+    /// The configuration is not trusted, so nothing was started.
+    NotTrusted,
     /// The person at the keyboard stopped it.
     Interrupted,
 }
@@ -43,6 +47,8 @@ impl From<Exit> for ExitCode {
             Exit::Log => 74,
             // What the system calls a passing failure.
             Exit::Busy => 75,
+            // What the system calls an error of the configuration.
+            Exit::NotTrusted => 78,
             // What a shell reports for Ctrl-C.
             Exit::Interrupted => 130,
         })
@@ -75,6 +81,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
             | HoldFault::LetGo { .. } => Exit::Busy,
             HoldFault::Unreachable { .. } => Exit::Log,
         });
+    }
+    if cause.is::<NotTrusted>() || cause.is::<MachinePolicyError>() {
+        return Some(Exit::NotTrusted);
     }
     if cause.is::<Nobody>() {
         return Some(Exit::Waiting);
@@ -130,7 +139,7 @@ fn of_read(fault: &ReadFault) -> Exit {
         ReadFault::Store(fault) => of_store(fault),
         ReadFault::Broken { .. }
         | ReadFault::Unsigned { .. }
-        | ReadFault::Unvouched { .. }
+        | ReadFault::Unfounded { .. }
         | ReadFault::Unreadable { .. } => Exit::Log,
     }
 }

@@ -58,6 +58,19 @@ pub(crate) fn own_folder(project: &Path, what: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// The folder for what this user keeps about projects, which is made when it is not there. It must not
+/// lie where an agent's tools can reach, and other users must not write there.
+pub(crate) fn own_state_folder(project: &Path, what: &str) -> Result<PathBuf> {
+    let folder = outside(project, state_folder(what)?, what, "XDG_STATE_HOME")?;
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.recursive(true).create(&folder);
+    made.with_context(|| format!("{} cannot be made", folder.display()))?;
+    close_to_others(&folder)?;
+    Ok(folder)
+}
+
 fn outside(project: &Path, path: PathBuf, what: &str, variable: &str) -> Result<PathBuf> {
     let project = project.canonicalize()?;
     // What is there of the path tells where the rest of it would be made.

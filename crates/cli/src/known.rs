@@ -1,12 +1,14 @@
 //! Decides what is told of servers' tools when nobody is asked: what the log has seen of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::names::{ServerName, ToolName};
+use toolgate_kernel::flow::FlowLabels;
+use toolgate_kernel::names::{PhaseName, ServerName, ToolName};
 use toolgate_kernel::phase::Grant;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::section::{Entry, Section};
@@ -28,11 +30,13 @@ pub(crate) struct Known {
     states: BTreeMap<ToolName, Recollection>,
     /// Servers that were never asked.
     unasked: Vec<ServerName>,
+    /// What the tools of those are taken for.
+    unasked_labels: BTreeMap<ServerName, FlowLabels>,
 }
 
 impl Known {
     /// What is known beside an agent of our own tools.
-    pub(crate) fn of(agent: &Agent, text: &AgentText, pins: &Pins) -> Result<Self> {
+    pub(crate) fn of(folder: &Path, agent: &Agent, text: &AgentText, pins: &Pins) -> Result<Self> {
         let mut named: BTreeSet<ToolName> = text.tool_groups.values().flatten().cloned().collect();
         for phase in agent.phases() {
             named.extend(phase.required.iter().cloned());
@@ -43,7 +47,7 @@ impl Known {
         let own: Vec<Section> = enabled(text)?.into_iter().map(|pack| pack.section).collect();
         let taken = own.iter().flat_map(|section| &section.tools);
         let taken = taken.map(|spec| spec.name.to_string()).collect();
-        let recalled = recall(&servers::all_terms(text), pins, &named, taken);
+        let recalled = recall(&servers::all_terms(folder, text), pins, &named, taken);
         let states = recalled.tools;
         let is_ready =
             |tool: &ToolName| states.get(tool).is_none_or(|state| *state == Recollection::Ready);
@@ -56,7 +60,20 @@ impl Known {
         let ready = text.clone().build(narrowed)?;
         let sections = own.into_iter().chain(recalled.sections).collect();
         let agent = text.clone().build(sections)?;
-        Ok(Self { agent, ready, states, unasked: recalled.unasked })
+        let unasked = recalled.unasked;
+        let labels = unasked.iter().filter_map(|name| {
+            let server = text.mcp_servers.get(name)?;
+            let is_logged_in = servers::is_logged_in(folder, server);
+            Some((name.clone(), server.tool_labels("*", is_logged_in, &FlowLabels::default())))
+        });
+        let unasked_labels = labels.collect();
+        Ok(Self { agent, ready, states, unasked, unasked_labels })
+    }
+
+    /// What the tools of a phase bring into a session together, and whether one of them sends.
+    pub(crate) fn labels_in(&self, phase: &PhaseName) -> FlowLabels {
+        let unasked = self.agent.servers(phase).filter_map(|name| self.unasked_labels.get(name));
+        unasked.fold(self.agent.labels_in(phase), |all, one| all.tightened_by(one))
     }
 
     /// Whether a tool can be called as far as is known.

@@ -266,18 +266,21 @@ impl Live {
                             }
                             None => "",
                         };
-                        let always = if decision.always { ", for the whole session" } else { "" };
+                        let always =
+                            if decision.allow.is_some() { ", for later calls too" } else { "" };
                         format!("{word} to {}{changed}{always}{sentence}", decision.call)
                     }
                     Said::Withdraw { tool, policy } => format!("{policy} asks about {tool} again"),
+                    Said::ClearTaint { reason } => {
+                        format!("what was read so far is no danger: {reason}")
+                    }
                     Said::GoOn {} => return,
                 };
                 // What is said in a conversation stands on the screen already.
-                if !self.talk || matches!(said, Said::Answer(_) | Said::Withdraw { .. }) {
+                if !self.talk || said.is_a_decision() {
                     state.said(&text);
                 }
             }
-            Event::Answered { call, args: Some(args), .. } => state.changed(*call, args),
             // Of a run its title is shown above; a conversation begins with it.
             Event::Opened { title, chat: true, .. } if !self.talk => {
                 state.said(title);
@@ -287,7 +290,6 @@ impl Live {
             | Event::CallAdmitted(_)
             | Event::CallStarted { .. }
             | Event::StateChanged { .. }
-            | Event::Answered { .. }
             | Event::Ended { .. } => {}
         }
     }

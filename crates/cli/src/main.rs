@@ -1,6 +1,7 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
 mod card;
+mod card_code;
 mod chart;
 mod command;
 mod console;
@@ -12,6 +13,7 @@ mod host;
 mod isolation;
 mod known;
 mod live;
+mod machine_policy;
 mod model;
 mod permits;
 mod person;
@@ -22,12 +24,15 @@ mod redaction;
 mod remedy;
 mod roster;
 mod screen;
+mod search;
 mod server_report;
 mod servers;
 mod speaker;
 mod standing;
 mod stop;
 mod summary;
+mod trust;
+mod trust_card;
 mod typing;
 mod visible;
 
@@ -44,16 +49,22 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     about = "A governed tool runtime for LLM agents: every tool call passes one gate.",
     after_help = "Exit codes:\n  0  done\n  1  refused, failed, or not sound\n  2  wrong usage or \
                   configuration\n  3  a person's word is due, and nobody is at a terminal\n  74 the log cannot be written or read\n  75 \
-                  another process has it; wait, or use --take-over\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
+                  another process has it; wait, or use --take-over\n  78 the configuration is not trusted; nothing \
+                  was started\n  130 parked by Ctrl-C\n\nExample:\n  toolgate run \
                   \"a lighthouse keeper who collects storms\""
 )]
 struct Options {
-    /// The project folder.
-    #[arg(long, global = true, default_value = ".", value_name = "DIR")]
-    project: std::path::PathBuf,
+    /// The project folder, in place of the current one or the nearest one above it with a
+    /// configuration or a log.
+    #[arg(long, global = true, value_name = "DIR")]
+    project: Option<std::path::PathBuf>,
     /// The configuration file, in place of toolgate.yaml of the project.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
+    /// Trust the configuration with exactly this digest and no other, where no person is at a terminal:
+    /// `toolgate trust --print` prints it.
+    #[arg(long, global = true, value_name = "sha256:…", value_parser = machine_policy::trust_digest)]
+    trust: Option<toolgate_kernel::digest::Digest>,
     #[command(subcommand)]
     command: Command,
 }
@@ -66,6 +77,8 @@ enum Command {
     Chat(command::chat::Options),
     /// Writes a configuration to begin with.
     Init(command::init::Options),
+    /// Shows what a configuration starts, reads and connects to, and lets a person trust it.
+    Trust(command::trust::Options),
     /// Says what is wrong with a configuration, and draws what it grants.
     Check(command::check::Options),
     /// Lists the tools and the phases that grant them.
@@ -76,6 +89,8 @@ enum Command {
     Call(command::call::Options),
     /// Shows the calls that wait for a person's yes, and takes the person's word.
     Approvals(command::approvals::Options),
+    /// Lists, enrols and revokes the people who may decide.
+    People(command::people::Options),
     /// Says what the gate would decide on a call; nothing runs.
     Explain(command::explain::Options),
     /// Lists, shows and decides about facts, and locks paths.
@@ -99,6 +114,11 @@ enum Command {
 }
 
 impl Command {
+    /// Whether it is about the current folder, or about none.
+    fn is_about_here(&self) -> bool {
+        matches!(self, Self::Init(_) | Self::Schema(_) | Self::Completions(_))
+    }
+
     /// Whether whoever reads the output is a program.
     fn as_json(&self) -> bool {
         match self {
@@ -113,10 +133,12 @@ impl Command {
             Self::Check(options) => options.json,
             Self::Tools(options) => options.json,
             Self::Approvals(options) => options.json(),
+            Self::People(options) => options.json(),
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Log(options) => options.json(),
+            Self::Trust(options) => options.json,
             Self::Init(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
@@ -134,15 +156,23 @@ fn main() -> std::process::ExitCode {
     }
     let options = Options::parse();
     let as_json = options.command.as_json();
-    let place = project::Place { folder: options.project, config: options.config };
+    let folder = match options.project {
+        Some(folder) => folder,
+        // It writes where it is called.
+        None if options.command.is_about_here() => std::path::PathBuf::from("."),
+        None => search::project_folder(),
+    };
+    let place = project::Place { folder, config: options.config, operator: options.trust };
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
         Command::Chat(options) => command::chat::run(&place, &options),
         Command::Init(options) => command::init::run(&place, &options),
+        Command::Trust(options) => command::trust::run(&place, &options),
         Command::Check(options) => command::check::run(&place, &options),
         Command::Tools(options) => command::tools::run(&place, &options),
         Command::Call(options) => command::call::run(&place, &options),
         Command::Approvals(options) => command::approvals::run(&place, &options),
+        Command::People(options) => command::people::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),

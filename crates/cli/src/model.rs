@@ -7,8 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use toolgate_http::{Patience, Plain};
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{
-    AgentText, CacheText, Chosen, ChosenModel, Known, OUTPUT_KEYS, ProviderName, Secret,
-    SecretPart, Speech,
+    AgentText, CacheText, Chosen, ChosenModel, Known, OUTPUT_KEYS, ProviderName, Secret, Speech,
 };
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::json::lay_over;
@@ -26,6 +25,7 @@ use crate::environment;
 use crate::host::SystemClock;
 use crate::project::bounded;
 use crate::redaction::{hidden, redactor};
+use crate::trust::TrustedAccess;
 
 /// The script that plays the model when none is configured.
 const OWN_SCRIPT: &str = include_str!("../demo/story.yaml");
@@ -59,7 +59,7 @@ pub(crate) fn shows_pictures(text: &AgentText) -> Result<()> {
 
 /// The model of a run.
 pub(crate) fn provider(
-    place: &Path,
+    access: &TrustedAccess,
     text: &AgentText,
     agent: &Agent,
 ) -> Result<(Arc<dyn Provider>, Played)> {
@@ -85,7 +85,7 @@ pub(crate) fn provider(
             if let Some(told) = text.meant_as_it_is(&model) {
                 tell(&told);
             }
-            let (exchange, mut spec) = (exchange(&text.limits)?, spec(place, text, &model)?);
+            let (exchange, mut spec) = (exchange(&text.limits)?, spec(access, text, &model)?);
             let own: Arc<dyn Provider> = Arc::new(exchange.model(&spec)?);
             let Some(directives) = &text.directives else { return Ok((own, Played::AsAsked)) };
             let above = &directives.request_overrides;
@@ -101,12 +101,16 @@ pub(crate) fn provider(
 }
 
 /// A model by its name, to be asked beside a run.
-pub(crate) fn by_name(place: &Path, text: &AgentText, name: &str) -> Result<Arc<dyn Provider>> {
+pub(crate) fn by_name(
+    access: &TrustedAccess,
+    text: &AgentText,
+    name: &str,
+) -> Result<Arc<dyn Provider>> {
     match text.chosen_by_name(name)? {
         Chosen::None => bail!("no model is named"),
         Chosen::Script(file) => Ok(Arc::new(script(&file)?)),
         Chosen::Model(model) => {
-            let spec = spec(place, text, &model)?;
+            let spec = spec(access, text, &model)?;
             Ok(Arc::new(exchange(&text.limits)?.model(&spec)?))
         }
     }
@@ -136,23 +140,27 @@ pub(crate) fn exchange(limits: &Limits) -> Result<Exchange> {
 }
 
 /// A model as data, with its key looked up. Nothing is sent.
-pub(crate) fn spec(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
-    let mut spec = alone(place, text, model)?;
+pub(crate) fn spec(
+    access: &TrustedAccess,
+    text: &AgentText,
+    model: &ChosenModel,
+) -> Result<ModelSpec> {
+    let mut spec = alone(access, text, model)?;
     for other in text.fallbacks(model)? {
-        spec.fallback.push(alone(place, text, &other)?);
+        spec.fallback.push(alone(access, text, &other)?);
     }
     Ok(spec)
 }
 
-fn alone(place: &Path, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
+fn alone(access: &TrustedAccess, text: &AgentText, model: &ChosenModel) -> Result<ModelSpec> {
     let known = model.provider.known();
     let base_url = model.text.base_url.as_deref().unwrap_or(known.base_url);
     let name = text.name_in_log(model);
     let mut spec = ModelSpec::new(&name, dialect(known), base_url, &model.text.model);
     spec.api_prefix = Some(model.text.api_prefix.as_deref().unwrap_or(known.api_prefix).to_owned());
-    spec.key = key(place, model)?;
+    spec.key = key(access, model)?;
     let header = |(name, secret): (&String, &Secret)| -> Result<(String, Hidden)> {
-        Ok((name.clone(), hidden(name, secret, &look_up(place, secret)?)))
+        Ok((name.clone(), hidden(name, secret, &access.look_up(secret)?)))
     };
     spec.headers = model.text.headers.iter().map(header).collect::<Result<_>>()?;
     spec.options = options(text, model)?;
@@ -182,9 +190,9 @@ fn dialect(known: &Known) -> Dialect {
 
 /// The key of a model. One that lies in the environment goes to its own provider and nowhere
 /// else: an address in a file must not draw it away.
-fn key(place: &Path, model: &ChosenModel) -> Result<Option<Hidden>> {
+fn key(access: &TrustedAccess, model: &ChosenModel) -> Result<Option<Hidden>> {
     if let Some(secret) = &model.text.api_key {
-        let found = look_up(place, secret);
+        let found = access.look_up(secret);
         return Ok(Some(Hidden::new(found.with_context(|| format!("model {}", model.name))?)));
     }
     let Some(variable) = own_variable(model) else { return Ok(None) };
@@ -220,18 +228,6 @@ fn origin(url: &str) -> Option<(String, String)> {
     }
     let host = host.strip_suffix(":443").unwrap_or(host);
     Some((scheme.to_ascii_lowercase(), host.to_ascii_lowercase()))
-}
-
-/// A secret, looked up in the environment and in files.
-pub(crate) fn look_up(place: &Path, secret: &Secret) -> Result<String> {
-    let found = secret.resolve(|part| match part {
-        SecretPart::Variable(name) => environment::text(name).ok().flatten(),
-        SecretPart::File(path) => {
-            bounded(&place.join(path)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
-        }
-        SecretPart::Word(word) => Some(word.to_owned()),
-    });
-    Ok(found?)
 }
 
 fn options(agent: &AgentText, model: &ChosenModel) -> Result<Options> {

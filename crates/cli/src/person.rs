@@ -12,14 +12,18 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::decision::AllowanceTerms;
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
 use toolgate_kernel::gate::fitting;
 use toolgate_kernel::tool::ToolSpec;
-use toolgate_runtime::port::{Pause, Person, Question, Response, Word};
+use toolgate_runtime::port::{Clock, Pause, Person, Question, Response, Word};
 use zeroize::Zeroizing;
 
+use crate::card_code::{CardCode, CardWord};
 use crate::console::{hint, on_screen, tell, visible, visible_lines};
 use crate::credential;
+use crate::host::SystemClock;
 use crate::typing::AsBefore;
 use crate::visible::exact;
 
@@ -59,9 +63,16 @@ impl AtTerminal {
     async fn answer(&self, question: &Question) -> Option<Response> {
         self.ready.clear();
         forget_typed();
-        let Some(choice) = choose(question).await else {
-            hint("Nothing was decided. The call waits: toolgate approvals list");
-            return None;
+        let choice = match choose(question).await {
+            Ok(Some(choice)) => choice,
+            Ok(None) => {
+                hint("Nothing was decided. The call waits: toolgate approvals list");
+                return None;
+            }
+            Err(error) => {
+                tell(&format!("{error:#}"));
+                return None;
+            }
         };
         // Whoever has the key is the person; without it nobody has answered.
         let person = match credential::unlock(&self.project).await {
@@ -72,12 +83,13 @@ impl AtTerminal {
             }
         };
         Some(Response {
-            who: Actor::Human(Arc::clone(&person.name)),
+            who: Actor::human(&person.name),
             signer: Some(person),
             answer: choice.answer,
             note: choice.note,
             args: choice.args,
-            always: choice.always,
+            allow: choice.always.then(|| AllowanceTerms::default_from(SystemClock.now())),
+            card: choice.card,
         })
     }
 }
@@ -88,6 +100,8 @@ struct Choice {
     note: String,
     args: Option<Map<String, Value>>,
     always: bool,
+    /// Digest of the lines that were shown.
+    card: Digest,
 }
 
 /// How often a word may be mistyped.
@@ -95,50 +109,85 @@ pub(crate) const TRIES: usize = 3;
 
 /// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers,
 /// or nothing of it is an answer.
-async fn choose(question: &Question) -> Option<Choice> {
+async fn choose(question: &Question) -> anyhow::Result<Option<Choice>> {
     let about = format!("{} ({})", question.policy, exact(&question.reason));
     let (mut changed, mut shown) = (None, question.args.clone());
-    let always = if question.lasting { "always (in this session), " } else { "" };
-    let mut tries = TRIES;
-    let heading = [String::new(), format!("{about} wants your word.")];
-    let card = would_run(question.tool.as_str(), &shown);
-    paged(&heading.into_iter().chain(card).collect::<Vec<_>>()).await?;
-    loop {
-        hint(&format!("Type yes, {always}edit, or no (and why, for the model):"));
-        let said = line().await?;
-        let said = said.trim();
-        let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
-        let word = word.to_ascii_lowercase();
-        let args = match word.as_str() {
-            "yes" | "always" if rest.is_empty() && (word == "yes" || question.lasting) => changed,
-            "no" => None,
-            "edit" if rest.is_empty() => {
-                if let Some(args) = edited(&question.spec).await? {
+    let mut heading = vec![String::new(), format!("{about} asks for your approval.")];
+    for _ in 0..EDITS_MAX {
+        let code = CardCode::new()?;
+        let mut card = std::mem::take(&mut heading);
+        card.extend(would_run(question.tool.as_str(), &shown, Some(&code)));
+        let always = question.lasting.then(|| {
+            let always = code.with("always");
+            format!("`{always}` approves later calls of this kind too, for 8 hours; ")
+        });
+        let always = always.unwrap_or_default();
+        card.push(format!("({always}`edit` changes the arguments; `n WHY` tells the model why)"));
+        let Some((word, note)) = card_word(&card, &code, question.lasting).await else {
+            return Ok(None);
+        };
+        let (answer, always) = match word {
+            CardAnswer::Approve => (Answer::Approve, false),
+            CardAnswer::Always => (Answer::Approve, true),
+            CardAnswer::Deny => (Answer::Deny, false),
+            CardAnswer::Edit => {
+                let Some(typed) = edited(&question.spec).await else { return Ok(None) };
+                if let Some(args) = typed {
                     shown.clone_from(&args);
                     changed = Some(args);
                 }
-                paged(&would_run(question.tool.as_str(), &shown)).await?;
-                continue;
-            }
-            // A slip of the hand is no answer.
-            _ => {
-                tries -= 1;
-                if tries == 0 {
-                    return None;
-                }
-                hint("That is none of these words.");
                 continue;
             }
         };
-        let answer = if word == "no" { Answer::Deny } else { Answer::Approve };
-        // Only what follows a no is meant for the model.
-        return Some(Choice {
-            answer,
-            note: rest.trim().to_owned(),
-            args,
-            always: word == "always",
-        });
+        let args = changed.filter(|_| answer == Answer::Approve);
+        return Ok(Some(Choice { answer, note, args, always, card: credential::digest_of(&card) }));
     }
+    Ok(None)
+}
+
+/// How often the arguments of one call may be changed.
+const EDITS_MAX: usize = 100;
+
+/// What a person answers to a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CardAnswer {
+    Approve,
+    /// Approve, and later calls of the kind too.
+    Always,
+    Deny,
+    Edit,
+}
+
+/// Shows a card and takes a word for it, with a sentence for the model where it is a no. Nothing when
+/// none was typed that counts.
+pub(crate) async fn card_word(
+    card: &[String],
+    code: &CardCode,
+    lasting: bool,
+) -> Option<(CardAnswer, String)> {
+    paged(card).await?;
+    for left in (0..TRIES).rev() {
+        hint(&code.prompt());
+        let typed = line().await?;
+        let answer = match code.read(&typed) {
+            CardWord::Yes => CardAnswer::Approve,
+            CardWord::Always if lasting => CardAnswer::Always,
+            CardWord::Edit => CardAnswer::Edit,
+            CardWord::No(why) => return Some((CardAnswer::Deny, why.to_owned())),
+            CardWord::Blank => return None,
+            // A slip of the hand is no answer.
+            CardWord::NoCode if left > 0 => {
+                hint("A yes takes the code that stands among the arguments.");
+                continue;
+            }
+            CardWord::Always | CardWord::Trust | CardWord::Unknown | CardWord::NoCode => {
+                hint("That is not one of the answers.");
+                continue;
+            }
+        };
+        return Some((answer, String::new()));
+    }
+    None
 }
 
 /// Asks for one word before something is done. A slip of the hand is asked about again.
@@ -160,11 +209,20 @@ pub(crate) async fn confirm(word: &str, what: &str) -> Result<bool, Nobody> {
     Ok(false)
 }
 
-/// Exactly what would run, invisible characters too.
-pub(crate) fn would_run(tool: &str, args: &Map<String, Value>) -> Vec<String> {
+/// Exactly what would run, invisible characters too, with the code of the card among the arguments.
+pub(crate) fn would_run(
+    tool: &str,
+    args: &Map<String, Value>,
+    code: Option<&CardCode>,
+) -> Vec<String> {
     let head = ["This would run, and nothing else:".to_owned(), format!("  {tool}")];
     let args = serde_json::to_string_pretty(args).unwrap_or_default();
-    head.into_iter().chain(args.lines().map(|line| format!("  {}", exact(line)))).collect()
+    let rows: Vec<String> = args.lines().map(|line| format!("  {}", exact(line))).collect();
+    let rows = match code {
+        Some(code) => code.among(rows),
+        None => rows,
+    };
+    head.into_iter().chain(rows).collect()
 }
 
 /// Rows below what a person decides on: what it means, the question, and what is typed.
@@ -250,7 +308,7 @@ impl Person for AtTerminal {
             }
             hint("Press Enter to go on, or type what the model should know first:");
             let feedback = line().await?;
-            Some(Word { who: Actor::Human(user_name()), feedback })
+            Some(Word { who: Actor::human(&user_name()), feedback })
         })
     }
 }
@@ -262,7 +320,7 @@ pub(crate) async fn word() -> Option<String> {
 
 /// Forgets what was typed before a question is shown: a model could have asked for a yes that is
 /// then taken for the answer to something nobody saw.
-fn forget_typed() {
+pub(crate) fn forget_typed() {
     tcflush(stdin(), QueueSelector::IFlush).ok();
 }
 

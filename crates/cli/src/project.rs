@@ -12,6 +12,7 @@ use toolgate_kernel::agent::ConfigSource;
 use toolgate_kernel::config::{
     AgentText, Checked, ConfigDigests, Finding, Mistake, Reading, Severity, masked_text, read,
 };
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::token_key::TokenKey;
@@ -32,6 +33,7 @@ use crate::host::{
 };
 use crate::model;
 use crate::redaction::{self, redactor};
+use crate::trust::TrustedAccess;
 
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
@@ -42,6 +44,30 @@ pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     /// Another configuration than the project's.
     pub(crate) config: Option<PathBuf>,
+    /// The digest of a configuration that the command line says is trusted.
+    pub(crate) operator: Option<Digest>,
+}
+
+/// A configuration that was read once: what is run, and what its file says.
+pub(crate) struct LoadedConfig {
+    pub(crate) crew: Crew,
+    /// With the settings of the command line and the environment.
+    pub(crate) text: AgentText,
+    /// As its file says it.
+    pub(crate) file: AgentText,
+    source: ConfigSource,
+}
+
+impl LoadedConfig {
+    /// The digests of the file.
+    pub(crate) fn digests(&self) -> ConfigDigests {
+        self.source.digests
+    }
+
+    /// The text of the file without secrets.
+    pub(crate) fn masked_text(&self) -> &str {
+        &self.source.masked_text
+    }
 }
 
 /// A log that was opened to be read.
@@ -165,8 +191,21 @@ impl Place {
         Ok(home)
     }
 
-    /// Opens the project to work in it. Its log is made when it is not there yet.
+    /// Opens the project to write in its log, which is made when it is not there yet. Nothing that the
+    /// configuration names can be reached.
     pub(crate) fn open(&self) -> Result<Opened> {
+        self.opened(Resources::default())
+    }
+
+    /// Opens the project to run its agent.
+    pub(crate) fn open_trusted(&self, access: &TrustedAccess) -> Result<Opened> {
+        let opened = self.opened(resources(access)?)?;
+        // Also those that this command does not use itself: a client may send any of them.
+        redaction::learn(access);
+        Ok(opened)
+    }
+
+    fn opened(&self, resources: Resources) -> Result<Opened> {
         let home = self.home()?;
         // A key that was lost cannot be made anew: the log it signed would count as another's.
         let create = if home.join("log.db").exists() { Create::No } else { Create::Yes };
@@ -185,23 +224,9 @@ impl Place {
         let files = Arc::new(self.files(&staged)?);
         let runtime = Runtime::new(Arc::clone(&store), clock);
         let held = home.join("held");
-        let runtime = runtime.with_files(files).with_resources(self.reach()?);
-        // Also those that this command does not use itself: a client may send any of them.
-        redaction::learn(&self.folder, &read(&self.config_bytes()?.1).text);
+        let runtime = runtime.with_files(files).with_resources(resources);
         let runtime = runtime.with_redactor(redactor());
         Ok(Opened { runtime: Arc::new(runtime), store, held })
-    }
-
-    /// What calls may reach beside the project, where a pack asks for it: the web, and the model
-    /// that looks at new prompts. One that cannot be made is told to whoever needs it.
-    fn reach(&self) -> Result<Resources> {
-        let transport = Transport::new(environment::roots()?);
-        let resources = Resources::default().with(Web(Arc::new(transport)));
-        let text = read(&self.config_bytes()?.1).text;
-        let own = text.self_authoring.as_ref();
-        let Some(name) = own.and_then(|own| own.reviewer.as_deref()) else { return Ok(resources) };
-        let reviewer = model::by_name(&self.folder, &text, name.trim());
-        Ok(resources.with(Reviewer(reviewer.map_err(|error| format!("{error:#}")))))
     }
 
     /// Opens the project to look at it. Where there is no log yet, none is made; one that may not be
@@ -262,6 +287,16 @@ impl Place {
         flags: &Flags,
         light: impl Fn(&mut AgentText),
     ) -> Result<(Crew, AgentText)> {
+        let loaded = self.load(flags, light)?;
+        Ok((loaded.crew, loaded.text))
+    }
+
+    /// The configuration, read once.
+    pub(crate) fn load(
+        &self,
+        flags: &Flags,
+        light: impl Fn(&mut AgentText),
+    ) -> Result<LoadedConfig> {
         let (name, bytes) = self.config_bytes()?;
         let (checked, packs) = self.checked_as(read(&bytes), Some(flags), &light)?;
         if checked.agent().is_none() {
@@ -271,10 +306,12 @@ impl Place {
         let text = checked.text.clone();
         let agent = checked.into_agent().context("the configuration makes no agent")?;
         // The file alone: what flags and variables fill in is recorded nowhere else, and weakens nothing.
-        let digests = ConfigDigests::of(&read(&bytes).text, &agent);
+        let file = read(&bytes).text;
+        let digests = ConfigDigests::of(&file, &agent);
         let masked_text = masked_text(&bytes).context("the configuration cannot be read")?;
-        let agent = agent.with_source(ConfigSource { digests, masked_text });
-        Ok((Crew::new(Arc::new(agent), Toolbox::of(&packs)), text))
+        let source = ConfigSource { digests, masked_text };
+        let agent = Arc::new(agent.with_source(source.clone()));
+        Ok(LoadedConfig { crew: Crew::new(agent, Toolbox::of(&packs)), text, file, source })
     }
 
     /// Looks at a configuration by itself, beside the tools of servers that were ever seen.
@@ -334,6 +371,25 @@ impl Place {
             None => Ok(("the built-in configuration".to_owned(), OWN_AGENT.into())),
         }
     }
+}
+
+/// A model that must be relied on is measured before it can be, and for that it is trusted before.
+pub(crate) fn to_be_measured(text: &mut AgentText) {
+    let own = text.models.values_mut().filter_map(|model| model.tool_calling.as_mut());
+    for calling in text.tool_calling.iter_mut().chain(own) {
+        calling.allow_unreliable = Some(true);
+    }
+}
+
+/// What calls may reach beside the project, where a pack asks for it: the web, and the model that looks
+/// at new prompts. One that cannot be made is an error for the call that needs it.
+fn resources(access: &TrustedAccess) -> Result<Resources> {
+    let transport = Transport::new(environment::roots()?);
+    let resources = Resources::default().with(Web(Arc::new(transport)));
+    let own = access.file().self_authoring.as_ref();
+    let Some(name) = own.and_then(|own| own.reviewer.as_deref()) else { return Ok(resources) };
+    let reviewer = model::by_name(access, access.file(), name.trim());
+    Ok(resources.with(Reviewer(reviewer.map_err(|error| format!("{error:#}")))))
 }
 
 /// Tells what is wrong with a configuration, and why nothing is done. What the file alone is free

@@ -1,13 +1,12 @@
 //! The redactor of this process: every secret that is looked up is removed from everything it says.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
-use toolgate_kernel::config::{AgentText, Secret, SecretPart};
+use toolgate_kernel::config::{Secret, SecretPart};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::redact::Redactor;
 
-use crate::model::look_up;
+use crate::trust::TrustedAccess;
 
 /// Secrets belong to the process: a model may repeat what an MCP server let slip.
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::default);
@@ -17,10 +16,10 @@ pub(crate) fn redactor() -> Redactor {
 }
 
 /// Adds every secret of the configuration that can be looked up, for commands that only show.
-pub(crate) fn learn(folder: &Path, text: &AgentText) {
-    for (name, secret) in text.secrets() {
+pub(crate) fn learn(access: &TrustedAccess) {
+    for (name, secret) in access.file().secrets() {
         // One that is not there now cannot be removed; the log has none of them anyway.
-        if let Ok(found) = look_up(folder, secret) {
+        if let Ok(found) = access.look_up(secret) {
             redactor().add(&[hidden(name, secret, &found)]);
         }
     }

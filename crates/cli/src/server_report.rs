@@ -10,6 +10,7 @@ use crate::console::{self, paragraph, say, visible};
 use crate::isolation::Isolation;
 use crate::project::Place;
 use crate::servers;
+use crate::trust::TrustedAccess;
 
 /// What was found of the program of an MCP server.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -28,12 +29,17 @@ pub(crate) struct ProgramReport {
 
 impl ProgramReport {
     /// Starts every program of a configuration, one after the other.
-    pub(crate) async fn all(place: &Place, text: &AgentText) -> Result<Vec<Self>> {
+    pub(crate) async fn all(
+        place: &Place,
+        access: &TrustedAccess,
+        text: &AgentText,
+    ) -> Result<Vec<Self>> {
         let is_program = |transport| transport == Transport::Stdio;
         if !text.mcp_servers.values().any(|server| is_program(server.transport())) {
             return Ok(Vec::new());
         }
-        let (registry, isolation) = (servers::registry(place, text)?, Isolation::of(place, text)?);
+        let registry = servers::registry(place, access, text)?;
+        let isolation = Isolation::of(place, text)?;
         let mut found = Vec::new();
         for (name, server) in &text.mcp_servers {
             if !is_program(server.transport()) {

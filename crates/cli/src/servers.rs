@@ -19,11 +19,11 @@ use crate::environment;
 use crate::exit::Exit;
 use crate::host::SystemClock;
 use crate::isolation::Isolation;
-use crate::model::look_up;
 use crate::permits::PermitFile;
 use crate::project::{Opened, Place};
 use crate::redaction::{hidden, redactor};
 use crate::stop::Stop;
+use crate::trust::TrustedAccess;
 
 /// Milliseconds until a server is connected, when its configuration says nothing: some are fetched
 /// before they start.
@@ -40,13 +40,14 @@ impl Servers {
     pub(crate) fn join(
         crew: &mut Crew,
         place: &Place,
+        access: &TrustedAccess,
         text: &AgentText,
         opened: &Opened,
     ) -> Result<Self> {
         if text.mcp_servers.is_empty() {
             return Ok(Self(None));
         }
-        let registry = Arc::new(registry(place, text)?);
+        let registry = Arc::new(registry(place, access, text)?);
         let (written, source) = (text.clone(), crew.agent.source.clone());
         let build = move |servers| {
             let packs = enabled(&written).map_err(|error| format!("{error:#}"))?;
@@ -60,8 +61,13 @@ impl Servers {
             })
         };
         let (runtime, own) = (Arc::clone(&opened.runtime), crew.tools.clone());
-        let supplies =
-            Supplies::new(Arc::clone(&registry), runtime, all_terms(text), own, Box::new(build));
+        let supplies = Supplies::new(
+            Arc::clone(&registry),
+            runtime,
+            all_terms(&place.folder, text),
+            own,
+            Box::new(build),
+        );
         crew.supplier = Some(Arc::new(supplies));
         Ok(Self(Some(registry)))
     }
@@ -110,8 +116,10 @@ impl Servers {
 }
 
 /// What is written down about the tools of each server.
-pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
+pub(crate) fn all_terms(folder: &Path, text: &AgentText) -> BTreeMap<ServerName, Terms> {
     let terms = |server: &ServerText| Terms {
+        is_logged_in: is_logged_in(folder, server),
+        server: server.clone(),
         effects: server.effects.clone(),
         short_names: server.short_names,
         required: server.required,
@@ -119,9 +127,20 @@ pub(crate) fn all_terms(text: &AgentText) -> BTreeMap<ServerName, Terms> {
     text.mcp_servers.iter().map(|(name, server)| (name.clone(), terms(server))).collect()
 }
 
+/// Whether a login is kept for a server. One that cannot be read counts as one.
+pub(crate) fn is_logged_in(folder: &Path, server: &ServerText) -> bool {
+    let Some(url) = &server.url else { return false };
+    let kept = PermitFile::of(folder, url).and_then(|file| file.kept());
+    kept.map_or(true, |permit| permit.is_some())
+}
+
 /// The servers of a configuration. Nothing is started or sent. What one of them lacks is told when it
 /// is needed.
-pub(crate) fn registry(place: &Place, text: &AgentText) -> Result<Registry> {
+pub(crate) fn registry(
+    place: &Place,
+    access: &TrustedAccess,
+    text: &AgentText,
+) -> Result<Registry> {
     let http = Arc::new(Transport::new(environment::roots()?));
     let isolation = Isolation::of(place, text).map_err(|error| format!("{error:#}"));
     let bounds = Bounds::of(&text.limits);
@@ -129,9 +148,9 @@ pub(crate) fn registry(place: &Place, text: &AgentText) -> Result<Registry> {
         let lacking = |why| Reach::Nowhere { why: format!("{why:#}") };
         let isolation = isolation.as_ref().map_err(|error| anyhow!("{error}"));
         let reach = match server.transport() {
-            Way::Stdio => isolation.and_then(|isolation| program(isolation, name, server)),
+            Way::Stdio => isolation.and_then(|isolation| program(isolation, access, name, server)),
             way @ (Way::Http | Way::Sse | Way::StreamableHttp | Way::Auto) => {
-                address(&place.folder, server, way, &http)
+                address(access, server, way, &http)
             }
         };
         let reach = reach.unwrap_or_else(lacking);
@@ -142,12 +161,12 @@ pub(crate) fn registry(place: &Place, text: &AgentText) -> Result<Registry> {
 
 /// A server with an address as it is reached, with its secrets.
 pub(crate) fn plan(
-    folder: &Path,
+    access: &TrustedAccess,
     name: &ServerName,
     server: &ServerText,
     http: &Arc<Transport>,
 ) -> Result<ServerPlan> {
-    Ok(with(name, server, address(folder, server, server.transport(), http)?))
+    Ok(with(name, server, address(access, server, server.transport(), http)?))
 }
 
 fn with(name: &ServerName, server: &ServerText, reach: Reach) -> ServerPlan {
@@ -161,13 +180,18 @@ fn with(name: &ServerName, server: &ServerText, reach: Reach) -> ServerPlan {
 }
 
 /// How a program is started.
-fn program(isolation: &Isolation, name: &ServerName, server: &ServerText) -> Result<Reach> {
+fn program(
+    isolation: &Isolation,
+    access: &TrustedAccess,
+    name: &ServerName,
+    server: &ServerText,
+) -> Result<Reach> {
     let ours = environment::all();
     let ours = ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut env: BTreeMap<String, Hidden> = inherited(ours);
     env.extend(isolation.environment(name, server));
     let project = isolation.project.as_path();
-    env.extend(server.env.iter().map(|named| value(project, named)).collect::<Result<Vec<_>>>()?);
+    env.extend(server.env.iter().map(|named| value(access, named)).collect::<Result<Vec<_>>>()?);
     let cwd = server.cwd.as_ref().map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
     let program = PathBuf::from(server.command.as_deref().context("it has no command")?);
     let sandbox = Some(Box::new(isolation.sandbox(name, server)?));
@@ -175,12 +199,17 @@ fn program(isolation: &Isolation, name: &ServerName, server: &ServerText) -> Res
 }
 
 /// A named value of the configuration, looked up.
-fn value(folder: &Path, (name, secret): (&String, &Secret)) -> Result<(String, Hidden)> {
-    Ok((name.clone(), hidden(name, secret, &look_up(folder, secret)?)))
+fn value(access: &TrustedAccess, (name, secret): (&String, &Secret)) -> Result<(String, Hidden)> {
+    Ok((name.clone(), hidden(name, secret, &access.look_up(secret)?)))
 }
 
 /// How a server with an address is reached.
-fn address(folder: &Path, server: &ServerText, way: Way, http: &Arc<Transport>) -> Result<Reach> {
+fn address(
+    access: &TrustedAccess,
+    server: &ServerText,
+    way: Way,
+    http: &Arc<Transport>,
+) -> Result<Reach> {
     let kind = match way {
         Way::Sse => HttpKind::Sse,
         Way::Stdio | Way::Http | Way::StreamableHttp => HttpKind::Streamable,
@@ -192,20 +221,20 @@ fn address(folder: &Path, server: &ServerText, way: Way, http: &Arc<Transport>) 
     let keeper = if given || server.auth.is_some() {
         None
     } else {
-        let file = PermitFile::of(folder, &url)?;
+        let file = PermitFile::of(access.folder(), &url)?;
         let http = Arc::clone(http);
         Some(Arc::new(Keeper::new(&url, http, Box::new(file), Arc::new(SystemClock))))
     };
-    let headers = server.headers.iter().map(|named| value(folder, named)).collect::<Result<_>>()?;
-    let bearer = server.auth.as_ref().map(|secret| look_up(folder, secret)).transpose()?;
+    let headers = server.headers.iter().map(|named| value(access, named)).collect::<Result<_>>()?;
+    let bearer = server.auth.as_ref().map(|secret| access.look_up(secret)).transpose()?;
     let bearer = bearer.map(Hidden::new);
     Ok(Reach::Http { url, headers, bearer, keeper, kind })
 }
 
 /// Who we are to the authorization server of a server.
-pub(crate) fn oauth(folder: &Path, server: &ServerText) -> Result<OauthPlan> {
+pub(crate) fn oauth(access: &TrustedAccess, server: &ServerText) -> Result<OauthPlan> {
     let Some(oauth) = &server.oauth else { return Ok(OauthPlan::default()) };
-    let secret = oauth.client_secret.as_ref().map(|secret| look_up(folder, secret)).transpose()?;
+    let secret = oauth.client_secret.as_ref().map(|secret| access.look_up(secret)).transpose()?;
     Ok(OauthPlan {
         client_id: oauth.client_id.clone(),
         client_secret: secret.as_deref().map(Hidden::new),

@@ -4,6 +4,7 @@ use anyhow::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_kernel::credential::PersonKey;
+use toolgate_kernel::fold::EnrolledPerson;
 
 use crate::console;
 use crate::credential::{Decider, place, read};
@@ -36,7 +37,12 @@ impl Standing {
     /// The person here, and whether the project knows them. A project without a log knows nobody.
     pub(crate) async fn of(project: &Place) -> Result<Self> {
         let known = match project.log() {
-            Ok(log) => reading::project(log.store.as_ref()).await?.people.into_iter().collect(),
+            Ok(log) => {
+                let project = reading::project(log.store.as_ref()).await?;
+                let counts = |person: &EnrolledPerson| person.revoked.is_none();
+                let people = project.people.into_iter().filter(|(_, person)| counts(person));
+                people.map(|(key, _)| key).collect()
+            }
             Err(_) => Vec::new(),
         };
         Ok(Self::beside(project, &known))
@@ -127,10 +133,10 @@ pub(crate) fn nobody_enrolled() -> String {
 /// Makes the key of whoever decides here known to the project, where none is known yet.
 pub(crate) async fn enrol(project: &Place, person: &Decider) -> Result<()> {
     let opened = project.open()?;
-    opened.runtime.enrol(person.author()).await?;
+    opened.runtime.enrol(person.author(&[])).await?;
     let people = opened.runtime.catch_up().await?.people.clone();
     anyhow::ensure!(
-        people.contains(&person.key()),
+        people.contains_key(&person.key()),
         "this project knows another person's key; see `toolgate doctor`"
     );
     Ok(())

@@ -130,7 +130,6 @@ impl Summary {
             | Event::StateChanged { .. }
             | Event::Undone(_)
             | Event::ToolsSupplied { .. }
-            | Event::Answered { .. }
             | Event::Heard { .. }
             | Event::Ended { .. } => {}
         }

@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Who did something. A kind of principal, not a role: only [`Actor::Human`] is a person.
+/// Who did something. It is a label for readers: authority comes from signed decisions alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Actor {
-    /// A person.
+    /// A person at a terminal or a page, by a label they chose. The label proves nothing; a key does.
     Human(Arc<str>),
+    /// A file of the project that shows state and was edited, by its path. It is not a person.
+    File(Arc<str>),
+    /// The user of an MCP client, by the name of the client. They have no key, so they answer only
+    /// within a delegation that a person signed.
+    ClientUser(Arc<str>),
     /// A configured agent acting on its own account.
     Agent(Arc<str>),
     /// The model that writes replies and calls.
@@ -21,18 +26,18 @@ pub enum Actor {
     System,
 }
 
-/// The name of whoever writes into a file that shows state.
-const EDITOR: &str = "editor";
-
 /// The name of whoever calls from the command line.
 const COMMAND_LINE: &str = "cli";
 
-/// How the name of the user of a client begins.
-const CLIENT_USER: &str = "user of ";
+/// Characters of a person's label.
+const LABEL_CHARS_MAX: usize = 32;
 
 /// A text that names no actor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no actor: write human:, agent:, model: or client: and a name, or system")]
+#[error(
+    "{0:?} is no actor: write human:, file:, client_user:, agent:, model: or client: and a name, or \
+     system; a person's name has 1 to 32 characters from a-z, 0-9 and ._-"
+)]
 pub struct ActorRefusal(String);
 
 impl Actor {
@@ -41,15 +46,11 @@ impl Actor {
         matches!(self, Self::Human(_))
     }
 
-    /// Whoever writes into a file that shows state. It counts as a person's word, and nobody can
-    /// be asked to sign it.
-    pub fn editor() -> Self {
-        Self::Human(EDITOR.into())
-    }
-
-    /// Whether this is [`Actor::editor`].
-    pub fn is_editor(&self) -> bool {
-        matches!(self, Self::Human(name) if name.as_ref() == EDITOR)
+    /// A label for a person: what can stand in one is kept, everything else becomes `-`.
+    pub fn human(name: &str) -> Self {
+        let plain = |c: char| if is_label(c) { c } else { '-' };
+        let label: String = name.to_lowercase().chars().map(plain).take(LABEL_CHARS_MAX).collect();
+        Self::Human(if label.is_empty() { "person".into() } else { label.into() })
     }
 
     /// Whoever calls from the command line.
@@ -62,20 +63,12 @@ impl Actor {
         matches!(self, Self::Client(name) if name.as_ref() == COMMAND_LINE)
     }
 
-    /// The user of a client, whom the operator trusts (ADR 0016).
-    pub fn client_user(client: &Self) -> Self {
-        Self::Human(format!("{CLIENT_USER}{client}").into())
-    }
-
-    /// Whether this is the user of a client.
-    pub fn is_client_user(&self) -> bool {
-        matches!(self, Self::Human(name) if name.starts_with(CLIENT_USER))
-    }
-
     /// The kind as one word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Human(_) => "human",
+            Self::File(_) => "file",
+            Self::ClientUser(_) => "client_user",
             Self::Agent(_) => "agent",
             Self::Model(_) => "model",
             Self::Client(_) => "client",
@@ -86,9 +79,12 @@ impl Actor {
     /// The name, which all but the system have.
     pub fn name(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Human(name) | Self::Agent(name) | Self::Model(name) | Self::Client(name) => {
-                Some(name)
-            }
+            Self::Human(name)
+            | Self::File(name)
+            | Self::ClientUser(name)
+            | Self::Agent(name)
+            | Self::Model(name)
+            | Self::Client(name) => Some(name),
             Self::System => None,
         }
     }
@@ -119,7 +115,9 @@ impl TryFrom<String> for Actor {
         let (kind, name) = text.split_once(':').unwrap_or((text.as_str(), ""));
         let legal = (1..=200).contains(&name.len()) && !name.chars().any(char::is_control);
         match kind {
-            "human" if legal => Ok(Self::Human(name.into())),
+            "human" if is_label_text(name) => Ok(Self::Human(name.into())),
+            "file" if legal => Ok(Self::File(name.into())),
+            "client_user" if legal => Ok(Self::ClientUser(name.into())),
             "agent" if legal => Ok(Self::Agent(name.into())),
             "model" if legal => Ok(Self::Model(name.into())),
             "client" if legal => Ok(Self::Client(name.into())),
@@ -128,17 +126,48 @@ impl TryFrom<String> for Actor {
     }
 }
 
+fn is_label(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-')
+}
+
+fn is_label_text(text: &str) -> bool {
+    (1..=LABEL_CHARS_MAX).contains(&text.len()) && text.chars().all(is_label)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn actors_round_trip_and_an_absent_principal_is_nobody() {
-        for text in ["human:ada", "agent:writer", "model:script:demo", "client:mcp", "system"] {
+        for text in [
+            "human:ada",
+            "file:notes/a b.md",
+            "client_user:editor",
+            "agent:writer",
+            "model:script:demo",
+            "client:mcp",
+            "system",
+        ] {
             assert_eq!(Actor::try_from(text.to_owned()).unwrap().to_string(), text);
         }
-        for text in ["", "human", "human:", "any", "root:x", "system:x", "human:a\nb"] {
+        for text in [
+            "",
+            "human",
+            "human:",
+            "any",
+            "root:x",
+            "system:x",
+            "human:a\nb",
+            "human:user of x",
+            "human:Ada",
+        ] {
             assert!(Actor::try_from(text.to_owned()).is_err(), "{text:?}");
+        }
+        for (name, label) in
+            [("Ada L", "ada-l"), ("user of client:x", "user-of-client-x"), ("", "person")]
+        {
+            assert_eq!(Actor::human(name).to_string(), format!("human:{label}"));
         }
     }
 }

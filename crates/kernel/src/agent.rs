@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::budget::Budget;
 use crate::calling::ToolCalling;
-use crate::config::ConfigDigests;
-use crate::config::ProfileText;
+use crate::config::{ConfigDigests, EgressConfig, ProfileText};
 use crate::digest::Digest;
+use crate::flow::FlowLabels;
 use crate::limits::Limits;
 pub use crate::mask::{AgentRefusal, Place};
 use crate::mask::{Granted, Masks};
 use crate::names::{AgentId, GroupName, PhaseName, PolicyName, ServerName, ToolName};
 use crate::phase::{Grant, Phase};
-use crate::policy::Policy;
+use crate::policy::{Policy, RULE_OF_TWO, RuleOfTwo};
 use crate::profile::Declared;
 use crate::prompt::Template;
 use crate::section::{Entry, Section, Toolset};
@@ -55,6 +55,8 @@ pub struct AgentDraft {
     pub settings: Settings,
     /// Whether reads are remembered by the project.
     pub remember_reads: bool,
+    /// What may leave a session that has read private data and untrusted content.
+    pub egress: EgressConfig,
 }
 
 impl AgentDraft {
@@ -76,6 +78,7 @@ impl AgentDraft {
             budget: Budget::default(),
             settings: Settings::default(),
             remember_reads: false,
+            egress: EgressConfig::default(),
         }
     }
 }
@@ -137,8 +140,15 @@ impl Agent {
     }
 
     /// The same, but goes on after the first thing that is off, so that all of them can be told.
-    pub fn survey(draft: AgentDraft) -> Survey {
+    pub fn survey(mut draft: AgentDraft) -> Survey {
         let mut refused = Vec::new();
+        if let Some(policy) = draft.policies.iter().find(|one| one.name().as_str() == RULE_OF_TWO) {
+            refused.push(AgentRefusal::OwnPolicy(policy.name().clone()));
+        }
+        match RuleOfTwo::of(&draft.egress) {
+            Ok(rule) => draft.policies.extend(rule.map(|rule| Arc::new(rule) as Arc<dyn Policy>)),
+            Err(refusal) => refused.push(refusal.into()),
+        }
         refused.extend(draft.limits.refusals().map(AgentRefusal::from));
         refused.extend(draft.budget.refusals().map(AgentRefusal::from));
         refused.extend(draft.settings.refusals().map(AgentRefusal::from));
@@ -249,6 +259,12 @@ impl Agent {
         declared.is_some_and(|d| d.enabled.as_ref().is_none_or(|some| some.contains(&tool)))
     }
 
+    /// What the tools of a phase bring into a session together, and whether one of them sends.
+    pub fn labels_in(&self, phase: &PhaseName) -> FlowLabels {
+        let labels = self.visible(phase, None).flat_map(|entry| entry.spec.every_label());
+        labels.fold(FlowLabels::default(), |all, one| all.tightened_by(one))
+    }
+
     /// Whether a policy wants a yes of its own for each call of a tool, so that one for the whole
     /// session would lift nothing.
     pub fn asks_each_time(&self, tool: &ToolName, policy: &PolicyName) -> bool {
@@ -331,6 +347,9 @@ fn fingerprint(draft: &AgentDraft, toolset: &Toolset, phases: &[Granted]) -> Dig
     });
     if let (false, Value::Object(face)) = (draft.agents.is_empty(), &mut face) {
         face.insert("agents".to_owned(), json!(draft.agents));
+    }
+    if let (false, Value::Object(face)) = (draft.egress == EgressConfig::default(), &mut face) {
+        face.insert("egress".to_owned(), json!(draft.egress));
     }
     Digest::of_json(&face)
 }

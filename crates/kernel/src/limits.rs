@@ -46,6 +46,8 @@ pub struct Limits {
     pub approval_ms_max: u64,
     /// Calls of a session that wait for a person's yes; more are refused.
     pub approvals_max: u64,
+    /// Calls of one MCP client that wait for a person's yes in a session; more are refused.
+    pub approvals_client_max: u64,
     /// Milliseconds one append to the log may take.
     pub append_ms_max: u64,
     /// Milliseconds the tools from outside that a phase needs may take to be there.
@@ -146,6 +148,7 @@ impl Default for Limits {
             answer_ms_max: 600_000,
             approval_ms_max: 24 * 3_600_000,
             approvals_max: 20,
+            approvals_client_max: 5,
             append_ms_max: 30_000,
             supply_ms_max: 120_000,
             list_ms_max: 8_000,
@@ -234,7 +237,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 56] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 57] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -261,6 +264,7 @@ impl Limits {
             ("answer_ms_max", self.answer_ms_max, MS),
             ("approval_ms_max", self.approval_ms_max, MS),
             ("approvals_max", self.approvals_max, 1_000),
+            ("approvals_client_max", self.approvals_client_max, 1_000),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
             ("supply_ms_max", self.supply_ms_max, CALL_MS_CEILING),
             ("list_ms_max", self.list_ms_max, CALL_MS_CEILING),

@@ -10,6 +10,7 @@ use crate::budget::BudgetRefusal;
 use crate::limits::LimitRefusal;
 use crate::names::{AgentId, GroupName, PhaseName, PolicyName, ServerName, ToolName, nearest};
 use crate::phase::{Grant, Phase};
+use crate::policy::EgressRefusal;
 use crate::prompt::UnknownWord;
 use crate::section::{Toolset, ToolsetRefusal};
 use crate::settings::SettingRefusal;
@@ -30,6 +31,12 @@ pub enum AgentRefusal {
     /// A setting is off.
     #[error(transparent)]
     Setting(#[from] SettingRefusal),
+    /// A destination is none.
+    #[error(transparent)]
+    Egress(#[from] EgressRefusal),
+    /// A policy has the name of one that is built in.
+    #[error("policy {0}: this name is taken by the built-in policy; give yours another one")]
+    OwnPolicy(PolicyName),
     /// The system prompt uses a word that nobody gives a meaning to.
     #[error("system_prompt: {0}")]
     Word(UnknownWord),

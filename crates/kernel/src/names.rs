@@ -132,6 +132,37 @@ name!(
     ToolName, "tool name", is_tool, ID_GRAMMAR
 );
 name!(
+    /// One tool, or all tools whose names begin alike: `mcp:bank:*`.
+    ToolPattern, "tool pattern", is_tool_pattern, PATTERN_GRAMMAR
+);
+
+impl ToolPattern {
+    /// Whether a tool is one of these.
+    pub fn fits(&self, tool: &ToolName) -> bool {
+        match self.as_str().strip_suffix('*') {
+            Some(start) => tool.as_str().starts_with(start),
+            None => self.as_str() == tool.as_str(),
+        }
+    }
+}
+
+const PATTERN_GRAMMAR: &str =
+    "the name of a tool, or a beginning of one that ends with : or _ and then *, or * alone";
+
+fn is_tool_pattern(text: &str) -> bool {
+    match text.strip_suffix('*') {
+        None => is_tool(text),
+        Some("") => true,
+        Some(start) => {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':');
+            start.len() <= REMOTE_BYTES_MAX
+                && start.bytes().all(plain)
+                && start.ends_with([':', '_'])
+        }
+    }
+}
+
+name!(
     /// The name of a group of tools.
     GroupName, "group name", is_id, ID_GRAMMAR
 );

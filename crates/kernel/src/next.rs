@@ -468,8 +468,9 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
 /// this call too. It is judged again.
 pub fn is_lifted(agent: &Agent, session: &Session, progress: &Progress) -> bool {
     let Progress::Asked(question) = progress else { return false };
-    let OpenQuestion { tool, policy, .. } = question.as_ref();
-    session.allowed(tool, policy) && !agent.asks_each_time(tool, policy)
+    let OpenQuestion { tool, policy, frame, .. } = question.as_ref();
+    let allowed = session.allowed(tool, *frame, session.last_at);
+    allowed.is_some() && !agent.asks_each_time(tool, policy)
 }
 
 fn plan(

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::names::ToolName;
+use crate::seeded::{Bug, seeded};
 
 /// A tool as its server describes it. All of it is the server's word.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -183,8 +184,21 @@ impl Pins {
         }
     }
 
-    /// Takes in what was decided.
+    /// Whether a ruling can follow what is known. A definition is the first one only where none was
+    /// ever seen, and the one that returns is the one that is believed: all else takes a person.
+    pub fn can_follow(&self, pinned: &Pinned) -> bool {
+        match pinned.ruling {
+            Ruling::FirstSeen => !self.0.contains_key(&pinned.tool),
+            Ruling::Returned => self.standing(&pinned.tool, &pinned.definition) == Standing::Live,
+            Ruling::Quarantined | Ruling::Accepted | Ruling::Rejected | Ruling::Gone => true,
+        }
+    }
+
+    /// Takes in what was decided. A ruling that cannot follow changes nothing.
     pub(crate) fn apply(&mut self, pinned: &Pinned, by: &Actor) {
+        if !self.can_follow(pinned) && !seeded(Bug::FirstSeenMovesPin) {
+            return;
+        }
         let mut pin = self.0.get(&pinned.tool).cloned().unwrap_or_default();
         let definition = pinned.definition.clone();
         // A person's word does not bring a tool back; that its server offers it does.

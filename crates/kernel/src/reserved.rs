@@ -14,6 +14,8 @@ const ACTS: &[&str] = &[
     "accept_proposal",
     "accept_proposals",
     "accept_restore",
+    "apply_proposal",
+    "apply_proposals",
     "approval",
     "approve",
     "approve_call",
@@ -21,12 +23,19 @@ const ACTS: &[&str] = &[
     "approve_proposal",
     "approve_proposals",
     "approval_deny",
+    "approval_accept",
+    "approval_confirm",
+    "approval_decide",
+    "approval_reject",
     "approval_grant",
     "approve_all",
     "approve_fact",
     "approve_facts",
     "approve_pending",
     "approve_tool",
+    "approve_tool_call",
+    "approve_tool_calls",
+    "approve_tools",
     "confirm_fact",
     "confirm_facts",
     "commit_fact",
@@ -36,6 +45,7 @@ const ACTS: &[&str] = &[
     "deny_all",
     "deny_call",
     "deny_calls",
+    "deny_tool_call",
     "enrol",
     "enrol_key",
     "enrol_people",
@@ -62,6 +72,7 @@ const ACTS: &[&str] = &[
     "lock_fact",
     "lock_facts",
     "log_accept_restore",
+    "log_move",
     "log_restart",
     "mcp_login",
     "mcp_pins_accept",
@@ -81,9 +92,11 @@ const ACTS: &[&str] = &[
     "pins_accept",
     "pins_reject",
     "proposal_accept",
+    "proposal_apply",
     "proposal_approve",
     "proposal_reject",
     "proposals_accept",
+    "proposals_apply",
     "proposals_approve",
     "proposals_reject",
     "reject_fact",
@@ -96,6 +109,9 @@ const ACTS: &[&str] = &[
     "session_undo",
     "sessions_undo",
     "trust",
+    "trust_add",
+    "trust_config",
+    "trust_configuration",
     "trust_client_user",
     "trust_folder",
     "trust_project",
@@ -118,10 +134,31 @@ pub fn person_only_act(name: &str) -> Option<&'static str> {
     std::iter::once(name).chain(parts).find_map(act_of)
 }
 
-/// The act that a part of a name is taken for, with or without a version behind it: `approve_v2`
-/// reads like the act itself. A digit may be read as a letter or as a number (`trus7`, `trust_7`),
-/// so every number of characters of the version is left out once.
+/// The act that a part of a name is taken for, with or without a version before it: `v1_approve`
+/// reads like the act itself, and so does `toolgate_v1_approve`.
 fn act_of(part: &str) -> Option<&'static str> {
+    let mut rest = part;
+    loop {
+        if let Some(act) = versioned_act_of(rest) {
+            return Some(act);
+        }
+        rest = without_first_word(rest)?;
+    }
+}
+
+/// A name without a version or `toolgate` before it; nothing where it begins with neither.
+fn without_first_word(name: &str) -> Option<&str> {
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric())?;
+    let (word, rest) = name.split_at_checked(end)?;
+    let digits = word.strip_prefix(['v', 'V']).unwrap_or(word);
+    let is_version = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_own = word.eq_ignore_ascii_case("toolgate");
+    (is_version || is_own).then(|| rest.get(1..))?
+}
+
+/// The same with or without a version behind it: `approve_v2`. A digit may be read as a letter or as
+/// a number (`trus7`, `trust_7`), so every number of characters of the version is left out once.
+fn versioned_act_of(part: &str) -> Option<&'static str> {
     let mut rest = part;
     loop {
         let versionless = rest.strip_suffix(['v', 'V']).filter(|_| rest.len() < part.len());
@@ -208,6 +245,17 @@ mod tests {
             "enrol",
             "approve_v1",
             "approve_v10",
+            "v1_approve",
+            "V2.facts_commit",
+            "approval_accept",
+            "approve_tool_call",
+            "proposals_apply",
+            "trust_config",
+            "2_approve",
+            "v1.2-trust",
+            "v1_approve_v2",
+            "toolgate_v1_approve",
+            "mcp__web__v3_approvals_list",
             "approve1",
             "facts_commit_1",
             "trust_1",
@@ -243,6 +291,10 @@ mod tests {
             "mcp__approvals__list",
             "mcp__people__add",
             "approve_pull_request_v1",
+            "v1_approve_pull_request",
+            "v1_list",
+            "v1_",
+            "_",
             "commit_1",
             "convert_0",
             "v1",

@@ -32,6 +32,7 @@ text_schema!(crate::names::ServerName, "ServerName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::PolicyName, "PolicyName", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::AgentId, "AgentId", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::SessionId, "SessionId", "^[a-z0-9_-]{1,64}$");
+text_schema!(crate::names::ToolPattern, "ToolPattern", "^[A-Za-z0-9_.:-]*\\*?$");
 text_schema!(crate::names::Family, "Family", "^[a-z0-9_-]{1,64}$");
 text_schema!(crate::names::PhaseName, "PhaseName", "^[A-Za-z0-9_.-]{1,64}$");
 text_schema!(crate::names::CallId, "CallId", "^c[0-9]+$");
@@ -39,4 +40,8 @@ text_schema!(crate::digest::Digest, "Digest", "^[0-9a-f]{64}$");
 text_schema!(crate::digest::Tag, "Tag", "^[0-9a-f]{16}$");
 text_schema!(crate::receipt::Receipt, "Receipt", "^rcpt_[0-9a-f]{24}$");
 text_schema!(crate::key::Key, "Key", "^[a-z0-9_-]{1,64}(:.*)?$");
-text_schema!(crate::actor::Actor, "Actor", "^(system|(human|agent|model|client):.+)$");
+text_schema!(
+    crate::actor::Actor,
+    "Actor",
+    "^(system|(human|file|client_user|agent|model|client):.+)$"
+);

@@ -214,7 +214,7 @@ pub struct Toolset {
 }
 
 /// The family of the project's files.
-const FILE_FAMILY: &str = "file";
+pub const FILE_FAMILY: &str = "file";
 
 /// Families that are there without any section: the project's files, and what was read.
 fn own_families() -> BTreeMap<Family, FamilySpec> {

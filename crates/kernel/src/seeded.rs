@@ -22,11 +22,27 @@ pub enum Bug {
     AnchorNotCompared,
     /// A record that says that a call was approved is taken at its word.
     BasisNotResolved,
+    /// A person's signature is not checked.
+    SignatureSkipped,
+    /// What a revoked key signs counts.
+    RevokedKeyCounts,
+    /// A client's user answers without a delegation.
+    ClientUserWithoutDelegation,
+    /// A definition that is said to be the first one replaces the accepted one.
+    FirstSeenMovesPin,
+    /// An allowance covers another rule of the same name.
+    AllowanceByName,
+    /// A fork does not know what the session before it read.
+    TaintLostAtFork,
+    /// A kept fold is used though it lets calls run because a person said so.
+    CheckpointCarriesAuthority,
+    /// A configuration that nobody trusts starts programs.
+    UntrustedConfigStarts,
 }
 
 impl Bug {
     /// Every one of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 17] = [
         Self::AckBeforeCommit,
         Self::NoIntent,
         Self::BlindRetry,
@@ -36,6 +52,14 @@ impl Bug {
         Self::AnchorBeforeCommit,
         Self::AnchorNotCompared,
         Self::BasisNotResolved,
+        Self::SignatureSkipped,
+        Self::RevokedKeyCounts,
+        Self::ClientUserWithoutDelegation,
+        Self::FirstSeenMovesPin,
+        Self::AllowanceByName,
+        Self::TaintLostAtFork,
+        Self::CheckpointCarriesAuthority,
+        Self::UntrustedConfigStarts,
     ];
 }
 

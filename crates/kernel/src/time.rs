@@ -32,6 +32,21 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A text that is no length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no length of time: write a number and a unit, such as 30m, 8h or 7d")]
+pub struct DurationRefusal(String);
+
+/// Reads a length of time such as `30m`, `8h` or `7d`, in milliseconds. A day has 24 hours.
+pub fn read_duration_ms(text: &str) -> Result<u64, DurationRefusal> {
+    let read = || -> Option<u64> {
+        let span: jiff::Span = text.trim().parse().ok()?;
+        let duration = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
+        u64::try_from(duration.as_millis()).ok().filter(|ms| *ms > 0)
+    };
+    read().ok_or_else(|| DurationRefusal(text.to_owned()))
+}
+
 /// The moment a run must be over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -363,7 +363,6 @@ impl Telling<'_> {
             | Event::Forked(_)
             | Event::PhaseEntered { .. }
             | Event::ToolsSupplied { .. }
-            | Event::Answered { .. }
             | Event::Heard { .. } => {}
         }
     }
@@ -421,7 +420,7 @@ mod tests {
     fn record(seq: u64, event: Value) -> Record<Event> {
         let event = serde_json::from_value(event).unwrap();
         let (at, actor) = (Timestamp(0), Actor::System);
-        Record { seq, at, actor, epoch: 1, saw: None, event, signed: None }
+        Record { seq, at, actor, epoch: 1, saw: None, event, decision: None }
     }
 
     #[test]

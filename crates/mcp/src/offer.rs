@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolgate_kernel::config::ServerText;
+use toolgate_kernel::flow::{FlowLabels, Sends};
 use toolgate_kernel::names::{ServerName, ToolName};
 use toolgate_kernel::pin::{Definition, Pinned, Pins, Ruling, Standing};
 use toolgate_kernel::tool::{Effect, SpecDraft, ToolSpec};
@@ -21,6 +23,10 @@ pub struct Terms {
     pub short_names: bool,
     /// Whether a phase that uses it must not begin without it.
     pub required: bool,
+    /// What is written down about the server, from which the labels of its tools follow.
+    pub server: ServerText,
+    /// Whether a login is kept for it.
+    pub is_logged_in: bool,
 }
 
 /// Names that mean nothing new.
@@ -212,11 +218,14 @@ pub(crate) fn spec(
     // A name that reads like a tool of some server's is nobody's short name.
     let free = !own.starts_with("mcp__") && !names.taken.contains(own);
     let free = free && !names.shared.contains(own) && ToolName::own(own).is_ok();
+    let told = told_labels(definition);
+    let labels = terms.server.tool_labels(own, terms.is_logged_in, &told);
     let build = |output: Value| {
         let draft = SpecDraft::of_server(name.clone(), about)
             .params_schema(definition.input.clone())
             .returns_schema(output)
-            .effect(effect);
+            .effect(effect)
+            .labels(labels.clone());
         let draft = if terms.short_names && free { draft.shown_as(own) } else { draft };
         draft.build().map_err(|refusal| chained(&refusal))
     };
@@ -228,6 +237,15 @@ pub(crate) fn spec(
         // Where it is something else that cannot be used, that is told.
         Err(why) => Ok((build(Value::Bool(true))?, Some(why))),
     }
+}
+
+/// What a server says itself of where a tool sends. It can only add something.
+fn told_labels(definition: &Definition) -> FlowLabels {
+    let hint = |name: &str| definition.annotations.get(name)?.as_bool();
+    let is_open = hint("openWorldHint") == Some(true);
+    let changes = hint("readOnlyHint") == Some(false) || hint("destructiveHint") == Some(true);
+    let sends = if is_open || changes { Sends::Configured } else { Sends::No };
+    FlowLabels { untrusted: is_open, sends, ..FlowLabels::default() }
 }
 
 /// A refusal with all that is behind it.

@@ -143,7 +143,7 @@ mod tests {
         }))
         .unwrap();
         let effects = BTreeMap::from([("good".to_owned(), Effect::Read)]);
-        let a = Terms { effects, short_names: true, required: false };
+        let a = Terms { effects, short_names: true, ..Terms::default() };
         let names = ["a", "b"].map(|name| ServerName::parse(name).unwrap());
         let terms = names.into_iter().zip([a, Terms::default()]).collect();
         let named = BTreeSet::from([tool("mcp:b:later"), tool("mcp:a:good")]);

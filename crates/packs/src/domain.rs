@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::gate;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
@@ -73,10 +74,26 @@ impl<P: DeserializeOwned + JsonSchema + Send + Sync + 'static> Domain<P> {
 
     fn add(mut self, name: &str, about: &str, required: &[&str], handler: Handler<P>) -> Self {
         let required = required.iter().map(|field| (*field).to_owned()).collect();
-        let action = tool::Action { name: name.to_owned(), about: about.to_owned(), required };
+        let (name_of, about) = (name.to_owned(), about.to_owned());
+        let action = tool::Action { name: name_of, about, required, labels: None };
         self.actions.actions.push(action);
         self.handlers.insert(name.to_owned(), handler);
         self
+    }
+
+    /// What these actions bring into a session and where they send; see [`FlowLabels`].
+    pub fn labels(mut self, actions: &[&str], labels: &FlowLabels) -> Self {
+        for action in &mut self.actions.actions {
+            if actions.contains(&action.name.as_str()) {
+                action.labels = Some(labels.clone());
+            }
+        }
+        self
+    }
+
+    /// Actions whose answers show what is kept, so that they are private.
+    pub fn reads(self, actions: &[&str]) -> Self {
+        self.labels(actions, &FlowLabels::private())
     }
 
     /// An action that is not offered here. Whoever calls it is told what would make it be.

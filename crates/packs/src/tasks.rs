@@ -68,6 +68,7 @@ pub fn tasks() -> Result<Pack, SpecRefusal> {
         .action("update", "Changes title, details or status.", &["id"], update)
         .action("complete", "Marks a task as done.", &["id"], complete)
         .action("list", "Shows the tasks, all or those with a status.", &[], list)
+        .reads(&["list"])
         .touches(touches)
         .describe(|draft| {
             let answer = json!({ "type": "task_created", "task": task });

@@ -174,7 +174,7 @@ pub(crate) async fn misfit(
             ReadFault::Store(StoreFault::Damaged(_))
             | ReadFault::Broken { .. }
             | ReadFault::Unsigned { .. }
-            | ReadFault::Unvouched { .. }
+            | ReadFault::Unfounded { .. }
             | ReadFault::Unreadable { .. },
         ) => {}
         Err(ReadFault::Store(fault)) => return Err(fault),

@@ -32,9 +32,9 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(embed()).unwrap();
 //! ```
 
+mod authority;
 mod checkpoint;
 pub mod crash;
-mod credential;
 mod directing;
 pub mod drive;
 mod execute;
@@ -44,6 +44,7 @@ mod host_key;
 pub mod log;
 pub mod memory;
 mod once;
+mod people;
 mod picture;
 pub mod port;
 mod runtime;
@@ -53,7 +54,8 @@ mod undo;
 pub mod verify;
 mod versions;
 
-pub use credential::{Author, Signer};
+pub use authority::{Author, Signer};
+pub use checkpoint::checkpoint_body;
 pub use directing::Directing;
 pub use drive::{
     Answered, Company, Crew, DriveFault, Driver, Floor, Halt, Incoming, OnAsk, OpenFault,

@@ -77,11 +77,12 @@ pub enum ReadFault {
         /// The stream.
         stream: StreamId,
     },
-    /// What only a person may say is not signed by one who is known here.
+    /// What only a person may decide rests on no decision that counts.
     #[error(
-        "{stream}, record {seq}: a person's word without their signature; run `toolgate verify`"
+        "{stream}, record {seq}: a person's decision that does not count; run `toolgate verify` to \
+         see why"
     )]
-    Unvouched {
+    Unfounded {
         /// The stream.
         stream: StreamId,
         /// The record.

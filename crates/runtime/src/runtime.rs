@@ -6,21 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::credential::Signable;
+use toolgate_kernel::decision::Role;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     AuthorRefusal, Event, InboxEvent, ProjectEvent, Record, RestartedFrom, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::{Project, Session, State};
+use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::limits::Limits;
-use toolgate_kernel::names::SessionId;
+use toolgate_kernel::names::{SessionId, ToolName};
 use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::redact::Redactor;
+use toolgate_kernel::tree::LogId;
 
-use crate::checkpoint;
-use crate::credential::{Author, Signer, Spot, counts, project_counts, sign};
+use crate::authority::{Author, Judge, Unfounded, check_project, sign};
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
+use crate::people::{enrolled, first_person, may_sign};
 use crate::picture::{Picture, PictureRefusal};
 use crate::port::{Append, Batch, Clock, Files, NoFiles, Row, Rows, Store, StoreFault};
 use crate::transaction::Resources;
@@ -38,8 +39,8 @@ pub enum Committed {
 pub struct Runtime {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What tells this log from every other.
-    pub(crate) mark: Digest,
+    /// The name of the log.
+    pub(crate) log: LogId,
     pub(crate) files: Arc<dyn Files>,
     pub(crate) resources: Resources,
     pub(crate) redactor: Redactor,
@@ -85,9 +86,41 @@ pub enum SayFault {
     /// It was signed with a key that this project does not know.
     #[error("this project knows another person's key; see `toolgate doctor`")]
     Stranger,
+    /// The key is known, and may not decide this.
+    #[error(
+        "your key is enrolled here as {0}, or it is revoked or limited to other tools; this takes {1}; \
+         see `toolgate people list`"
+    )]
+    NotAllowed(Role, Role),
+    /// It would allow too much for later.
+    #[error("this may last at most 30 days and be for at most 1,000 uses")]
+    Unbounded,
+    /// No delegation lets the user of a client answer this.
+    #[error(
+        "no delegation lets the user of this client answer about {0}; a person gives one with \
+         `toolgate approvals delegate`"
+    )]
+    NotDelegated(ToolName),
     /// Others kept being first.
     #[error("too much is happening at once; try again")]
     Busy,
+}
+
+impl SayFault {
+    /// Whether it is about who said it, and not about the log.
+    pub(crate) fn is_about_the_author(&self) -> bool {
+        match self {
+            Self::Author(_)
+            | Self::Unsigned
+            | Self::Stranger
+            | Self::NotAllowed(..)
+            | Self::Unbounded
+            | Self::NotDelegated(_) => true,
+            Self::Store(_) | Self::Read(_) | Self::TooLong(..) | Self::Pictures(_) | Self::Busy => {
+                false
+            }
+        }
+    }
 }
 
 /// Committed events an observer may lag behind before it loses some. It belongs to the program,
@@ -113,7 +146,7 @@ impl Runtime {
     /// A runtime over a log. Nothing is read before it is needed.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self {
-            mark: store.log_id().digest(),
+            log: store.log_id(),
             store,
             clock,
             files: Arc::new(NoFiles),
@@ -195,9 +228,9 @@ impl Runtime {
         for (record, hash) in news {
             // Another driver of this process may have read the same news meanwhile.
             if record.seq == mirror.tip.seq + 1 {
-                if !project_counts(&self.spot(mirror.tip.hash), &mirror.project, &record) {
+                if check_project(self.log, &mirror.project, &record).is_err() {
                     let (stream, seq) = (StreamId::Project, record.seq);
-                    return Err(ReadFault::Unvouched { stream, seq });
+                    return Err(ReadFault::Unfounded { stream, seq });
                 }
                 mirror.tip = Tip { seq: record.seq, hash };
                 Arc::make_mut(&mut mirror.project).apply(&record);
@@ -219,39 +252,35 @@ impl Runtime {
         if unheard.is_empty() {
             return Ok(unheard);
         }
-        let (project, mut before) = (self.catch_up().await?, heard.hash);
-        for (record, hash) in &unheard {
-            let spot = Spot { log: &self.mark, stream: &stream, before };
-            if !counts(&spot, &project, record) {
-                return Err(ReadFault::Unvouched { seq: record.seq, stream });
+        let project = self.catch_up().await?;
+        let judge = Judge { log: self.log, project: &project, seq: project.seq };
+        let mut used = session.statements.clone();
+        for (record, _) in &unheard {
+            let is_used = |digest: &Digest| used.insert(*digest).is_some();
+            match judge.check_said(record, &session.id, is_used) {
+                // It was heard once, and is not heard again.
+                Ok(()) | Err(Unfounded::Used) => {}
+                Err(_) => return Err(ReadFault::Unfounded { seq: record.seq, stream }),
             }
-            before = *hash;
         }
         Ok(unheard)
     }
 
-    fn spot(&self, before: Digest) -> Spot<'_> {
-        Spot { log: &self.mark, stream: &StreamId::Project, before }
-    }
-
-    /// Begins with the project as it was kept, and keeps it anew when much was read since.
+    /// Reads the project from its beginning. Who may decide, what is locked and which definitions are
+    /// accepted follow from its records alone, so a kept fold is not used.
     async fn load(&self) -> Result<(), ReadFault> {
         let (store, stream) = (self.store.as_ref(), StreamId::Project);
-        let kept = checkpoint::load(store, &stream).await?;
-        let (mut project, from) = kept.unwrap_or_else(|| (Project::default(), Tip::START));
-        let (mut before, mut unvouched) = (from.hash, None);
-        let each = |record: Record<ProjectEvent>, row: &Row| {
-            if !project_counts(&self.spot(before), &project, &record) {
-                unvouched = unvouched.or(Some(record.seq));
+        let (mut project, mut unfounded) = (Project::default(), None);
+        let each = |record: Record<ProjectEvent>, _: &Row| {
+            if check_project(self.log, &project, &record).is_err() {
+                unfounded = unfounded.or(Some(record.seq));
             }
-            before = row.hash;
             project.apply(&record);
         };
-        let tip = read_signed(store, &stream, from, each).await?;
-        if let Some(seq) = unvouched {
-            return Err(ReadFault::Unvouched { stream, seq });
+        let tip = read_signed(store, &stream, Tip::START, each).await?;
+        if let Some(seq) = unfounded {
+            return Err(ReadFault::Unfounded { stream, seq });
         }
-        drop(checkpoint::save(store, &stream, &project, (from, tip)).await);
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
             *mirror = Mirror { project: Arc::new(project), tip };
@@ -266,13 +295,18 @@ impl Runtime {
         author: impl Into<Author<'a>>,
         events: Vec<ProjectEvent>,
     ) -> Result<ProjectBatch, AuthorRefusal> {
-        let Author { actor, signer } = author.into();
+        let author = author.into();
         let (project, before) = self.project();
         let (mut tip, mut rows, mut records) = (before, Rows::default(), Vec::new());
+        // What an event of the batch decides counts for the ones after it.
+        let mut following = Arc::clone(&project);
         for event in events {
-            let (seq, at, actor) = (tip.seq + 1, self.clock.now(), actor.clone());
-            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
-            sign(&self.spot(tip.hash), &mut record, signer)?;
+            let (seq, at, actor) = (tip.seq + 1, self.clock.now(), author.actor.clone());
+            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, decision: None };
+            if author.signer.is_some() {
+                sign(&mut record, &StreamId::Project, author, &following, self.log);
+                Arc::make_mut(&mut following).apply(&record);
+            }
             tip.add(&record, &mut rows)?;
             records.push(record);
         }
@@ -321,7 +355,7 @@ impl Runtime {
         author: impl Into<Author<'a>>,
         mut decide: impl FnMut(&Project) -> Result<(Vec<ProjectEvent>, T), E>,
     ) -> Result<T, E> {
-        let author: Author<'_> = author.into();
+        let author = self.attested(author.into()).await.map_err(SayFault::from)?;
         let turn = self.project_turn.lock().await;
         for _ in 0..SHARED_TRIES {
             let project = self.catch_up().await.map_err(SayFault::from)?;
@@ -336,7 +370,7 @@ impl Runtime {
             let enrolled = enrolled(&project, author).filter(|_| !decided.iter().any(enrols));
             let events: Vec<ProjectEvent> =
                 opened.into_iter().chain(enrolled).chain(decided).collect();
-            may_sign(&project, author, &events)?;
+            may_sign(&project, author, &StreamId::Project, &events, self.clock.now())?;
             let prepared = self.project_batch(author, events).map_err(SayFault::from)?;
             let batches = vec![prepared.batch.clone()];
             let append = self.store.append(Append { batches, blobs: Vec::new() });
@@ -360,46 +394,28 @@ impl Runtime {
         &self,
         author: Author<'_>,
         from: RestartedFrom,
-        state: &State,
+        project: &Project,
     ) -> Result<(), SayFault> {
+        let state = &project.state;
         let Some(signer) = author.signer else { return Err(SayFault::Unsigned) };
         let reason = format!("taken over from log {}", from.log);
         let opened = ProjectEvent::ProjectOpened { restarted_from: Some(from) };
-        let enrolled = ProjectEvent::PersonEnrolled { key: signer.key() };
+        let enrolled = first_person(author.actor, signer);
         let changes = state.as_changes();
         let taken_over = changes.chunks(CARRIED_CHANGES_MAX).map(|changes| {
             let (changes, reason) = (changes.to_vec(), reason.clone());
             ProjectEvent::ProjectChanged { changes, session: None, call: None, reason }
         });
-        let events: Vec<_> = [opened, enrolled].into_iter().chain(taken_over).collect();
+        // What may be untrusted stays so.
+        let marked = project.untrusted.iter().map(|(family, write)| {
+            let (families, session) = (vec![family.clone()], write.session.clone());
+            ProjectEvent::FamiliesMarked { families, session, call: write.call }
+        });
+        let events = [opened, enrolled].into_iter().chain(taken_over).chain(marked);
+        let events: Vec<_> = events.collect();
         self.decide(author, |project| match project.seq {
             0 => Ok((events.clone(), ())),
             _ => Err(SayFault::Busy),
-        })
-        .await
-    }
-
-    /// Looks whether an author may write something that only a known person may.
-    pub(crate) async fn vouch<E: Signable>(
-        &self,
-        author: Author<'_>,
-        event: &E,
-    ) -> Result<(), SayFault> {
-        if !event.needs_signature(author.actor) {
-            return Ok(());
-        }
-        self.enrol(author).await?;
-        let project = self.catch_up().await?;
-        may_sign(&project, author, std::slice::from_ref(event))
-    }
-
-    /// Makes a person's key known here, where none is known yet.
-    pub async fn enrol(&self, author: Author<'_>) -> Result<(), SayFault> {
-        if author.signer.is_none() {
-            return Ok(());
-        }
-        self.decide(author, |project| {
-            Ok::<_, SayFault>((enrolled(project, author).into_iter().collect(), ()))
         })
         .await
     }
@@ -445,7 +461,9 @@ impl Runtime {
         blobs: Vec<(Digest, Vec<u8>)>,
     ) -> Result<u64, SayFault> {
         let bytes = match &said {
-            Said::Feedback { text, .. } | Said::Stop { reason: text } => text.len(),
+            Said::Feedback { text, .. }
+            | Said::Stop { reason: text }
+            | Said::ClearTaint { reason: text } => text.len(),
             Said::Answer(decision) => {
                 decision.note.len()
                     + decision.args.as_ref().map_or(0, |args| args.to_string().len())
@@ -455,24 +473,26 @@ impl Runtime {
         // The arguments of a call may be longer than what somebody says.
         let bytes_max = match &said {
             Said::Answer(_) => ANSWER_BYTES_MAX,
-            Said::Feedback { .. } | Said::Stop { .. } | Said::GoOn {} | Said::Withdraw { .. } => {
-                SAID_BYTES_MAX
-            }
+            Said::Feedback { .. }
+            | Said::Stop { .. }
+            | Said::GoOn {}
+            | Said::Withdraw { .. }
+            | Said::ClearTaint { .. } => SAID_BYTES_MAX,
         };
         if bytes > bytes_max {
             return Err(SayFault::TooLong(bytes, bytes_max));
         }
+        let said = self.delegated(session, author.actor, said).await?;
         let event = InboxEvent::Spoken { said };
-        self.vouch(author, &event).await?;
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
+        let author = self.vouch(author, &stream, &event).await?;
         for _ in 0..SHARED_TRIES {
             let head = store.head(&stream).await?;
             let mut tip = head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.link });
             let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
             let (actor, event) = (author.actor.clone(), event.clone());
-            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, signed: None };
-            let spot = Spot { log: &self.mark, stream: &stream, before: tip.hash };
-            sign(&spot, &mut record, author.signer)?;
+            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, decision: None };
+            sign(&mut record, &stream, author, &self.project().0, self.log);
             let mut rows = Rows::default();
             tip.add(&record, &mut rows)?;
             let batch = batch(stream.clone(), None, after, rows, tip);
@@ -485,28 +505,6 @@ impl Runtime {
             }
         }
         Err(SayFault::Busy)
-    }
-}
-
-/// Makes the first person's key known, in the same breath as what it signs.
-fn enrolled(project: &Project, author: Author<'_>) -> Option<ProjectEvent> {
-    let key = author.signer.filter(|_| project.people.is_empty())?.key();
-    Some(ProjectEvent::PersonEnrolled { key })
-}
-
-/// Refuses what only a known person may sign, for everyone else.
-fn may_sign<E: Signable>(
-    project: &Project,
-    author: Author<'_>,
-    events: &[E],
-) -> Result<(), SayFault> {
-    let known =
-        |signer: &dyn Signer| project.people.is_empty() || project.people.contains(&signer.key());
-    let needed = events.iter().any(|event| event.needs_signature(author.actor));
-    match author.signer {
-        Some(signer) if needed && !known(signer) => Err(SayFault::Stranger),
-        None if needed && !project.people.is_empty() => Err(SayFault::Unsigned),
-        Some(_) | None => Ok(()),
     }
 }
 

@@ -1,22 +1,25 @@
 //! Decides whether a log is what was written: every chain, head, receipt and cross-reference.
 
+mod decisions;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::credential::Signable;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     Event, Forked, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::{Enrolled, Progress, Project, Session};
+use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::{CallId, SessionId, ToolName};
 use toolgate_kernel::receipt::SettledCall;
+use toolgate_kernel::tree::{LogId, TreeHead};
 
+use self::decisions::InboxRecord;
+use crate::authority::{check_project, statement_digest};
 use crate::checkpoint;
-use crate::credential::{Spot, counts, due, project_counts};
 use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
 use crate::port::{Checkpoint, IntegrityProblem, Row, Store, StoreFault, StreamHead};
@@ -41,17 +44,15 @@ pub struct Problem {
     pub what: Cow<'static, str>,
 }
 
-/// What only a person may do, done without a key that is known here.
-const UNSIGNED: &str = "a person's word without their signature";
-
 /// Reads everything and checks it. It changes nothing.
 pub async fn verify(store: &dyn Store) -> Result<Report, StoreFault> {
     let mut check = Check {
-        mark: store.log_id().digest(),
+        log: store.log_id(),
         report: Report::default(),
         project: Vec::new(),
         inboxes: BTreeMap::new(),
-        people: Project::default(),
+        fold: Project::default(),
+        sealed: Vec::new(),
         forks: Vec::new(),
     };
     match store.integrity().await {
@@ -78,6 +79,8 @@ pub async fn verify(store: &dyn Store) -> Result<Report, StoreFault> {
             check.stream(store, head).await?;
         }
     }
+    check.unheard();
+    check.sealed(store).await?;
     check.forks(store).await?;
     check.lost(&present);
     Ok(check.report)
@@ -95,11 +98,13 @@ struct Check {
     report: Report,
     /// Chain hash of every project record, and the sessions it says were opened.
     project: Vec<(Digest, Option<SessionId>)>,
-    /// Chain hash of every inbox record and a hash of what it says, by session.
-    inboxes: BTreeMap<SessionId, Vec<(Digest, Digest)>>,
-    mark: Digest,
-    /// A project that knows the people whose keys were made known so far, and nothing else.
-    people: Project,
+    /// What is known of every inbox record, by session.
+    inboxes: BTreeMap<SessionId, Vec<InboxRecord>>,
+    log: LogId,
+    /// The project as far as it was read.
+    fold: Project,
+    /// Heads that people saw when they decided, each with the record that says so.
+    sealed: Vec<(StreamId, u64, TreeHead)>,
     /// Sessions that were forked, each with the record that says so.
     forks: Vec<(StreamId, u64, Box<Forked>)>,
 }
@@ -177,19 +182,23 @@ impl Check {
         let sound = match stream {
             StreamId::Project => match Record::<ProjectEvent>::decode(&row.bytes) {
                 Ok(record) => {
-                    let spot = Spot { log: &self.mark, stream, before };
-                    if !project_counts(&spot, &self.people, &record) {
-                        self.problem(stream, row.seq, UNSIGNED);
+                    self.seals(stream, &record);
+                    self.decided(stream, row.seq, check_project(self.log, &self.fold, &record));
+                    self.pin(stream, &record);
+                    if record.seq == self.fold.seq.saturating_add(1) {
+                        self.fold.apply(&record);
                     }
                     let opened = match record.event {
                         ProjectEvent::SessionOpened { session } => Some(session),
-                        ProjectEvent::PersonEnrolled { key } => {
-                            self.people.people.insert(key);
-                            let here = Enrolled { seq: record.seq, at: record.at };
-                            self.people.enrolled = self.people.enrolled.or(Some(here));
-                            None
-                        }
                         ProjectEvent::ProjectOpened { .. }
+                        | ProjectEvent::PersonEnrolled { .. }
+                        | ProjectEvent::PersonRevoked { .. }
+                        | ProjectEvent::ConfigTrusted { .. }
+                        | ProjectEvent::ClientDelegated(_)
+                        | ProjectEvent::FamiliesMarked { .. }
+                        | ProjectEvent::FamiliesCleared { .. }
+                        | ProjectEvent::DelegationEnded { .. }
+                        | ProjectEvent::DelegationUsed { .. }
                         | ProjectEvent::ProjectConfigured { .. }
                         | ProjectEvent::ToolPinned(_)
                         | ProjectEvent::ProjectChanged { .. } => None,
@@ -201,20 +210,31 @@ impl Check {
             },
             StreamId::Inbox(id) => {
                 let record = Record::<InboxEvent>::decode(&row.bytes).ok();
+                let sound = record.as_ref().is_some_and(|record| record.seq == row.seq);
+                if let Some(record) = &record {
+                    self.seals(stream, record);
+                }
                 let said = record.as_ref().map_or(Digest::ZERO, |record| {
                     let InboxEvent::Spoken { said } = &record.event;
-                    said_hash(&record.actor, said)
+                    said_hash(&record.actor, said, statement_digest(record))
                 });
-                self.inboxes.entry(id.clone()).or_default().push((row.hash, said));
-                record.is_some_and(|record| {
-                    self.signature(stream, id, before, &record, session);
-                    record.seq == row.seq
-                })
+                let is_decision = |record: &Record<InboxEvent>| {
+                    let InboxEvent::Spoken { said } = &record.event;
+                    said.is_a_decision()
+                };
+                let decision = record.filter(is_decision).map(Box::new);
+                let known = InboxRecord { hash: row.hash, said, decision };
+                self.inboxes.entry(id.clone()).or_default().push(known);
+                sound
             }
             StreamId::Session(id) => match Record::<Event>::decode(&row.bytes) {
                 Ok(record) => {
                     session.seen = record.saw.or(session.seen);
-                    self.signature(stream, id, before, &record, session);
+                    self.seals(stream, &record);
+                    let judge = self.judge(session.seen);
+                    let is_used = |digest: &Digest| !session.statements.insert(*digest);
+                    let found = judge.check(&record, stream, is_used);
+                    self.decided(stream, record.seq, found);
                     self.session_record(stream, id, before, &record, session);
                     record.seq == row.seq
                 }
@@ -224,30 +244,6 @@ impl Check {
         if !sound {
             self.problem(stream, row.seq, "the record cannot be read in this place");
         }
-    }
-
-    /// Whether a person's word is signed, where it must be: in a session that was opened after a
-    /// person was known, and after whatever was written since.
-    fn signature<E: Signable>(
-        &mut self,
-        stream: &StreamId,
-        id: &SessionId,
-        before: Digest,
-        record: &Record<E>,
-        session: &mut SessionCheck,
-    ) {
-        session.known |= due(&self.people, session.seen, record);
-        let spot = Spot { log: &self.mark, stream, before };
-        if !counts(&spot, &self.people, record) && (session.known || self.opened_since(id)) {
-            self.problem(stream, record.seq, UNSIGNED);
-        }
-    }
-
-    /// Whether a session was opened after the first person was known.
-    fn opened_since(&self, id: &SessionId) -> bool {
-        let Some(enrolled) = self.people.enrolled else { return false };
-        let known = usize::try_from(enrolled.seq).unwrap_or(usize::MAX);
-        self.project.iter().skip(known).any(|(_, opened)| opened.as_ref() == Some(id))
     }
 
     /// Whether the stored epoch is one that the records could have been written under. It only grows,
@@ -316,13 +312,7 @@ impl Check {
         {
             self.problem(stream, record.seq, "the record belongs to another session");
         }
-        if let Event::Heard { inbox, hash, said } = &record.event
-            && self.inboxes.get(id).and_then(|hashes| hashes.get(at(*inbox)))
-                != Some(&(*hash, said_hash(&record.actor, said)))
-        {
-            let inbox_stream = StreamId::Inbox(id.clone());
-            self.problem(&inbox_stream, *inbox, "the session heard another record here");
-        }
+        self.heard(id, record, session);
         if record.epoch < session.epoch {
             self.problem(stream, record.seq, "a driver that was replaced before wrote this record");
         }
@@ -362,46 +352,6 @@ impl Check {
             if !receipt_holds(before, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
             }
-        }
-    }
-
-    /// Whether what a call was admitted on is in the log before it.
-    fn authority(
-        &mut self,
-        stream: &StreamId,
-        id: &SessionId,
-        record: &Record<Event>,
-        session: &mut SessionCheck,
-    ) {
-        let fold = session.fold.get_or_insert_with(|| Session::new(id.clone()));
-        // What is missing before it is reported elsewhere.
-        if record.seq != fold.seq.saturating_add(1) {
-            return;
-        }
-        let progress = |fold: &Session, call| fold.open.get(call).map(|open| open.progress.clone());
-        let Event::CallAdmitted(admitted) = &record.event else { return fold.apply(record) };
-        let was_asked = match progress(fold, &admitted.call) {
-            // One answer may allow all calls of a batch that wait for the same rule.
-            Some(Progress::Asked(asked)) => !fold.allowed(&asked.tool, &asked.policy),
-            _ => false,
-        };
-        fold.apply(record);
-        let counts = match progress(fold, &admitted.call) {
-            Some(Progress::Admitted(counted)) => counted.approved == admitted.approved,
-            _ => true,
-        };
-        if was_asked && !admitted.approved {
-            self.problem(
-                stream,
-                record.seq,
-                "a call was admitted before its question was answered",
-            );
-        } else if !counts {
-            self.problem(
-                stream,
-                record.seq,
-                "a call is said to be approved, and nobody approved it",
-            );
         }
     }
 
@@ -454,7 +404,7 @@ impl Check {
 
 /// The fold of a stream, for comparing with its checkpoint.
 enum Replay {
-    Project(Project),
+    Project(Box<Project>),
     Session(Box<Session>),
     None,
 }
@@ -462,7 +412,7 @@ enum Replay {
 impl Replay {
     fn of(stream: &StreamId) -> Self {
         match stream {
-            StreamId::Project => Self::Project(Project::default()),
+            StreamId::Project => Self::Project(Box::default()),
             StreamId::Session(id) => Self::Session(Box::new(Session::new(id.clone()))),
             StreamId::Inbox(_) => Self::None,
         }
@@ -491,7 +441,7 @@ impl Replay {
 
     fn agrees(&self, kept: &Checkpoint) -> bool {
         match self {
-            Self::Project(project) => checkpoint::agrees(kept, project),
+            Self::Project(project) => checkpoint::agrees(kept, project.as_ref()),
             Self::Session(session) => checkpoint::agrees(kept, session.as_ref()),
             Self::None => true,
         }
@@ -499,16 +449,17 @@ impl Replay {
 }
 
 /// What was said and by whom, as one hash.
-fn said_hash(who: &Actor, said: &Said) -> Digest {
-    serde_json::to_value((who, said)).map_or(Digest::ZERO, |value| Digest::of_json(&value))
+fn said_hash(who: &Actor, said: &Said, statement: Option<Digest>) -> Digest {
+    serde_json::to_value((who, said, statement))
+        .map_or(Digest::ZERO, |value| Digest::of_json(&value))
 }
 
 #[derive(Default)]
 struct SessionCheck {
     /// The newest project head it saw so far.
     seen: Option<Saw>,
-    /// Whether a person was known by the time it came to this record.
-    known: bool,
+    /// The statements that were used in it.
+    statements: BTreeSet<Digest>,
     admitted: BTreeMap<CallId, (ToolName, Digest)>,
     epoch: u64,
     /// What the record at hand says was kept aside, and whether it is known to have been.

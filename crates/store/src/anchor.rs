@@ -179,7 +179,7 @@ fn read_slot(slot: &[u8]) -> Option<Anchor> {
 }
 
 /// Makes a folder that only its owner enters.
-fn private_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -3,13 +3,16 @@
 //! [`SqliteStore`] is the durable log: one thread writes, one reads. [`Folder`] is the project
 //! folder: every file is opened relative to its handle, so no link or `..` leads out of it.
 //! [`Hold`] keeps a session for one process. [`AnchorFolder`] remembers the newest head of each log.
+//! [`TrustFolder`] keeps what people signed about configurations.
 
 mod anchor;
 mod folder;
 mod hold;
 mod sqlite;
+mod trust;
 
 pub use anchor::{Anchor, AnchorFolder};
 pub use folder::{FILE_BYTES_MAX, Folder, FolderFault};
 pub use hold::{Handover, Hold, HoldFault, Rival};
 pub use sqlite::{LogSetup, OpenFault, SqliteStore};
+pub use trust::{TrustEntry, TrustFolder};

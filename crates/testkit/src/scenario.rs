@@ -191,7 +191,7 @@ pub struct DecideText {
     /// Other arguments, where the person changes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
-    /// Whether it holds for the whole session.
+    /// Whether later calls that raise the same question need no answer.
     #[serde(default)]
     pub always: bool,
 }

@@ -7,21 +7,22 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow, ensure};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
+use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Decision, Event, Record, Said, StreamId};
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::hidden::Hidden;
-use toolgate_kernel::names::{SectionName, SessionId};
+use toolgate_kernel::names::{SectionName, SessionId, ToolName};
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::enabled;
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
-use toolgate_runtime::port::{Files, Provider, Store, StoreFault};
+use toolgate_runtime::port::{Clock, Files, Provider, Store, StoreFault};
 use toolgate_runtime::{
-    Crew, DriveFault, Driver, Fork, HostKey, OpenFault, Pack, Range, Resources, Runtime, Start,
-    Toolbox, preview_fork,
+    Author, Crew, DriveFault, Driver, Fork, HostKey, OpenFault, Pack, Range, Resources, Runtime,
+    Start, Toolbox, preview_fork,
 };
 use toolgate_store::{Folder, LogSetup};
 use toolgate_wire::script::Script;
@@ -30,6 +31,7 @@ use crate::clock::FakeClock;
 use crate::ledger::{Entry, Ledger};
 use crate::person::ScriptedPerson;
 use crate::scenario::{DecideText, FactsText, HomeText, Scenario, SectionText, StepText};
+use crate::signer::TestSigner;
 use crate::tool::Props;
 use crate::trace::trace;
 
@@ -57,6 +59,8 @@ pub struct Stage {
     pub props: Arc<Props>,
     files: Arc<dyn Files>,
     crew: Crew,
+    /// The one person of a scenario.
+    person: Arc<TestSigner>,
     /// Steps by people outside, who do not repeat themselves after a crash of ours, and forks that
     /// were refused.
     outside_done: Mutex<BTreeSet<usize>>,
@@ -105,12 +109,13 @@ impl Stage {
             outside: Box::new(move |path, content| drop(std::fs::write(root.join(path), content))),
             cancel: Mutex::new(None),
         });
-        let crew = match crew(&scenario, &props) {
+        let person = TestSigner::new("ada")?;
+        let crew = match crew(&scenario, &props, &person) {
             Ok(crew) => crew,
             Err(refused) => return Ok(Err(Refused(format!("{refused:#}")))),
         };
         let (folder, outside_done, acks) = (folder.to_owned(), Mutex::default(), Mutex::default());
-        Ok(Ok(Self { scenario, store, folder, props, files, crew, outside_done, acks }))
+        Ok(Ok(Self { scenario, store, folder, props, files, crew, person, outside_done, acks }))
     }
 
     /// The same stage over the log as a new process opens it.
@@ -228,7 +233,10 @@ impl Stage {
                     if counts.changes < counts.changes_due {
                         let changes = change.changes.clone();
                         // A change that is refused is part of what a scenario shows.
-                        let refused = driver.change(&change.actor, changes, "scenario").await.err();
+                        let refused = driver
+                            .change(self.author(&change.actor), changes, "scenario")
+                            .await
+                            .err();
                         counts.refused.extend(refused.map(|fault| fault.to_string()));
                     }
                 }
@@ -350,7 +358,12 @@ impl Stage {
 
     async fn undo(&self, driver: &mut Driver, calls: usize) -> Result<(), DriveFault> {
         let undo = driver.undo_preview(Range::Calls(calls)).await?;
-        driver.undo(&Actor::Human("ada".into()), &undo, "").await
+        driver.undo(self.author(&Actor::Human("ada".into())), &undo, "").await
+    }
+
+    /// Somebody as the author of something: people sign.
+    fn author<'a>(&'a self, actor: &'a Actor) -> Author<'a> {
+        if actor.is_human() { self.person.author(actor) } else { actor.into() }
     }
 
     async fn outside(&self, at: usize, step: &StepText, session: &SessionId) -> Result<()> {
@@ -360,11 +373,12 @@ impl Stage {
         }
         match step {
             StepText::Say(say) => {
-                self.process().say(session, &say.actor, say.said.clone()).await?;
+                self.process().say(session, self.author(&say.actor), say.said.clone()).await?;
             }
             StepText::Decide(decide) => {
                 let said = Said::Answer(Box::new(self.decision(decide, session).await?));
-                self.process().say(session, &Actor::Human("ada".into()), said).await?;
+                let ada = Actor::Human("ada".into());
+                self.process().say(session, self.author(&ada), said).await?;
             }
             StepText::ClockMs(ms) => self.props.clock.pass_ms(*ms),
             StepText::WriteFile(path, content) => std::fs::write(self.folder.join(path), content)?,
@@ -391,7 +405,7 @@ impl Stage {
         let clock = Arc::clone(&self.props.clock);
         let runtime = Runtime::new(Arc::clone(&self.store), clock);
         let act = facts.act.act()?;
-        let decision = runtime.decide(&facts.actor, |project| {
+        let decision = runtime.decide(self.author(&facts.actor), |project| {
             let decision = decide(project, &act)?;
             let events = decision.event().into_iter().collect();
             Ok::<_, anyhow::Error>((events, decision))
@@ -428,9 +442,15 @@ impl Stage {
         let stream = StreamId::Session(session.clone());
         let apply = |record: Record<Event>, _: &_| now.apply(&record);
         read_from(self.store.as_ref(), &stream, Tip::START, apply).await?;
-        let shown = now.waiting.get(&decide.call).map_or(Digest::ZERO, |waiting| waiting.shown());
+        let waiting = now.waiting.get(&decide.call);
+        let shown = waiting.map_or(Digest::ZERO, |waiting| waiting.shown());
+        let tool = match waiting {
+            Some(waiting) => waiting.tool.clone(),
+            None => ToolName::parse("unknown")?,
+        };
         let DecideText { call, answer, note, args, always } = decide.clone();
-        Ok(Decision { call, shown, answer, note, args, always })
+        let allow = always.then(|| AllowanceTerms::default_from(self.props.clock.now()));
+        Ok(Decision { call, tool, shown, answer, note, args, allow, delegation: None })
     }
 
     async fn counts(&self, session: &SessionId) -> Result<Counts> {
@@ -531,7 +551,7 @@ fn session_id(number: usize) -> Result<SessionId> {
     Ok(SessionId::parse(&format!("s{number}"))?)
 }
 
-fn crew(scenario: &Scenario, props: &Arc<Props>) -> Result<Crew> {
+fn crew(scenario: &Scenario, props: &Arc<Props>, person: &Arc<TestSigner>) -> Result<Crew> {
     let mut packs = Vec::new();
     for (at, text) in scenario.sections.iter().enumerate() {
         let families = if at == 0 { families(scenario) } else { Vec::new() };
@@ -548,7 +568,8 @@ fn crew(scenario: &Scenario, props: &Arc<Props>) -> Result<Crew> {
     }
     if !scenario.answers.is_empty() || !scenario.words.is_empty() {
         let (answers, words) = (scenario.answers.clone(), scenario.words.clone());
-        crew.person = Some(Arc::new(ScriptedPerson { answers, words }));
+        let (signer, clock) = (Arc::clone(person), Arc::clone(&props.clock));
+        crew.person = Some(Arc::new(ScriptedPerson { signer, clock, answers, words }));
     }
     Ok(crew)
 }

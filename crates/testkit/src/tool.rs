@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_kernel::envelope::{Code, Trouble};
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::tool::{Effect, Example, SpecDraft, SpecRefusal, ToolSpec};
@@ -53,6 +54,9 @@ pub struct ToolText {
     /// Worked examples.
     #[serde(default)]
     pub examples: Vec<ExampleText>,
+    /// What its calls bring into a session and where they send.
+    #[serde(default)]
+    pub labels: Option<FlowLabels>,
     /// Keys it reads.
     #[serde(default)]
     pub reads: Vec<String>,
@@ -173,6 +177,9 @@ impl ToolText {
         }
         for (alias, path) in &self.argument_aliases {
             draft = draft.argument_alias(path.as_str().unwrap_or_default(), alias);
+        }
+        if let Some(labels) = &self.labels {
+            draft = draft.labels(labels.clone());
         }
         if let Some(path) = &self.path {
             draft = draft.path_argument(path, self.mount.as_deref());

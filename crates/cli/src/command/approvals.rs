@@ -6,26 +6,28 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Answer, Decision, Said};
-use toolgate_kernel::fold::{Session, Waiting};
-use toolgate_kernel::names::SessionId;
+use toolgate_kernel::decision::{AllowanceTerms, USES_MAX};
+use toolgate_kernel::event::{Answer, Decision, ProjectEvent, Said};
+use toolgate_kernel::fold::{Allowance, CallOrigin, Project, Session};
+use toolgate_kernel::names::{Family, SessionId};
+use toolgate_kernel::time::read_duration_ms;
 use toolgate_kernel::tool::ToolSpec;
-use toolgate_runtime::Driver;
+use toolgate_runtime::SayFault;
 use toolgate_runtime::port::Clock;
-use toolgate_store::Rival;
 
+use super::approved_call::make_call;
+use super::{delegations, history};
 use crate::card::{Card, Row, all_cards, cards, print_rows};
+use crate::card_code::CardCode;
 use crate::console::{self, hint, say, tell, visible};
 use crate::credential;
 use crate::environment::Flags;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::host::SystemClock;
 use crate::known::Known;
-use crate::person::{self, Nobody, TRIES, typed_args};
+use crate::person::{self, CardAnswer, Nobody, TRIES, typed_args};
 use crate::project::{Place, block_on};
 use crate::reading;
-use crate::servers::Servers;
 use crate::visible::{exact, named};
 
 #[derive(Args)]
@@ -62,9 +64,17 @@ enum What {
     Approve {
         #[command(flatten)]
         which: Which,
-        /// The same policy need not ask about this tool again in this session.
+        /// Later calls that raise the same question need no answer in this session either.
         #[arg(long)]
         always: bool,
+        /// How long `--always` lasts, such as 30m, 8h or 7d; at most 30d.
+        #[arg(long = "for", value_name = "TIME", requires = "always", value_parser = read_duration_ms,
+              default_value = "8h")]
+        for_ms: u64,
+        /// How many calls `--always` is for.
+        #[arg(long, value_name = "N", requires = "always", default_value_t = 100,
+              value_parser = clap::value_parser!(u64).range(1..=USES_MAX))]
+        uses: u64,
         /// A sentence for the model.
         #[arg(long, value_name = "TEXT", default_value = "")]
         note: String,
@@ -92,6 +102,25 @@ enum What {
         #[arg(long, value_name = "TEXT", default_value = "")]
         note: String,
     },
+    /// Says that what a session read, or what a family of state holds, is no danger: the rule of two
+    /// begins anew.
+    #[command(
+        after_help = "Examples:\n  toolgate approvals clear-taint s1 --reason \"read it myself\"\n  toolgate approvals clear-taint --family note"
+    )]
+    ClearTaint(ClearTaint),
+    /// Lists who decided what, when and with which key. It needs no key.
+    #[command(after_help = "Example:\n  toolgate approvals history --json")]
+    History {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lets the user of an MCP client answer questions for a while. An owner signs it.
+    #[command(
+        after_help = "Examples:\n  toolgate approvals delegate stdio --tools 'mcp:mail:*' --for 7d\n  \
+                      toolgate approvals delegate --end 12"
+    )]
+    Delegate(delegations::DelegateArgs),
     /// Takes back what was allowed for a whole session.
     #[command(after_help = "Example:\n  toolgate approvals withdraw send_letter")]
     Withdraw {
@@ -101,6 +130,19 @@ enum What {
         #[arg(long)]
         session: Option<String>,
     },
+}
+
+#[derive(Args)]
+struct ClearTaint {
+    /// The session.
+    session: Option<String>,
+    /// A family of state, such as `note` or `file`, that untrusted content was written into; in place of
+    /// a session.
+    #[arg(long = "family", value_name = "FAMILY", conflicts_with = "session")]
+    families: Vec<String>,
+    /// Why it is no danger; it goes into the log.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
 }
 
 #[derive(Args)]
@@ -114,7 +156,12 @@ struct Which {
 
 impl Options {
     pub(crate) fn json(&self) -> bool {
-        matches!(self.what, What::List { json: true } | What::Show { json: true, .. })
+        matches!(
+            self.what,
+            What::List { json: true }
+                | What::Show { json: true, .. }
+                | What::History { json: true }
+        )
     }
 }
 
@@ -122,14 +169,19 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     match &options.what {
         What::List { json } => list(place, *json),
         What::Show { which, json } => show(place, which, *json),
-        What::Approve { which, always, note } => {
-            decide(place, which, &Verb::Approve { always: *always }, note)
+        What::Approve { which, always, for_ms, uses, note } => {
+            let until = SystemClock.now().plus_ms(*for_ms);
+            let terms = AllowanceTerms { until, uses_max: *uses };
+            decide(place, which, &Verb::Approve(always.then_some(terms)), note)
         }
         What::Deny { which, note } => decide(place, which, &Verb::Deny, note),
         What::Edit { which, args, note } => {
             decide(place, which, &Verb::Edit(args.as_deref()), note)
         }
+        What::History { json } => history::list(place, *json),
+        What::Delegate(args) => delegations::run(place, args),
         What::Withdraw { tool, session } => withdraw(place, tool, session.as_deref()),
+        What::ClearTaint(what) => clear_taint(place, what),
     }
 }
 
@@ -177,6 +229,11 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
         sessions.iter().flat_map(|s| s.allowances.iter().map(move |one| (s, one))).collect();
     if json {
         cards.iter().for_each(console::json);
+        let project = block_on(async { reading::project(place.log()?.store.as_ref()).await })?;
+        for (number, delegation) in &project.delegations {
+            console::json(&serde_json::json!({ "delegation": number, "terms": delegation.terms,
+                "used": delegation.answered.len(), "ended": delegation.ended }));
+        }
         for (session, allowance) in &allowed {
             console::json(&serde_json::json!({ "session": session.id, "allowance": allowance }));
         }
@@ -186,10 +243,23 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
     rows.extend(allowed.iter().map(|(session, one)| Row {
         what: "always".to_owned(),
         tool: one.tool.to_string(),
-        why: format!("{} need not ask, says {}", one.policy, named(&one.who)),
+        why: format!(
+            "{} need not ask, says {}; {} of {} calls used, until {}",
+            one.policy,
+            named(&one.who),
+            one.uses,
+            one.terms.uses_max,
+            one.terms.until
+        ),
         session: session.id.clone(),
     }));
     print_rows(&rows);
+    let project = block_on(async { reading::project(place.log()?.store.as_ref()).await })?;
+    for (number, found) in &project.delegations {
+        if let Some(line) = delegations::line(*number, found, now) {
+            say(&line);
+        }
+    }
     match (cards.first(), allowed.first()) {
         (Some(first), _) => {
             hint(&format!("\nLook at one, then decide: {}", first.command("show")));
@@ -231,7 +301,7 @@ fn show(place: &Place, which: &Which, json: bool) -> Result<Exit> {
     if json {
         console::json(&card);
     } else {
-        card.lines().iter().for_each(|line| say(line));
+        card.lines(None).iter().for_each(|line| say(line));
         hint("");
         for (what, verb) in
             [("Let it run", "approve"), ("Refuse it", "deny"), ("Change it", "edit")]
@@ -244,21 +314,19 @@ fn show(place: &Place, which: &Which, json: bool) -> Result<Exit> {
 
 /// What a person would do about a call.
 enum Verb<'a> {
-    Approve {
-        always: bool,
-    },
+    Approve(Option<AllowanceTerms>),
     Deny,
     /// Lets it run with these arguments, or with some that are typed.
     Edit(Option<&'a str>),
 }
 
 impl Verb<'_> {
-    /// The word that is typed for it, what it does, and what is said afterwards.
-    fn words(&self) -> (&'static str, &'static str, &'static str) {
+    /// What is said afterwards.
+    fn done(&self) -> &'static str {
         match self {
-            Self::Approve { .. } => ("approve", "let it run", "approved"),
-            Self::Deny => ("deny", "refuse it", "denied"),
-            Self::Edit(_) => ("edit", "let it run so", "approved with your arguments"),
+            Self::Approve(_) => "approved",
+            Self::Deny => "denied",
+            Self::Edit(_) => "approved with your arguments",
         }
     }
 }
@@ -266,7 +334,7 @@ impl Verb<'_> {
 /// What is known of the tool of a card; nothing of a server's tool that was never seen.
 fn known(place: &Place, card: &Card) -> Result<(Option<Arc<ToolSpec>>, bool)> {
     let (crew, text) = place.crew_with(&Flags::default())?;
-    let agent = Known::of(&crew.agent, &text, &place.pins()?)?.agent;
+    let agent = Known::of(&place.folder, &crew.agent, &text, &place.pins()?)?.agent;
     let at = agent.toolset.find(card.tool.as_str());
     let spec = at.and_then(|at| agent.toolset.entries().get(at)).map(|entry| entry.spec.clone());
     Ok((spec, agent.asks_each_time(&card.tool, &card.policy)))
@@ -306,43 +374,57 @@ fn nothing_decided() -> Exit {
 fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<Exit> {
     let card = find(place, which)?;
     person::attended().then_some(()).ok_or(Nobody)?;
-    if !block_on(async { Ok(person::paged(&card.lines()).await.is_some()) })? {
-        return Ok(nothing_decided());
-    }
-    let (word, what, done) = verb.words();
-    let (mut args, mut always) = (None, false);
+    let code = CardCode::new()?;
+    let is_deny = matches!(verb, Verb::Deny);
+    let mut shown = card.lines(Some(&code).filter(|_| matches!(verb, Verb::Approve(_))));
+    let (mut args, mut allow) = (None, None);
     match verb {
-        Verb::Approve { always: false } | Verb::Deny => {}
-        Verb::Approve { always: true } => {
+        Verb::Approve(None) | Verb::Deny => {}
+        Verb::Approve(Some(terms)) => {
             let (policy, tool) = (&card.policy, &card.tool);
             let each = known(place, &card)?.1;
             ensure!(!each, "{policy} asks about each call of {tool}; leave --always out");
-            hint(&format!("From then on {policy} does not ask about {tool} in this session."));
-            always = true;
+            shown.push(format!(
+                "  later calls of {tool} that {policy} asks about need no answer, until {} or {} calls",
+                terms.until, terms.uses_max
+            ));
+            allow = Some(*terms);
         }
         Verb::Edit(given) => {
-            let changed = edited(place, &card, *given)?;
-            ensure!(changed != card.args(), "these are the arguments it has; use `approve`");
-            let shown = person::would_run(card.tool.as_str(), &changed);
             if !block_on(async { Ok(person::paged(&shown).await.is_some()) })? {
                 return Ok(nothing_decided());
             }
+            let changed = edited(place, &card, *given)?;
+            ensure!(changed != card.args(), "these are the arguments it has; use `approve`");
+            shown = person::would_run(card.tool.as_str(), &changed, Some(&code));
             args = Some(Value::Object(changed));
         }
     }
-    let (answer, note) = match verb {
-        Verb::Deny => (Answer::Deny, note.trim()),
-        Verb::Approve { .. } | Verb::Edit(_) => (Answer::Approve, note.trim()),
-    };
+    let note = note.trim();
     if !note.is_empty() {
-        hint(&format!("  your note: {}", exact(note)));
+        shown.push(format!("  your note: {}", exact(note)));
     }
     block_on(async {
-        if !person::confirm(word, what).await? {
-            return Ok(nothing_decided());
+        let said = if is_deny {
+            let seen = person::paged(&shown).await.is_some();
+            let denied = seen && person::confirm("deny", "refuse it").await?;
+            denied.then_some((CardAnswer::Deny, String::new()))
+        } else {
+            person::card_word(&shown, &code, false).await
+        };
+        let (answer, why) = match said {
+            Some((CardAnswer::Approve, _)) => (Answer::Approve, String::new()),
+            Some((CardAnswer::Deny, why)) => (Answer::Deny, why),
+            Some((CardAnswer::Always | CardAnswer::Edit, _)) | None => return Ok(nothing_decided()),
+        };
+        let done = if answer == Answer::Deny { Verb::Deny.done() } else { verb.done() };
+        if answer == Answer::Deny {
+            (args, allow) = (None, None);
         }
-        let (call, shown, note) = (card.call, card.shown, note.to_owned());
-        let decision = Decision { call, shown, answer, note, args, always };
+        let note = if why.is_empty() { note.to_owned() } else { why };
+        let (call, tool) = (card.call, card.tool.clone());
+        let decision =
+            Decision { call, tool, shown: card.shown, answer, note, args, allow, delegation: None };
         let person = credential::decider(&place.folder).await?;
         // What was shown must still be what waits.
         let log = place.log()?;
@@ -356,7 +438,7 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         }
         let opened = place.open()?;
         let said = Said::Answer(Box::new(decision));
-        opened.runtime.say(&card.session, person.author(), said).await?;
+        opened.runtime.say(&card.session, person.author(&shown), said).await?;
         say(&format!("{} is {done}.", card.call));
         drop(opened);
         if answer == Answer::Deny {
@@ -367,79 +449,8 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
             say(&format!("It is made when {} makes the call again.", card.who()));
             return Ok(Exit::Done);
         }
-        carry_out(place, &card, session.config).await
+        make_call(place, &card, session.config).await
     })
-}
-
-/// Makes the approved call here, unless another process has the session and does it.
-async fn carry_out(place: &Place, card: &Card, config: Option<Digest>) -> Result<Exit> {
-    let (mut crew, text) = place.crew_with(&Flags::default())?;
-    let opened = place.open()?;
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
-    servers
-        .around_until_told(async {
-            let held = opened.hold(&card.session, Rival::Respected);
-            let _hold = match held {
-                Err(error) if exit::of(&error) == Exit::Busy => {
-                    hint("Another process has the session; it makes the call at its next step.");
-                    return Ok(Exit::Done);
-                }
-                held => held?,
-            };
-            let runtime = opened.runtime.clone();
-            let mut driver = Driver::resume(runtime, crew, card.session.clone()).await?;
-            driver.settle_open().await?;
-            let made = driver.take_up_approved().await?;
-            let session = driver.session();
-            if made.is_empty() {
-                console::paragraph(nothing_made(card, config, &session));
-                return Ok(Exit::Failed);
-            }
-            for (call, answered) in &made {
-                let envelope = &answered.envelope;
-                let mark = console::mark(if envelope.ok { '✓' } else { '✗' });
-                match session.waiting.get(call) {
-                    // It is another question by now, so the yes is not for it.
-                    Some(anew) => {
-                        console::hanging(&format!("{mark} {call} {}", asked_anew(card, anew)), 2);
-                        hint(&format!("Look at it again: toolgate approvals show {call}"));
-                    }
-                    None => {
-                        say(&console::fit(&format!("{mark} {call} {}", visible(&envelope.message))))
-                    }
-                }
-            }
-            let fine = made.iter().all(|(_, answered)| answered.envelope.ok);
-            Ok(if fine { Exit::Done } else { Exit::Failed })
-        })
-        .await
-}
-
-/// Why no call was made of a yes.
-fn nothing_made(card: &Card, config: Option<Digest>, session: &Session) -> &'static str {
-    if session.waiting.contains_key(&card.call) {
-        "Nothing ran: the session did not take your yes for this call. Look at it again with \
-         `toolgate approvals list`."
-    } else if session.config != config {
-        "The configuration is another one than when it was put off, so your yes is for something \
-         else. Nothing ran. Whoever wants it calls it again, and you are asked anew."
-    } else {
-        "Nothing ran here: another process took your yes first, or the call had waited too long. \
-         `toolgate sessions show` tells what became of it."
-    }
-}
-
-/// Why a yes was not enough for a call that was made of it.
-fn asked_anew(card: &Card, anew: &Waiting) -> String {
-    match (&card.phase, &anew.phase) {
-        (Some(then), Some(now)) if then != now => format!(
-            "did not run: your yes was for phase {then}, and the session is in phase {now}. It waits \
-             for your word again."
-        ),
-        _ => "did not run: the tool, or the rule that asks, is another one than when you were asked. \
-              It waits for your word again."
-            .to_owned(),
-    }
 }
 
 fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
@@ -458,10 +469,12 @@ fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
         "several sessions allow {tool}; name one with --session"
     );
     person::attended().then_some(()).ok_or(Nobody)?;
-    for (session, allowance) in &allowed {
+    let line = |(session, allowance): &(SessionId, Allowance)| {
         let (policy, tool) = (&allowance.policy, &allowance.tool);
-        say(&format!("In session {session}, {policy} would ask about {tool} again."));
-    }
+        format!("In session {session}, {policy} would ask about {tool} again.")
+    };
+    let shown: Vec<String> = allowed.iter().map(line).collect();
+    shown.iter().for_each(|line| say(line));
     block_on(async {
         if !person::confirm("withdraw", "do this").await? {
             say("Nothing was withdrawn.");
@@ -472,9 +485,77 @@ fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
         for (session, allowance) in &allowed {
             let (tool, policy) = (allowance.tool.clone(), allowance.policy.clone());
             let said = Said::Withdraw { tool, policy };
-            opened.runtime.say(session, person.author(), said).await?;
+            opened.runtime.say(session, person.author(&shown), said).await?;
             say(&format!("{} asks about {} again.", allowance.policy, allowance.tool));
         }
+        Ok(Exit::Done)
+    })
+}
+
+fn clear_taint(place: &Place, what: &ClearTaint) -> Result<Exit> {
+    match (&what.session, what.families.as_slice()) {
+        (Some(session), _) => clear_session(place, session, &what.reason),
+        (None, []) => bail!("name a session, or a family of state with --family"),
+        (None, families) => clear_families(place, families, &what.reason),
+    }
+}
+
+fn clear_session(place: &Place, session: &str, reason: &str) -> Result<Exit> {
+    let wanted = SessionId::parse(session)?;
+    let session = block_on(async {
+        let log = place.log()?;
+        reading::caught_up(&log, &wanted).await
+    })?;
+    let seen = session.flow.seen_by(CallOrigin::Outside);
+    let mut shown = vec![format!("Session {wanted}")];
+    shown.extend(seen.private().map(|source| format!("  private since {source}")));
+    shown.extend(seen.untrusted().map(|source| format!("  untrusted since {source}")));
+    ensure!(shown.len() > 1, "session {wanted} has read nothing that the rule of two looks at");
+    shown.push("The rule of two would no longer take it into account.".to_owned());
+    person::attended().then_some(()).ok_or(Nobody)?;
+    shown.iter().for_each(|line| say(&visible(line)));
+    block_on(async {
+        if !person::confirm("clear", "do this").await? {
+            say("Nothing was cleared.");
+            return Ok(Exit::Failed);
+        }
+        let person = credential::decider(&place.folder).await?;
+        let said = Said::ClearTaint { reason: reason.to_owned() };
+        place.open()?.runtime.say(&wanted, person.author(&shown), said).await?;
+        say(&format!("The rule of two begins anew in {wanted}."));
+        Ok(Exit::Done)
+    })
+}
+
+fn clear_families(place: &Place, families: &[String], reason: &str) -> Result<Exit> {
+    let families: Vec<Family> =
+        families.iter().map(|name| Family::parse(name)).collect::<Result<_, _>>()?;
+    let project = block_on(async {
+        let log = place.log()?;
+        reading::project(log.store.as_ref()).await
+    })?;
+    let mut shown = Vec::new();
+    for family in &families {
+        let write = project.untrusted.get(family).with_context(|| {
+            format!("{family} is not marked: nothing untrusted was written into it")
+        })?;
+        shown.push(format!("{family}: written by {} in session {}", write.call, write.session));
+    }
+    shown.push("Reading these would no longer count as reading untrusted content.".to_owned());
+    person::attended().then_some(()).ok_or(Nobody)?;
+    shown.iter().for_each(|line| say(&visible(line)));
+    block_on(async {
+        if !person::confirm("clear", "do this").await? {
+            say("Nothing was cleared.");
+            return Ok(Exit::Failed);
+        }
+        let person = credential::decider(&place.folder).await?;
+        let event =
+            ProjectEvent::FamiliesCleared { families: families.clone(), reason: reason.to_owned() };
+        let opened = place.open()?;
+        let decide = |_: &Project| Ok::<_, SayFault>((vec![event.clone()], ()));
+        opened.runtime.decide(person.author(&shown), decide).await?;
+        say("The mark is gone.");
         Ok(Exit::Done)
     })
 }

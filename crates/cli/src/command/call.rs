@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
 use crate::servers::Servers;
+use crate::trust::TrustedCrew;
 
 /// How long a call waits for another one in its session.
 const HELD_WAIT: Duration = Duration::from_secs(2);
@@ -49,12 +50,13 @@ pub(crate) struct Options {
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
-    let (mut crew, text) = place.crew_with(&Flags::default())?;
+    let trusted = block_on(place.trusted_crew(&Flags::default()))?;
+    let TrustedCrew { mut crew, text, access } = trusted;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     crew.person = AtTerminal::here(&place.folder, Ready::default());
-    let opened = place.open()?;
+    let opened = place.open_trusted(&access)?;
     let actor = Actor::command_line();
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around_until_told(async {
         let (_hold, handover) = hold(&opened, &session, options.have.rival()).await?;
         let resume = || Driver::resume(opened.runtime.clone(), crew.clone(), session.clone());

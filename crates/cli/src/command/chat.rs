@@ -83,14 +83,14 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         None => Begun::No,
     };
     let cast = run::cast(place, &options.settings, &options.speaks, &begun)?;
-    let Cast { mut crew, ready, text, played, speaker } = cast;
+    let Cast { mut crew, ready, text, access, played, speaker } = cast;
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
-    let opened = place.open()?;
+    let opened = place.open_trusted(&access)?;
     // A reserved folder, which no tool reaches.
     let history = place.folder.join(".toolgate").join("chat.history");
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
         let session = session(&opened, played, options, &speaker).await?;

@@ -8,12 +8,14 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::{AgentText, ConfigDigests, Finding, Severity, TrustReason, read};
 use toolgate_kernel::digest::Digest;
 
+use super::trust::TrustReport;
 use crate::chart;
 use crate::console::{self, visible};
 use crate::diagnose::{self, File};
+use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::known::Known;
-use crate::project::{Place, named};
+use crate::project::{Place, block_on, named};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate check\n  toolgate check other.yaml --json\n  \
@@ -39,7 +41,10 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     // A log that cannot be read says nothing of servers; what is wrong with it is not told here.
     let pins = place.pins().unwrap_or_default();
     let checked = place.checked(&bytes, &pins)?;
-    let known = checked.agent().map(|agent| Known::of(agent, &checked.text, &pins)).transpose()?;
+    let known = checked
+        .agent()
+        .map(|agent| Known::of(&place.folder, agent, &checked.text, &pins))
+        .transpose()?;
     let file = File { name: &name, source: checked.source() };
     let count = |severity| checked.findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
@@ -47,6 +52,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     // Of the file alone: the environment decides nothing that a person trusts.
     let digests = checked.agent().filter(|_| options.digests);
     let digests = digests.map(|agent| FileDigests::of(&read(&bytes).text, agent));
+    let trust = checked.agent().map(|_| CheckedTrust::of(place, options, &bytes));
     if options.json {
         for finding in &checked.findings {
             console::json(&file.line(finding));
@@ -66,6 +72,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
                 ("warnings", warnings.into()),
             ];
             map.extend(head.map(|(key, value)| (key.to_owned(), value)));
+            map.extend(trust.map(|trust| ("trust".to_owned(), trust.as_json())));
         }
         console::json(&summary);
         return Ok(exit);
@@ -78,13 +85,52 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         digests.print();
     } else if let Some(known) = &known {
         let agent = &known.agent;
-        for part in [chart::legend(agent), chart::matrix(known), chart::graph(agent)] {
+        let flows = chart::flows(known, checked.text.egress.rule_of_two);
+        for part in [chart::legend(agent), chart::matrix(known), flows, chart::graph(agent)] {
             part.iter().for_each(|line| console::say(&console::fit(line)));
             console::say("");
         }
     }
     console::say(&verdict(&name, errors, warnings, &checked.findings));
+    if let Some(trust) = trust.filter(|_| !options.digests) {
+        trust.print();
+    }
     Ok(exit)
+}
+
+/// What of a configuration needs a person's trust, and whether it has it.
+struct CheckedTrust {
+    reasons: Vec<TrustReason>,
+    /// Of the configuration of the project; absent for another file, and where the log cannot be read.
+    report: Option<TrustReport>,
+}
+
+impl CheckedTrust {
+    fn of(place: &Place, options: &Options, bytes: &[u8]) -> Self {
+        let reasons = read(bytes).text.trust_reasons();
+        let own = options.file.is_none();
+        let loaded = own.then(|| place.load(&Flags::default(), |_| {}).ok()).flatten();
+        let state = loaded.and_then(|loaded| block_on(place.trust_state(&loaded)).ok());
+        Self { reasons, report: state.as_ref().map(TrustReport::of) }
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        match &self.report {
+            Some(report) => serde_json::to_value(report).unwrap_or_default(),
+            None => serde_json::json!({"reasons": self.reasons}),
+        }
+    }
+
+    fn print(&self) {
+        match &self.report {
+            Some(report) if report.is_notable() => report.print(),
+            None if !self.reasons.is_empty() => {
+                console::say("It needs a person's trust before anything in it is used:");
+                print_reasons(&self.reasons);
+            }
+            Some(_) | None => {}
+        }
+    }
 }
 
 /// The digests of a configuration file, and why it needs a person's trust.
@@ -128,10 +174,14 @@ impl FileDigests {
         } else {
             console::say("It needs a person's trust:");
         }
-        for TrustReason { key, reason } in &self.reasons {
-            console::whole(&format!("  {}: {}", visible(key), visible(reason)), 4);
-        }
+        print_reasons(&self.reasons);
         console::say("");
+    }
+}
+
+fn print_reasons(reasons: &[TrustReason]) {
+    for TrustReason { key, reason } in reasons {
+        console::whole(&format!("  {}: {}", visible(key), visible(reason)), 4);
     }
 }
 

@@ -16,15 +16,17 @@ use toolgate_runtime::port::{Desk, Provider, ProviderFault};
 use toolgate_wire::dialect::Dialect;
 use toolgate_wire::model::{Exchange, Model, ModelSpec};
 
+use super::trust::TrustReport;
 use crate::console::{self, hint, paragraph, say, visible};
 use crate::environment::{self, Flags};
 use crate::exit::Exit;
 use crate::model;
 use crate::probe::Probe;
-use crate::project::{Place, block_on};
+use crate::project::{Place, block_on, to_be_measured};
 use crate::remedy::remedy;
 use crate::server_report::ProgramReport;
 use crate::standing::Standing;
+use crate::trust::TrustedAccess;
 
 #[derive(Args)]
 #[command(
@@ -78,6 +80,8 @@ pub(crate) struct Report {
     unused_proxies: Vec<String>,
     /// Whose word counts here as a person's.
     person: Standing,
+    /// Whether the configuration is trusted; where it is not, nothing in it was looked at.
+    trust: TrustReport,
 }
 
 /// What was found at an address.
@@ -130,7 +134,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         (1..=PROBES_MAX).contains(&options.probe),
         "--probe takes a number from 1 to {PROBES_MAX}"
     );
-    let (_, mut text) = place.crew_as(&options.settings, to_be_measured)?;
+    let loaded = place.load(&options.settings, to_be_measured)?;
+    let mut text = loaded.text.clone();
     let given = options.settings.settings();
     // Whoever names a model or an address asks about that one alone.
     let alone = given.model.is_some() || given.base_url.is_some();
@@ -151,21 +156,36 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     let exchange = model::exchange(&text.limits)?;
     let report = block_on(async {
+        let state = place.trust_state(&loaded).await?;
+        let trust = TrustReport::of(&state);
+        let (unused_proxies, person) = (environment::proxies(), Standing::of(place).await?);
+        let servers = servers(&exchange).await;
+        // What is not trusted is looked at, and nothing in it is started, read or connected to.
+        let Ok(access) = place.access(&loaded, &state) else {
+            let (models, programs) = (Vec::new(), Vec::new());
+            return Ok(Report {
+                models,
+                address: None,
+                servers,
+                programs,
+                unused_proxies,
+                person,
+                trust,
+            });
+        };
         let mut models = Vec::new();
         for name in named {
             if !options.json {
                 hint(&format!("Asking {} …", visible(&name)));
             }
-            models.push(examine(place, &text, &name, options.probe).await);
+            models.push(examine(&access, &text, &name, options.probe).await);
         }
-        let address = address(place, &text, &exchange).await;
-        let (servers, unused_proxies) = (servers(&exchange).await, environment::proxies());
-        let person = Standing::of(place).await?;
+        let address = address(&access, &text, &exchange).await;
         let programs = match alone {
             true => Vec::new(),
-            false => ProgramReport::all(place, &text).await?,
+            false => ProgramReport::all(place, &access, &text).await?,
         };
-        Ok(Report { models, address, servers, programs, unused_proxies, person })
+        Ok(Report { models, address, servers, programs, unused_proxies, person, trust })
     })?;
     if options.json {
         console::json(&report);
@@ -176,15 +196,11 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let started = report.programs.iter().all(|program| program.ok);
     let models = report.models.iter().all(|finding| finding.ok);
     let ok = listed && report.person.usable() && models && started;
-    Ok(if ok { Exit::Done } else { Exit::Failed })
-}
-
-/// A model that must be relied on is measured before it can be.
-fn to_be_measured(text: &mut AgentText) {
-    let own = text.models.values_mut().filter_map(|model| model.tool_calling.as_mut());
-    for calling in text.tool_calling.iter_mut().chain(own) {
-        calling.allow_unreliable = Some(true);
-    }
+    Ok(match (report.trust.is_trusted(), ok) {
+        (false, _) => Exit::NotTrusted,
+        (true, true) => Exit::Done,
+        (true, false) => Exit::Failed,
+    })
 }
 
 /// The models to look at: those that are declared, and the one of a run.
@@ -194,7 +210,7 @@ fn names(text: &AgentText) -> Vec<String> {
     names
 }
 
-async fn examine(place: &Place, text: &AgentText, name: &str, probes: u32) -> Finding {
+async fn examine(access: &TrustedAccess, text: &AgentText, name: &str, probes: u32) -> Finding {
     let mut finding = Finding {
         model: name.to_owned(),
         ok: false,
@@ -218,7 +234,7 @@ async fn examine(place: &Place, text: &AgentText, name: &str, probes: u32) -> Fi
         }
         Err(refusal) => return Finding { says: refusal.to_string(), ..finding },
     };
-    let provider = match alone(place, text, &chosen) {
+    let provider = match alone(access, text, &chosen) {
         Ok(provider) => provider,
         Err(error) => return Finding { says: format!("{error:#}"), ..finding },
     };
@@ -231,9 +247,9 @@ async fn examine(place: &Place, text: &AgentText, name: &str, probes: u32) -> Fi
 }
 
 /// A model by itself: nobody stands in for it, and it is not left alone for what others did.
-fn alone(place: &Place, text: &AgentText, chosen: &ChosenModel) -> Result<Model> {
+fn alone(access: &TrustedAccess, text: &AgentText, chosen: &ChosenModel) -> Result<Model> {
     let limits = Limits { breaker_failures_max: u64::MAX, ..text.limits.clone() };
-    let spec = model::spec(&place.folder, text, chosen)?;
+    let spec = model::spec(access, text, chosen)?;
     Ok(model::exchange(&limits)?.model(&ModelSpec { fallback: Vec::new(), ..spec })?)
 }
 
@@ -323,14 +339,14 @@ async fn probe(
 }
 
 /// What is at `base_url`, when nobody said which of its models is meant.
-async fn address(place: &Place, text: &AgentText, exchange: &Exchange) -> Option<Address> {
+async fn address(access: &TrustedAccess, text: &AgentText, exchange: &Exchange) -> Option<Address> {
     let base_url = text.settings.base_url.clone().filter(|_| text.settings.model.is_none())?;
     // An address that is refused may hold a password.
     let refused = toolgate_http::parse(&base_url, toolgate_http::Plain::Anywhere).is_err();
     let base_url = if refused { "***".to_owned() } else { base_url };
     let found = Address { base_url, models: None, fault: None, says: String::new(), fix: None };
     let Ok(Chosen::Model(chosen)) = text.chosen_by_name("any") else { return None };
-    let mut spec = match model::spec(&place.folder, text, &chosen) {
+    let mut spec = match model::spec(access, text, &chosen) {
         Ok(spec) => spec,
         Err(error) => return Some(Address { says: format!("{error:#}"), ..found }),
     };
@@ -378,7 +394,12 @@ async fn servers(exchange: &Exchange) -> Vec<Server> {
 
 impl Report {
     fn print(&self, probes: u32) {
-        if self.models.is_empty() && self.address.is_none() {
+        if self.trust.is_notable() {
+            self.trust.print();
+        }
+        if !self.trust.is_trusted() {
+            say("Its models and programs were not looked at.");
+        } else if self.models.is_empty() && self.address.is_none() {
             say("No model is configured; a script plays the demo.");
         }
         for finding in &self.models {

@@ -59,7 +59,7 @@ impl Caller {
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let (crew, text) = place.crew_with(&Flags::default())?;
     // What servers offer is told as far as the log has seen it; nobody is asked.
-    let known = Known::of(&crew.agent, &text, &place.pins()?)?;
+    let known = Known::of(&place.folder, &crew.agent, &text, &place.pins()?)?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     let looked = place.look()?;
     let explanation = block_on(async {

@@ -171,7 +171,8 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             Ok(shown) => shown,
             Err(refusal) => return Ok(refused(refusal.into(), json, Exit::Failed)),
         };
-        let seen = person::paged(&preview(&shown, act)).await;
+        let card = preview(&shown, act);
+        let seen = person::paged(&card).await;
         let Some(event) = shown.event() else {
             report(&shown, json);
             return Ok(Exit::Failed);
@@ -182,7 +183,7 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
         }
         let person = credential::decider(&place.folder).await?;
         let Opened { runtime, .. } = place.open()?;
-        let written = runtime.decide(person.author(), |project| match decide(project, act) {
+        let written = runtime.decide(person.author(&card), |project| match decide(project, act) {
             Ok(now) if now == shown => Ok((vec![event.clone()], ())),
             Ok(_) => Err(Undecided::Refused(anyhow!(
                 "this changed while you were looking at it; nothing was done. Look again"

@@ -1,5 +1,5 @@
-//! `toolgate init`: writes a configuration to begin with, over one that is there only when told to,
-//! and makes the key of the person at the terminal known.
+//! `toolgate init`: writes a configuration to begin with, over one that is there only when told to.
+//! With `--enrol` it makes the key of the person at the terminal known.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::credential;
 use crate::exit::Exit;
 use crate::person::{self, Nobody};
 use crate::project::{OWN_AGENT, Place, block_on};
-use crate::standing::{self, ENROL};
+use crate::standing;
 
 const MINIMAL: &str = include_str!("../../demo/minimal.yaml");
 const HELLO: &str = include_str!("../../demo/hello.yaml");
@@ -51,15 +51,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             write(place, "hello.yaml", HELLO, options.force)?;
         }
     }
-    // A person's key is known from the beginning where a person is; a pipe enrols nobody.
-    if person::attended() {
-        if let Err(error) = enrol(place) {
-            console::complain(&error, false);
-            console::hint(&format!("Your key is not known here yet. Try again: {ENROL}"));
-        }
-    } else {
-        console::tell(&standing::nobody_enrolled());
-    }
+    // Nothing in these configurations needs trust, so nothing is asked.
+    console::tell(&standing::nobody_enrolled());
     console::say("  toolgate check            says whether it is sound, and draws it");
     console::say(match options.template {
         Template::Novel => "  toolgate run \"a premise\"  runs it; a script plays the model",

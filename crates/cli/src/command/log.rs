@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use toolgate_kernel::event::{BoundFile, ProjectEvent, Record, RestartedFrom, StreamId};
-use toolgate_kernel::fold::State;
+use toolgate_kernel::fold::Project;
 use toolgate_kernel::tree::SignedNote;
-use toolgate_runtime::Runtime;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
 use toolgate_runtime::verify::verify;
+use toolgate_runtime::{Author, Runtime};
 use toolgate_store::{LogSetup, OpenFault, SqliteStore};
 
 use crate::console;
@@ -159,7 +159,7 @@ fn diff_config(place: &Place, json: bool) -> Result<Exit> {
 struct Predecessor {
     from: RestartedFrom,
     /// Its state, where it can be trusted.
-    state: Option<State>,
+    project: Option<Project>,
     /// Why it cannot go on, where it cannot.
     why: Option<String>,
     file: PathBuf,
@@ -170,7 +170,8 @@ fn restart(place: &Place) -> Result<Exit> {
     let (home, path) = (place.home()?, place.log_path()?);
     std::fs::create_dir_all(&home).with_context(|| format!("{} cannot be made", home.display()))?;
     let old = predecessor(place, &home, &path)?;
-    tell(&old);
+    let shown = report(&old);
+    shown.iter().for_each(|line| console::say(line));
     block_on(async {
         if !person::confirm("restart", "begin a new log").await? {
             console::say("Nothing was changed.");
@@ -178,7 +179,7 @@ fn restart(place: &Place) -> Result<Exit> {
         }
         let person = credential::decider(&place.folder).await?;
         let new = home.join("restart.db");
-        begin(place, &new, &old, &person).await?;
+        begin(place, &new, &old, person.author(&shown)).await?;
         let aside = home.join(format!("log-{}.db", old.from.log));
         if old.file == path {
             SqliteStore::set_aside(&path, &aside)?;
@@ -195,20 +196,15 @@ fn restart(place: &Place) -> Result<Exit> {
 }
 
 /// Writes the new log beside the old one.
-async fn begin(
-    place: &Place,
-    new: &Path,
-    old: &Predecessor,
-    person: &credential::Decider,
-) -> Result<()> {
+async fn begin(place: &Place, new: &Path, old: &Predecessor, person: Author<'_>) -> Result<()> {
     if new.exists() {
         std::fs::remove_file(new).context("what is left of an earlier try cannot be removed")?;
     }
     let setup = LogSetup { anchors: None, ..log_setup(&place.folder, Create::Yes)? };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(new, &setup)?);
     let runtime = Runtime::new(store, Arc::new(SystemClock));
-    let state = old.state.clone().unwrap_or_default();
-    Ok(runtime.restart(person.author(), old.from.clone(), &state).await?)
+    let project = old.project.clone().unwrap_or_default();
+    Ok(runtime.restart(person, old.from.clone(), &project).await?)
 }
 
 /// The log in its place, or the one that an earlier try set aside, or what is remembered of one that
@@ -230,7 +226,7 @@ fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
             };
             let from = RestartedFrom { log: *expected, size: *anchored, root: None };
             let why = fault.map(|fault| fault.to_string());
-            return Ok(Predecessor { from, state: None, why, file: PathBuf::new() });
+            return Ok(Predecessor { from, project: None, why, file: PathBuf::new() });
         }
     };
     let store = SqliteStore::look(&file)?;
@@ -252,26 +248,25 @@ fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
             (None, true) => None,
         };
         let from = RestartedFrom { log: store.log_id(), size, root };
-        Ok(Predecessor { from, state: project.map(|project| project.state), why, file })
+        Ok(Predecessor { from, project, why, file })
     })
 }
 
-fn tell(old: &Predecessor) {
+/// What a restart takes over, and what it does not.
+fn report(old: &Predecessor) -> Vec<String> {
     let RestartedFrom { log, size, .. } = &old.from;
-    console::say(&format!("The log {log} has {size} commits."));
-    if let Some(why) = &old.why {
-        console::say(&format!("  {}", console::visible(why)));
-    }
-    match &old.state {
-        Some(state) => {
-            let keys: usize = state.shelves().map(|(_, shelf)| shelf.len()).sum();
-            console::say(&format!(
-                "  Taken over, signed with your key: {keys} values of its state."
-            ));
+    let mut lines = vec![format!("The log {log} has {size} commits.")];
+    lines.extend(old.why.as_ref().map(|why| format!("  {}", console::visible(why))));
+    lines.push(match &old.project {
+        Some(project) => {
+            let keys: usize = project.state.shelves().map(|(_, shelf)| shelf.len()).sum();
+            format!("  Taken over, signed with your key: {keys} values of its state.")
         }
-        None => console::say("  Its state cannot be trusted, and is not taken over."),
-    }
-    console::say(
-        "  Not taken over: sessions, approvals, \"always\" answers, accepted tool definitions.",
+        None => "  Its state cannot be trusted, and is not taken over.".to_owned(),
+    });
+    lines.push(
+        "  Not taken over: sessions, approvals, \"always\" answers, accepted tool definitions."
+            .to_owned(),
     );
+    lines
 }

@@ -20,6 +20,7 @@ use crate::host::SystemClock;
 use crate::permits::PermitFile;
 use crate::project::{Place, block_on};
 use crate::servers;
+use crate::trust::{TrustedAccess, TrustedCrew};
 
 /// Bytes of the head of a request that are read.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -31,7 +32,7 @@ const HEAD: Duration = Duration::from_secs(5);
 const PATH: &str = "/callback";
 
 pub(super) fn login(place: &Place, name: &str, wait: u64) -> Result<Exit> {
-    let text = place.crew_with(&Flags::default())?.1;
+    let TrustedCrew { text, access, .. } = block_on(place.trusted_crew(&Flags::default()))?;
     let (name, server) = named(&text, name)?;
     let url = server.url.as_deref().context("a program is not logged in to; use `env:`")?;
     if server.auth.is_some() {
@@ -39,7 +40,7 @@ pub(super) fn login(place: &Place, name: &str, wait: u64) -> Result<Exit> {
     }
     let file = PermitFile::of(&place.folder, url)?;
     block_on(async {
-        let permit = asked(place, name, server, &file, wait).await?;
+        let permit = asked(&access, name, server, &file, wait).await?;
         file.keep(&permit)?;
         let until = match permit.over() {
             _ if permit.is_renewable() => ", and the token is renewed by itself".to_owned(),
@@ -76,7 +77,7 @@ fn named<'a>(text: &'a AgentText, name: &str) -> Result<(&'a ServerName, &'a Ser
 
 /// Asks the person, and waits for the answer.
 async fn asked(
-    place: &Place,
+    access: &TrustedAccess,
     name: &ServerName,
     server: &ServerText,
     file: &PermitFile,
@@ -89,8 +90,8 @@ async fn asked(
     let redirect = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
     let before = file.kept().ok().flatten();
     let request = Request {
-        server: &servers::plan(&place.folder, name, server, &http)?,
-        plan: &servers::oauth(&place.folder, server)?,
+        server: &servers::plan(access, name, server, &http)?,
+        plan: &servers::oauth(access, server)?,
         redirect: &redirect,
         before: before.as_ref(),
     };

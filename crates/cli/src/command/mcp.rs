@@ -22,15 +22,16 @@ use toolgate_runtime::{Crew, Driver, OpenFault, Runtime};
 use toolgate_store::{Handover, Hold, Rival};
 
 use super::run::Have;
-use super::{login, phase, pins};
+use super::{login, phase, pins, refusal};
 use crate::console;
 use crate::environment::Flags;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::host::SystemClock;
 use crate::project::{Opened, Place, block_on};
 use crate::roster::TokenFile;
 use crate::servers::Servers;
 use crate::stop::Stop;
+use crate::trust::TrustedCrew;
 
 #[derive(Args)]
 #[command(
@@ -59,8 +60,9 @@ pub(crate) struct Options {
     /// A web page's origin that is let in beside this computer's own; may be given several times.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
-    /// Put what a person must approve before the user of the client, where the client can. Whoever
-    /// controls the client can answer.
+    /// Put what a person must approve before the user of the client, where the client can. Their
+    /// answers count within a delegation (`toolgate approvals delegate`). Programs that control the
+    /// client can answer too.
     #[arg(long)]
     trust_client_user: bool,
     #[command(flatten)]
@@ -118,10 +120,18 @@ const NOTES_MAX: usize = 1_000;
 
 async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     let session = SessionId::parse(&options.session)?;
-    let (mut crew, text) = place.crew_with(&Flags::default())?;
+    let trusted = match place.trusted_crew(&Flags::default()).await {
+        // A client shows nothing of a process that is gone.
+        Err(error) if options.http.is_none() && exit::of(&error) == Exit::NotTrusted => {
+            refusal::answer(&error).await?;
+            return Err(error);
+        }
+        trusted => trusted?,
+    };
+    let TrustedCrew { mut crew, text, access } = trusted;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
-    let opened = place.open()?;
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
+    let opened = place.open_trusted(&access)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let rival = options.have.rival();
     let mut reception = options.http.map(|address| Reception::of(place, address)).transpose()?;
     // Whoever takes a session over first does what can fail, so that the other one goes on then.
@@ -237,7 +247,10 @@ async fn offer(options: &Options, begin: Begin<'_>, opened: &Opened) -> Result<E
     let (gateway, telling) = Gateway::new(clerk, env!("CARGO_PKG_VERSION"));
     let mut gateway = gateway.saying_when_settled(settled);
     if options.trust_client_user {
-        console::hint("What a person must approve is put before the users of clients.");
+        console::hint(
+            "What a person must approve is put before the users of clients; their answers count within \
+             a delegation: toolgate approvals delegate CLIENT --tools PATTERN",
+        );
         gateway = gateway.trusting_users();
     }
     let (stop, stopped) = watch::channel(false);

@@ -1,25 +1,31 @@
 //! One file per command, and what several of them ask of their flags.
 
 pub(crate) mod approvals;
+mod approved_call;
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
+mod delegations;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod facts;
 mod fork;
+mod history;
 pub(crate) mod init;
 pub(crate) mod log;
 mod login;
 pub(crate) mod mcp;
 pub(crate) mod migrate;
+pub(crate) mod people;
 mod pins;
+mod refusal;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod token;
 pub(crate) mod tools;
+pub(crate) mod trust;
 mod undo;
 pub(crate) mod verify;
 

@@ -214,7 +214,8 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
         | Ruling::Gone => ("accept", "Models are shown these very words from then on."),
     };
     block_on(async {
-        let seen = person::paged(&lines(&name, &pin)).await;
+        let card = lines(&name, &pin);
+        let seen = person::paged(&card).await;
         hint(&format!("\n{what}"));
         if seen.is_none() || !person::confirm(word, "do this").await? {
             say("Nothing was decided.");
@@ -228,7 +229,7 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
         }
         runtime
             .pin(
-                person.author(),
+                person.author(&card),
                 vec![Pinned { tool: name.clone(), ruling, definition, why: vec![] }],
             )
             .await?;

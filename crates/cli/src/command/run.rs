@@ -30,6 +30,7 @@ use crate::servers::Servers;
 use crate::speaker::{self, Speaker, Speaks};
 use crate::stop::Stop;
 use crate::summary::Summary;
+use crate::trust::{TrustedAccess, TrustedCrew};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  toolgate run \"a lighthouse keeper who collects storms\"\n  \
@@ -137,13 +138,13 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     options.how.check()?;
     let begun = if options.new { speaker::Begun::No } else { speaker::Begun::Newest("run-") };
     let cast = cast(place, &options.how.settings, &options.speaks, &begun)?;
-    let Cast { mut crew, played, ready, text, speaker } = cast;
+    let Cast { mut crew, played, ready, text, access, speaker } = cast;
     crew.on_ask = options.how.on_ask();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
-    let opened = place.open()?;
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
+    let opened = place.open_trusted(&access)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let mut written = None;
     block_on(servers.around(async {
         let done = async {
@@ -172,10 +173,10 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     how.check()?;
     let begun = speaker::Begun::Session(session);
     let cast = cast(place, &how.settings, &Speaks::default(), &begun)?;
-    let Cast { mut crew, played, ready, text, .. } = cast;
+    let Cast { mut crew, played, ready, text, access, .. } = cast;
     crew.on_ask = how.on_ask();
-    let opened = place.open()?;
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
+    let opened = place.open_trusted(&access)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {
         let mut written = None;
         let done = async {
@@ -243,6 +244,8 @@ pub(crate) struct Cast {
     pub(crate) ready: Ready,
     /// The configuration that holds.
     pub(crate) text: AgentText,
+    /// Leave to use what it names.
+    pub(crate) access: TrustedAccess,
     /// As whom a new session speaks.
     pub(crate) speaker: Speaker,
 }
@@ -253,16 +256,17 @@ pub(crate) fn cast(
     speaks: &Speaks,
     begun: &speaker::Begun<'_>,
 ) -> Result<Cast> {
-    let (mut crew, mut text) = place.crew_with(settings)?;
+    let trusted = block_on(place.trusted_crew(settings))?;
+    let TrustedCrew { mut crew, mut text, mut access } = trusted;
     let (speaker, model) = speaks.speaker(place, &crew.agent, &text, begun)?;
     if let Some(own) = speaker::with_model(settings, model) {
-        (crew, text) = place.crew_with(&own)?;
+        TrustedCrew { crew, text, access } = block_on(place.trusted_crew(&own))?;
     }
-    let (provider, played) = model::provider(&place.folder, &text, &crew.agent)?;
+    let (provider, played) = model::provider(&access, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
     crew.person = AtTerminal::here(&place.folder, ready.clone());
-    Ok(Cast { crew, played, ready, text, speaker })
+    Ok(Cast { crew, played, ready, text, access, speaker })
 }
 
 /// What `run` found to do.

@@ -8,7 +8,6 @@ use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use toolgate_kernel::config::read;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Conversation, Ending, Event, Origin, Record, Usage};
 use toolgate_kernel::fold::{OpenCall, Session, Stay};
@@ -416,7 +415,10 @@ async fn export(place: &Place, store: &dyn Store, id: &str) -> Result<Exit> {
     let head = tip.hash;
     let export =
         Export { version: 1, session: id, head, records, state, state_hash, project, project_hash };
-    redaction::learn(&place.folder, &read(&place.config_bytes()?.1).text);
+    // Without trust nothing is looked up, and nothing that was looked up is in the log.
+    if let Some(access) = place.access_now().await? {
+        redaction::learn(&access);
+    }
     let redacted = serde_json::to_value(&export).map(|mut export| {
         redaction::redactor().redact_value(&mut export);
         export

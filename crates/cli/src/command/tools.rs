@@ -6,11 +6,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Args;
 use toolgate_kernel::agent::Agent;
-use toolgate_kernel::config::AgentText;
 use toolgate_kernel::names::PhaseName;
 use toolgate_kernel::phase::Phase;
 use toolgate_kernel::tool::Effect;
-use toolgate_runtime::Crew;
 use toolgate_runtime::port::Wanted;
 
 use super::phase;
@@ -21,6 +19,7 @@ use crate::exit::Exit;
 use crate::known::Known;
 use crate::project::{Place, block_on};
 use crate::servers::Servers;
+use crate::trust::TrustedCrew;
 
 #[derive(Args)]
 #[command(
@@ -39,15 +38,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
-    let (mut crew, text) = place.crew_with(&Flags::default())?;
+    let (crew, text) = place.crew_with(&Flags::default())?;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     if options.connect {
-        let asked = connect(place, &mut crew, &text, phase.as_ref())?;
+        let asked = connect(place, phase.as_ref())?;
         if asked != Exit::Done {
             return Ok(asked);
         }
     }
-    let known = Known::of(&crew.agent, &text, &place.pins()?)?;
+    let known = Known::of(&place.folder, &crew.agent, &text, &place.pins()?)?;
     let agent = &known.agent;
     let shown = |at: usize| phase.as_ref().is_none_or(|phase| agent.grants(phase, at, None));
     let unasked = known.unasked().filter(|(server, _)| {
@@ -91,13 +90,11 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 }
 
 /// Asks the servers of a phase, or of all, for their tools. What is new is written down.
-fn connect(
-    place: &Place,
-    crew: &mut Crew,
-    text: &AgentText,
-    phase: Option<&PhaseName>,
-) -> Result<Exit> {
-    let servers = Servers::join(crew, place, text, &place.open()?)?;
+fn connect(place: &Place, phase: Option<&PhaseName>) -> Result<Exit> {
+    let trusted = block_on(place.trusted_crew(&Flags::default()))?;
+    let TrustedCrew { mut crew, text, access } = trusted;
+    let opened = place.open_trusted(&access)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let Some(supplier) = crew.supplier.clone() else { return Ok(Exit::Done) };
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {

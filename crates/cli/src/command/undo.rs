@@ -24,6 +24,7 @@ use crate::person::{self, Nobody};
 use crate::project::{Place, block_on};
 use crate::reading;
 use crate::servers::Servers;
+use crate::trust::TrustedCrew;
 
 /// Characters of a value that are shown.
 const VALUE_CHARS_MAX: usize = 28;
@@ -61,13 +62,13 @@ impl How {
 pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
     ensure!(how.calls > 0 || how.to.is_some(), "--calls must be at least 1");
     let session = SessionId::parse(session)?;
-    let (mut crew, text) = place.crew_with(&Flags::default())?;
+    let loaded = place.load(&Flags::default(), |_| {})?;
     // Who only looks is told of a session that is not there before anything is opened.
     let log = place.log()?;
     block_on(reading::session(log.store.as_ref(), &session))?;
     drop(log);
-    let opened = place.open()?;
     if how.dry_run {
+        let (opened, crew) = (place.open()?, loaded.crew);
         let undo = block_on(async {
             Ok(preview(&opened.runtime, &crew.agent, &session, how.range()).await?)
         })?;
@@ -78,13 +79,17 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     person::attended().then_some(()).ok_or(Nobody)?;
-    let servers = Servers::join(&mut crew, place, &text, &opened)?;
+    let trusted = block_on(place.trusted_crew(&Flags::default()))?;
+    let TrustedCrew { mut crew, text, access } = trusted;
+    let opened = place.open_trusted(&access)?;
+    let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {
         let claim = Driver::resume(Arc::clone(&opened.runtime), crew, session.clone());
         let (mut driver, _hold) = opened.take(&session, how.have.rival(), claim).await?;
         let undo = driver.undo_preview(how.range()).await?;
-        let seen = person::paged(&lines(&undo, &agent)).await;
+        let card = lines(&undo, &agent);
+        let seen = person::paged(&card).await;
         if !undo.locked.is_empty() {
             return Err(DriveFault::from(UndoRefusal::Locked(undo.locked)).into());
         }
@@ -96,7 +101,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
             return Ok(Exit::Failed);
         }
         let person = credential::decider(&place.folder).await?;
-        driver.undo(person.author(), &undo, how.note.trim()).await?;
+        driver.undo(person.author(&card), &undo, how.note.trim()).await?;
         match undo.calls.len() {
             1 => console::hanging(&format!("{} is undone.", undo.told()), 0),
             _ => console::hanging(&format!("{} are undone.", undo.told()), 0),

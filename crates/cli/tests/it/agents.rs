@@ -6,9 +6,7 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::{Beside, Desk};
-use crate::terminal::typing;
-
-const FIRST: (&str, &str) = ("press Enter for none:", "");
+use crate::terminal::{APPROVE, typing};
 
 const CHANGES: &str = r#"
 replies:
@@ -25,15 +23,12 @@ fn set(desk: &Desk, speaks: &Beside, judges: &Beside) {
         config.trim_start_matches("models:\n").to_owned()
     };
     let models = model("speaks", speaks) + &model("judge", judges);
-    desk.write(
-        "toolgate.yaml",
-        &format!(
-            "packs: [self_authoring, tasks]\nsystem_prompt: 'You are {{agent_name}}. \
+    desk.write_trusted(&format!(
+        "packs: [self_authoring, tasks]\nsystem_prompt: 'You are {{agent_name}}. \
              {{agent_prompt}}'\nself_authoring: {{reviewer: judge}}\nagents:\n  ada: {{name: Ada, \
              system_prompt: Be kind., model: speaks, enabled_tools: [self_authoring]}}\n  bob: \
              {{}}\nmodels:\n{models}"
-        ),
-    );
+    ));
 }
 
 fn chat(desk: &Desk, args: &[&str]) -> (i32, String) {
@@ -94,11 +89,11 @@ fn an_agent_changes_itself_and_its_session_knows_it_afterwards() {
     let mut command = desk.command();
     let update = r#"{"action":"update","field":"model","value":"judge"}"#;
     command.args(["call", "self_authoring", update, "--session", &id]);
-    let seen = typing(command, &[("Type yes, edit, or no", "no Not yet."), FIRST], || {});
+    let seen = typing(command, &[("to deny:", "no Not yet.")], || {});
     assert_eq!(seen.code, 1, "{}", seen.screen);
     let mut command = desk.command();
     command.args(approve);
-    let seen = typing(command, &[("Type approve", "approve")], || {});
+    let seen = typing(command, &[APPROVE], || {});
     assert_eq!(seen.code, 0, "{}", seen.screen);
     let view = r#"{"action":"view","field":"model"}"#;
     let told = desk.ok(&["call", "self_authoring", view, "--session", &id, "--json"]);
@@ -145,7 +140,7 @@ fn a_session_speaks_as_whom_it_was_begun() {
     assert!(listed.lines().all(|line| line.contains("\"ada\"")), "{listed}");
     // Nobody speaks as an agent that is gone.
     let file = std::fs::read_to_string(desk.project().join("toolgate.yaml")).unwrap();
-    desk.write("toolgate.yaml", &file.replace("  ada: {name: Ada", "  eve: {name: Eve"));
+    desk.write_trusted(&file.replace("  ada: {name: Ada", "  eve: {name: Eve"));
     let args = ["call", "self_authoring", "{}", "--session", &id];
     let gone = desk.run(&args);
     assert!(gone.code != 0 && gone.err.contains("speaks as the agent ada"), "{}", gone.err);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support::Desk;
-use crate::terminal::{Seen, typing};
+use crate::terminal::{APPROVE, Seen, typing};
 
 const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: careful\n    rule: {tools: [write_notes], \
      ask: 'true', message: A note is serious.}\n";
@@ -50,7 +50,7 @@ fn a_yes_makes_the_call_and_the_log_has_who_said_it() {
     let desk = desk();
     put_off(&desk, "a");
     assert_eq!(waiting(&desk)[0]["call"], "c1");
-    let approve = ("Type approve", "approve");
+    let approve = APPROVE;
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[approve, FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert!(seen.screen.contains("would run, and nothing else"), "{}", seen.screen);
@@ -69,7 +69,7 @@ fn a_yes_makes_the_call_and_the_log_has_who_said_it() {
 fn a_no_and_a_word_that_is_neither_leave_nothing() {
     let desk = desk();
     put_off(&desk, "a");
-    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[("Type approve", "leave")]);
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[("to deny:", "")]);
     assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
     let args = ["approvals", "deny", "c1", "--note", "Not today."];
     let seen = at_terminal(&desk, &args, &[("Type deny", "deny"), FIRST]);
@@ -84,7 +84,7 @@ fn other_arguments_count_when_the_person_wrote_them() {
     let desk = desk();
     put_off(&desk, "a");
     let args = ["approvals", "edit", "c1", "--args", r#"{"key":"b","data":2}"#];
-    let seen = at_terminal(&desk, &args, &[("Type edit", "edit"), FIRST]);
+    let seen = at_terminal(&desk, &args, &[APPROVE, FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
 }
@@ -103,13 +103,13 @@ fn arguments_that_the_tool_would_not_take_are_told_before_the_word() {
         assert_eq!(seen.code, 2, "{args}: {}", seen.screen);
         assert!(seen.screen.contains(told), "{args}: {}", seen.screen);
         assert!(seen.screen.contains("Nothing was decided"), "{args}: {}", seen.screen);
-        assert!(!seen.screen.contains("Type edit"), "{args}: {}", seen.screen);
+        assert!(!seen.screen.contains("Type `yes"), "{args}: {}", seen.screen);
     }
     assert_eq!(waiting(&desk).len(), 1);
     // Typed ones can be typed once more.
     let once = ("Type the arguments as one line of JSON:", r#"{"key":7,"data":2}"#);
     let again = ("Type them once more:", r#"{"key":"b","data":2}"#);
-    let answers = [once, again, ("Type edit", "edit"), FIRST];
+    let answers = [once, again, APPROVE, FIRST];
     let seen = at_terminal(&desk, &["approvals", "edit", "c1"], &answers);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"b": "number"}));
@@ -123,7 +123,8 @@ fn a_word_that_was_typed_too_early_is_no_answer() {
     let call = |key| format!("{{tool: write_notes, args: {{key: {key}, data: 1}}}}");
     let calls = format!("[{}, {}]", call("a"), call("b"));
     desk.write("s.yaml", &format!("replies: [{{calls: {calls}}}, {{text: Done.}}]\n"));
-    let answers = [("\"key\": \"a\"", "yes\nyes"), ("\"key\": \"b\"", "no")];
+    // The second line is there before the next card, and has no code of it.
+    let answers = [("\"key\": \"a\"", "yes {code}\nyes"), ("\"key\": \"b\"", "no")];
     let seen = at_terminal(&desk, &["run", "x", "--model", "script:s.yaml"], &answers);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"a": "number"}), "{}", seen.screen);
@@ -134,26 +135,27 @@ fn a_word_that_was_typed_too_early_is_no_answer() {
 fn what_is_long_is_seen_whole_before_it_is_approved() {
     let desk = desk();
     put_off(&desk, &format!("{}end", "a".repeat(190)));
-    let args = format!(r#"{{"key":"b","data":"{}Q"}}"#, "x".repeat(1_500));
+    // Nothing else on a card has this sign.
+    let args = format!(r##"{{"key":"b","data":"{}#"}}"##, "x".repeat(1_500));
     assert_eq!(desk.run(&["call", "write_notes", &args]).code, 1);
-    let short = [("Type approve", "approve"), FIRST];
+    let short = [APPROVE, FIRST];
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &short);
     assert!(!seen.screen.contains("more lines"), "{}", seen.screen);
     assert_eq!(seen.code, 0, "{}", seen.screen);
-    let early = [("more lines. Press Enter", "approve"), ("Type approve", "leave")];
+    let early = [("more lines. Press Enter", "yes"), ("to deny:", "")];
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &early);
     assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
-    assert!(seen.screen.contains('Q'), "{}", seen.screen);
+    assert!(seen.screen.contains('#'), "{}", seen.screen);
     let left = [("more lines. Press Enter", "leave")];
     let seen = at_terminal(&desk, &["approvals", "approve", "c2"], &left);
     assert_eq!((seen.code, waiting(&desk).len()), (1, 1), "{}", seen.screen);
-    assert!(!seen.screen.contains('Q'), "{}", seen.screen);
+    assert!(!seen.screen.contains('#'), "{}", seen.screen);
     // The same where a call asks at the terminal: a yes before the last page answers nothing.
-    let early = [("more lines. Press Enter", "\nyes"), ("Type yes", "no thanks")];
+    let early = [("more lines. Press Enter", "\nyes"), ("to deny:", "no thanks")];
     let call = ["call", "write_notes", &args.replace("\"b\"", "\"c\"")];
     let seen = at_terminal(&desk, &call, &early);
     assert_eq!(seen.code, 1, "{}", seen.screen);
-    assert!(seen.screen.contains('Q') && seen.screen.contains("wants your word"));
+    assert!(seen.screen.contains('#') && seen.screen.contains("asks for your approval"));
     assert_eq!(notes(&desk).as_object().unwrap().len(), 1, "{}", seen.screen);
 }
 
@@ -161,17 +163,17 @@ fn what_is_long_is_seen_whole_before_it_is_approved() {
 fn a_slip_of_the_hand_is_no_answer() {
     let desk = desk();
     put_off(&desk, "a");
-    let slip = ("That is neither word", "approve");
-    let answers = [("Type approve", "y"), slip, FIRST];
+    let no_code = "takes the code that stands among the arguments";
+    let answers = [("to deny:", "y"), (no_code, "yes {code}"), FIRST];
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &answers);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(notes(&desk), serde_json::json!({"a": "number"}));
     // The same where a call asks at the terminal.
     let call = ["call", "write_notes", r#"{"key":"b","data":1}"#];
-    let asked = "Type yes, always (in this session), edit, or no";
-    let seen = at_terminal(&desk, &call, &[(asked, "y"), ("none of these words", "yes")]);
+    let seen = at_terminal(&desk, &call, &[("to deny:", "y"), (no_code, "yes {code}")]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
-    let slips = [(asked, "y"), ("none of these words", "ja"), ("none of these words", "ok")];
+    let none = "not one of the answers";
+    let slips = [("to deny:", "hm"), (none, "ja"), (none, "ok")];
     let call = ["call", "write_notes", r#"{"key":"c","data":1}"#];
     let seen = at_terminal(&desk, &call, &slips);
     assert_eq!(seen.code, 1, "{}", seen.screen);
@@ -188,7 +190,7 @@ fn what_is_shown_is_the_phase_that_a_yes_is_for() {
     let shown = desk.ok(&["approvals", "show", "c1"]);
     assert!(shown.contains("asked by   client:cli, in phase one\n"), "{shown}");
     assert!(shown.contains("the session is in phase two, and a yes is for one"), "{shown}");
-    let answers = [("Type approve", "approve"), FIRST];
+    let answers = [APPROVE, FIRST];
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &answers);
     assert_eq!(seen.code, 1, "{}", seen.screen);
     assert!(seen.screen.contains("your yes was for phase one"), "{}", seen.screen);
@@ -234,7 +236,7 @@ fn always_is_a_grant_that_can_be_withdrawn() {
     let desk = desk();
     put_off(&desk, "a");
     let args = ["approvals", "approve", "c1", "--always"];
-    let seen = at_terminal(&desk, &args, &[("Type approve", "approve"), FIRST]);
+    let seen = at_terminal(&desk, &args, &[APPROVE, FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     desk.ok(&["call", "write_notes", r#"{"key":"b","data":2}"#]);
     assert!(desk.ok(&["approvals", "list"]).contains("always  write_notes"));
@@ -293,7 +295,7 @@ fn who_does_not_know_the_passphrase_decides_nothing() {
     let desk = desk();
     put_off(&desk, "a");
     put_off(&desk, "b");
-    let approve = ("Type approve", "approve");
+    let approve = APPROVE;
     let chosen = [approve, ("press Enter for none:", "storm"), ("once more:", "storm")];
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &chosen);
     assert_eq!(seen.code, 0, "{}", seen.screen);
@@ -326,7 +328,7 @@ fn another_persons_key_is_a_strangers_here() {
     let desk = desk();
     put_off(&desk, "a");
     put_off(&desk, "b");
-    let approve = ("Type approve", "approve");
+    let approve = APPROVE;
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[approve, FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     std::fs::remove_file(desk.home().join(".config/toolgate/person.key")).unwrap();
@@ -344,9 +346,9 @@ fn another_persons_key_is_a_strangers_here() {
 fn a_yes_that_makes_nothing_says_so() {
     let desk = desk();
     put_off(&desk, "a");
-    // Another law is in force before the person looks.
+    // Other rules are in force before the person looks, and they are asked about those too.
     desk.write("toolgate.yaml", &CONFIG.replace("serious", "very serious"));
-    let answers = [("Type approve", "approve"), FIRST];
+    let answers = [APPROVE, FIRST, ("to trust this folder:", "trust {code}")];
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &answers);
     assert_eq!(seen.code, 1, "{}", seen.screen);
     assert!(seen.screen.contains("Nothing ran."), "{}", seen.screen);
@@ -370,7 +372,7 @@ fn what_was_shown_must_still_be_what_waits() {
     put_off(&desk, "a");
     let mut command = desk.command();
     command.args(["approvals", "approve", "c1"]);
-    let seen = typing(command, &[("Type approve", "approve"), FIRST], || {
+    let seen = typing(command, &[APPROVE, FIRST], || {
         if waiting(&desk).len() == 1 {
             // Another law is in force by the time the word is given.
             desk.write("toolgate.yaml", &CONFIG.replace("serious", "very serious"));

@@ -2,7 +2,7 @@
 //! what a call may do asks anew.
 
 use crate::support::Desk;
-use crate::terminal::typing;
+use crate::terminal::{APPROVE, typing};
 
 const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: careful\n    rule: {tools: [write_notes], \
      ask: 'true', message: A note is serious.}\n";
@@ -31,14 +31,14 @@ fn an_always_answer_ends_with_an_edit_of_a_server() {
         format!("mcp_servers: {{pay: {{command: /bin/true, args: [{args}]}}}}\n{CONFIG}")
     };
     let desk = Desk::new();
-    desk.write("toolgate.yaml", &with("--sandbox"));
+    desk.write_trusted(&with("--sandbox"));
     assert_eq!(write(&desk).code, 1);
     let mut command = desk.command();
     command.args(["approvals", "approve", "c1", "--always"]);
-    let seen = typing(command, &[("Type approve", "approve"), ("passphrase", "")], || {});
+    let seen = typing(command, &[APPROVE], || {});
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(write(&desk).code, 0, "allowed for the session");
-    desk.write("toolgate.yaml", &with("--production"));
+    desk.write_trusted(&with("--production"));
     let ran = write(&desk);
     assert!(ran.code == 1 && ran.out.contains("APPROVAL_PENDING"), "{}", ran.out);
     assert!(ran.err.contains("mcp_servers.pay.args"), "{}", ran.err);
@@ -56,16 +56,16 @@ fn an_always_answer_ends_with_any_edit_that_decides_about_calls() {
         assert_eq!(write(&desk).code, 1);
         let mut command = desk.command();
         command.args(["approvals", "approve", "c1", "--always"]);
-        let seen = typing(command, &[("Type approve", "approve"), ("passphrase", "")], || {});
+        let seen = typing(command, &[APPROVE, ("passphrase", "")], || {});
         assert_eq!(seen.code, 0, "{key}: {}", seen.screen);
         assert_eq!(write(&desk).code, 0, "{key}: allowed for the session");
-        desk.write("toolgate.yaml", &CONFIG.replace(from, to));
+        desk.write_trusted(&CONFIG.replace(from, to));
         let ran = write(&desk);
         assert!(ran.code == 1 && ran.out.contains("APPROVAL_PENDING"), "{key}: {}", ran.out);
         assert!(ran.err.contains("The configuration changed"), "{key}: {}", ran.err);
         assert!(ran.err.contains(key), "{key}: {}", ran.err);
         // The other way round nothing comes back to life either.
-        desk.write("toolgate.yaml", CONFIG);
+        desk.write_trusted(CONFIG);
         assert_eq!(write(&desk).code, 1, "{key}");
         let shown = desk.ok(&["log", "diff-config"]);
         assert_eq!(shown.matches(key).count(), 2, "{shown}");
@@ -80,10 +80,10 @@ fn a_yes_after_an_edit_asks_anew() {
         let desk = Desk::new();
         desk.write("toolgate.yaml", CONFIG);
         assert_eq!(write(&desk).code, 1);
-        desk.write("toolgate.yaml", &CONFIG.replace(from, to));
+        desk.write_trusted(&CONFIG.replace(from, to));
         let mut command = desk.command();
         command.args(["approvals", "approve", "c1"]);
-        let seen = typing(command, &[("Type approve", "approve"), ("passphrase", "")], || {});
+        let seen = typing(command, &[APPROVE], || {});
         assert!(seen.screen.contains("Nothing ran."), "{key}: {}", seen.screen);
         let notes = desk.run(&["call", "list_notes", "--json"]);
         assert!(!notes.out.contains("\"a\""), "{key}: {}{}", notes.out, seen.screen);
@@ -95,7 +95,7 @@ fn the_kept_text_of_a_configuration_has_no_secret() {
     let desk = Desk::new();
     let config = "packs: [notes]\n# api_key: sk-an-older-secret\nsettings: {api_key: sk-very-secret-value}\n\
         mcp_servers: {pay: {command: /bin/true, args: [--token, tok-of-a-server, --api-key=k-of-it]}}\n";
-    desk.write("toolgate.yaml", config);
+    desk.write_trusted(config);
     desk.ok(&["call", "list_notes"]);
     let log = std::fs::read(desk.project().join(".toolgate/log.db")).unwrap();
     let holds = |word: &str| log.windows(word.len()).any(|part| part == word.as_bytes());

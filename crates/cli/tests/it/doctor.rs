@@ -21,7 +21,7 @@ fn asked_for(at: u32) -> String {
 /// What the doctor prints of the only model, and how it ends.
 fn printed(beside: &Beside, args: &[&str]) -> (i32, String) {
     let desk = Desk::new();
-    desk.write("toolgate.yaml", &format!("{ONCE}{}", beside.config("openai")));
+    desk.write_trusted(&format!("{ONCE}{}", beside.config("openai")));
     let mut doctor = desk.command();
     let ran = doctor.env("FAKE_KEY", "sk-CANARY-01").arg("doctor").args(args).output().unwrap();
     (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
@@ -44,7 +44,7 @@ fn a_model_is_not_judged_by_others_at_its_address() {
         .iter()
         .map(|name| line.replace("  m:", &format!("  {name}:")))
         .collect();
-    desk.write("toolgate.yaml", &format!("{ONCE}models:\n{all}"));
+    desk.write_trusted(&format!("{ONCE}models:\n{all}"));
     let mut doctor = desk.command();
     let ran = doctor.env("FAKE_KEY", "sk-CANARY-01").args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&ran.stdout).unwrap();

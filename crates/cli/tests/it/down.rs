@@ -43,7 +43,7 @@ fn a_tool_of_a_server_that_is_down_says_so_and_nothing_to_others() {
     desk.write("toolgate.yaml", &yaml(&format!("url: '{}'", web.url)));
     assert_eq!(call(&desk, "mcp:x:echo", "A")["ok"], true);
     for (way, why) in WAYS {
-        desk.write("toolgate.yaml", &yaml(way));
+        desk.write_trusted(&yaml(way));
         // By every name that means it; also one that nobody has seen, of a server that may be used.
         for (tool, phase) in [
             ("mcp:x:echo", "A"),
@@ -99,7 +99,7 @@ fn a_client_is_told_which_server_is_down() {
 fn a_client_is_told_which_required_server_is_down() {
     for (way, why) in WAYS {
         let desk = Desk::new();
-        desk.write("toolgate.yaml", &yaml(&format!("{way}, required: true")));
+        desk.write_trusted(&yaml(&format!("{way}, required: true")));
         let mut command = desk.command();
         command.arg("mcp").env("PATH", std::env::var_os("PATH").unwrap());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -59,12 +59,9 @@ fn desk(waits: Waits) -> (Desk, Option<Web>) {
         Some(web) => format!("url: '{}'", web.url),
         None => "command: sh, args: [x.sh], sandbox: {write: [out]}".to_owned(),
     };
-    desk.write(
-        "toolgate.yaml",
-        &format!(
-            "packs: []\nmcp_servers: {{x: {{{reach}}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n"
-        ),
-    );
+    desk.write_trusted(&format!(
+        "packs: []\nmcp_servers: {{x: {{{reach}}}}}\nphases: {{A: {{tools: {{mcp: [x]}}}}}}\n"
+    ));
     (desk, web)
 }
 
@@ -256,8 +253,7 @@ fn a_call_that_was_begun_and_not_settled_is_shown() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (desk, _) = desk(Waits::ForAnAnswer);
     let yaml = std::fs::read_to_string(desk.project().join("toolgate.yaml")).unwrap();
-    desk.write(
-        "toolgate.yaml",
+    desk.write_trusted(
         &yaml
             .replace("packs: []", "packs: [notes]")
             .replace("mcp: [x]", "groups: [notes], mcp: [x]"),

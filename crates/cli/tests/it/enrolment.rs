@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::Value;
 
 use crate::support::Desk;
-use crate::terminal::{Seen, typing};
+use crate::terminal::{APPROVE, Seen, typing};
 
 const FIRST: (&str, &str) = ("press Enter for none:", "");
 const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: careful\n    rule: {tools: [write_notes], \
@@ -32,9 +32,10 @@ fn enrolments(desk: &Desk) -> i64 {
 }
 
 #[test]
-fn init_makes_the_key_known_so_that_no_program_is_first() {
+fn a_key_is_made_known_so_that_no_program_is_first() {
     let desk = Desk::new();
-    let seen = at_terminal(&desk, &["init", "--template", "minimal"], &[FIRST]);
+    desk.ok(&["init", "--template", "minimal"]);
+    let seen = at_terminal(&desk, &["init", "--enrol"], &[FIRST]);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert!(seen.screen.contains("This project knows your key: human:ada, "), "{}", seen.screen);
     assert_eq!(person(&desk)["known"], true);
@@ -47,11 +48,11 @@ fn init_makes_the_key_known_so_that_no_program_is_first() {
     std::fs::copy(own, other.path().join(".config/toolgate/host.key")).unwrap();
     let mut command = desk.command();
     command.args(["approvals", "approve", "c1"]).env("HOME", other.path());
-    let seen = typing(command, &[("Type approve", "approve"), FIRST], || {});
+    let seen = typing(command, &[APPROVE, FIRST], || {});
     assert_eq!(seen.code, 2, "{}", seen.screen);
     assert!(seen.screen.contains("knows another person's key"), "{}", seen.screen);
     // The person decides as ever, and is enrolled once.
-    let approve = [("Type approve", "approve")];
+    let approve = [APPROVE];
     let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &approve);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert_eq!(enrolments(&desk), 1);
@@ -59,7 +60,7 @@ fn init_makes_the_key_known_so_that_no_program_is_first() {
 }
 
 #[test]
-fn init_through_a_pipe_enrols_nobody_and_says_how() {
+fn init_enrols_no_person_and_says_how() {
     let desk = Desk::new();
     let ran = desk.run(&["init"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -84,7 +85,7 @@ fn the_first_word_makes_a_key_known_once() {
     desk.write("toolgate.yaml", CONFIG);
     for (call, first) in [("c1", true), ("c3", false)] {
         assert_eq!(desk.run(&["call", "write_notes", r#"{"key":"a","data":1}"#]).code, 1);
-        let mut answers = vec![("Type approve", "approve")];
+        let mut answers = vec![APPROVE];
         answers.extend(first.then_some(FIRST));
         let seen = at_terminal(&desk, &["approvals", "approve", call], &answers);
         assert_eq!(seen.code, 0, "{}", seen.screen);

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::credential::{PersonKey, Signature, Signed};
+use toolgate_kernel::credential::{PersonKey, Signature};
+use toolgate_kernel::decision::{
+    Decided, DecisionKind, DecisionStatement, Nonce, Role, SignedDecision,
+};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Change, Event, InboxEvent, ProjectEvent, Record, StreamId, Written};
 use toolgate_kernel::key::Key;
@@ -17,11 +20,16 @@ use toolgate_runtime::port::{Append, Batch, Clock, Rows, Store, StreamHead};
 use toolgate_store::{AnchorFolder, LogSetup, SqliteStore};
 
 use crate::support::Desk;
-use crate::terminal::typing;
+use crate::terminal::{APPROVE, typing};
 
 const CONFIG: &str = "packs: [notes, workspace]\npolicies:\n  - name: careful\n    rule: {tools: \
      [write_notes], ask: 'true', message: A note is serious.}\n";
-const UNSIGNED: &str = "a person's word without their signature";
+/// What `verify` says of a decision that no person signed, and what commands say that meet one.
+const UNFOUNDED: [&str; 2] = [
+    "a person's decision without their signature",
+    "a person's decision whose signature does not fit",
+];
+const NOT_COUNTED: &str = "a person's decision that does not count";
 
 /// A project that knows a person, with a call that waits for their word.
 fn desk() -> Desk {
@@ -78,23 +86,37 @@ fn thief(desk: &Desk) -> SqliteStore {
 }
 
 /// Adds a record to the end of a stream, with everything in order that the host key can sign.
-fn forge<E: Written>(desk: &Desk, stream: StreamId, event: E, under: Under, when: When) {
-    let signed = match under {
-        Under::Nothing => None,
-        Under::Scribble(by) => Some(Box::new(Signed { by, signature: Signature([7; 64]) })),
-    };
+fn forge<E: Written + Decided>(desk: &Desk, stream: StreamId, event: E, under: Under, when: When) {
     let at = match when {
         When::Now => Timestamp(4_000_000_000_000),
         When::Long => Timestamp(1),
     };
     let actor = Actor::Human("ada".into());
-    append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, signed });
+    let decision = match under {
+        Under::Nothing => None,
+        Under::Scribble(by) => {
+            let nothing = DecisionKind::Bootstrap { key: by, name: String::new() };
+            let statement = DecisionStatement {
+                log: thief(desk).log_id(),
+                head: None,
+                by,
+                role: Role::Owner,
+                at,
+                expires: at.plus_ms(1_000),
+                nonce: Nonce([0; 16]),
+                shown: Digest::ZERO,
+                what: event.decision(&stream, &actor).unwrap_or(nothing),
+            };
+            Some(Box::new(SignedDecision { statement, signature: Signature([7; 64]) }))
+        }
+    };
+    append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, decision });
 }
 
 /// The same for what is not a person's word.
 fn forge_as<E: Written>(desk: &Desk, stream: StreamId, event: E, actor: Actor) {
-    let (at, signed) = (Timestamp(4_000_000_000_000), None);
-    append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, signed });
+    let (at, decision) = (Timestamp(4_000_000_000_000), None);
+    append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, decision });
 }
 
 fn append<E: Written>(desk: &Desk, stream: StreamId, record: impl FnOnce(u64, u64) -> Record<E>) {
@@ -136,13 +158,14 @@ fn found_and_not_believed(desk: &Desk, what: &str) {
     let ran = desk.run(&["verify", "--json"]);
     assert_eq!(ran.code, 1, "{what}: {}{}", ran.out, ran.err);
     assert!(
-        ran.out.contains(UNSIGNED) || ran.out.contains("heard another record"),
+        UNFOUNDED.iter().any(|what| ran.out.contains(what))
+            || ran.out.contains("heard another record"),
         "{what}: {}",
         ran.out
     );
     let ran = desk.run(&["call", "list_notes", "--json"]);
     assert_eq!(ran.code, 74, "{what}: {}{}", ran.out, ran.err);
-    assert!(ran.out.contains(UNSIGNED), "{what}: {}", ran.out);
+    assert!(ran.out.contains(NOT_COUNTED), "{what}: {}", ran.out);
 }
 
 #[test]
@@ -170,7 +193,12 @@ fn a_fact_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
 #[test]
 fn a_key_that_the_logs_key_alone_made_known_is_found_and_not_believed() {
     let desk = desk();
-    let event = ProjectEvent::PersonEnrolled { key: PersonKey([9; 32]) };
+    let event = ProjectEvent::PersonEnrolled {
+        key: PersonKey([9; 32]),
+        name: "eve".into(),
+        role: Role::Owner,
+        tools: vec![],
+    };
     forge(&desk, StreamId::Project, event, Under::Nothing, When::Now);
     found_and_not_believed(&desk, "enrolled");
 }
@@ -184,8 +212,8 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
             let told = |desk: &Desk| -> Value {
                 let listed = desk.ok(&["approvals", "list", "--json"]);
                 let card: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
-                json!({"what": "answer", "call": card["call"], "shown": card["shown"],
-                    "answer": "approve", "note": ""})
+                json!({"what": "answer", "call": card["call"], "tool": card["tool"],
+                    "shown": card["shown"], "answer": "approve", "note": ""})
             };
             let under = |desk: &Desk| match scribbled {
                 true => Under::Scribble(known(desk)),
@@ -209,13 +237,6 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
                 forge(&desk_two, stream.clone(), event, under(&desk_two), when);
                 found_and_not_believed(&desk_two, &format!("heard, {inbox}, {what}"));
             }
-            // As if it had been answered at the terminal.
-            let desk_three = desk();
-            let event = json!({"kind": "answered", "call": "c1", "args_hash": "0".repeat(64),
-                "answer": "approve", "note": ""});
-            let event: Event = serde_json::from_value(event).unwrap();
-            forge(&desk_three, stream, event, under(&desk_three), when);
-            found_and_not_believed(&desk_three, &format!("answered, {what}"));
         }
     }
 }
@@ -237,12 +258,12 @@ fn an_admission_that_says_it_is_approved_is_found_and_not_believed() {
         let desk = desk();
         let mut command = desk.command();
         command.args(["approvals", "approve", "c3"]);
-        let seen = typing(command, &[("Type approve", "approve")], || {});
+        let seen = typing(command, &[APPROVE], || {});
         assert_eq!(seen.code, 0, "{}", seen.screen);
         desk.ok(&["verify"]);
         let records = session_records(&desk, "call");
-        let admitted =
-            records.iter().find(|record| record["event"]["approved"] == true).expect("an approval");
+        let admitted = records.iter().find(|record| record["event"]["basis"]["answer"].is_object());
+        let admitted = admitted.expect("an approval");
         let mut forged = admitted["event"].clone();
         let original = forged["call"].as_str().unwrap().to_owned();
         let received = records
@@ -264,7 +285,7 @@ fn an_admission_that_says_it_is_approved_is_found_and_not_believed() {
             forge_as(&desk, session.clone(), event, Actor::System);
         }
         let ran = desk.run(&["verify"]);
-        let told = "a call is said to be approved, and nobody approved it";
+        let told = "a call is said to rest on a person's decision, and no such decision covers it";
         assert!(ran.code == 1 && ran.out.contains(told), "{}{}", ran.out, ran.err);
         // Going on runs it only after it was judged anew, which asks a person.
         desk.run(&["call", "list_notes"]);

@@ -181,7 +181,7 @@ fn what_cannot_be_forked_says_what_to_do() {
 fn a_session_that_another_process_has_is_forked_before_its_turn() {
     let (desk, beside) = (Desk::new(), Beside::slowly("replies: [{text: Hello.}]", 2_000));
     let config = format!("packs: []\nsettings: {{model: m}}\n{}", beside.config("openai"));
-    desk.write("toolgate.yaml", &config);
+    desk.write_trusted(&config);
     let mut first = at_work(&desk, &["run", "x"]);
     wait_for("the request", || !beside.seen().is_empty());
     let id = named(&sessions(&desk)[0]);

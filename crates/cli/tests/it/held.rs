@@ -43,7 +43,7 @@ pub(crate) fn end(mut child: Child) {
 fn a_live_run_is_not_taken_over_and_a_dead_one_goes_on_at_once() {
     let (desk, beside) = (Desk::new(), Beside::slowly("replies: [{text: Done.}]", SLOW_MS));
     let config = format!("packs: [notes]\nsettings: {{model: m}}\n{}", beside.config("openai"));
-    desk.write("toolgate.yaml", &config);
+    desk.write_trusted(&config);
     let first = at_work(&desk, &["run", "x"]);
     let list = desk.ok(&["sessions", "list"]);
     let id = list.split_whitespace().next().unwrap().to_owned();
@@ -73,7 +73,7 @@ fn a_live_run_is_not_taken_over_and_a_dead_one_goes_on_at_once() {
 fn a_session_is_taken_over_by_whoever_says_so() {
     let (desk, beside) = (Desk::new(), Beside::slowly("replies: [{text: Done.}]", 2_000));
     let config = format!("packs: []\nsettings: {{model: m}}\n{}", beside.config("openai"));
-    desk.write("toolgate.yaml", &config);
+    desk.write_trusted(&config);
     let first = at_work(&desk, &["run", "x"]);
     wait_for("the request", || !beside.seen().is_empty());
     desk.write("s.yaml", "replies: [{text: Done.}]");
@@ -91,7 +91,7 @@ fn a_session_is_taken_over_by_whoever_says_so() {
 fn a_conversation_is_had_by_one() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
     let config = format!("packs: []\nsettings: {{model: m}}\n{}", beside.config("openai"));
-    desk.write("toolgate.yaml", &config);
+    desk.write_trusted(&config);
     let mut first = at_work(&desk, &["chat"]);
     // It waits for the next line, and has the conversation.
     first.stdin.as_mut().unwrap().write_all(b"Hi.\n").unwrap();

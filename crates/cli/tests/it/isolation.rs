@@ -42,13 +42,10 @@ fn desk(script: &str, sandbox: &str, more: &str) -> Desk {
     let desk = Desk::new();
     fs::create_dir(desk.project().join("out")).unwrap();
     desk.write("x.sh", &format!("{script}\n{SERVER}"));
-    desk.write(
-        "toolgate.yaml",
-        &format!(
-            "packs: []\nmcp_servers: {{x: {{command: sh, args: [x.sh], sandbox: {sandbox}}}}}\n\
+    desk.write_trusted(&format!(
+        "packs: []\nmcp_servers: {{x: {{command: sh, args: [x.sh], sandbox: {sandbox}}}}}\n\
              {more}phases: {{A: {{tools: {{mcp: [x]}}}}}}\n"
-        ),
-    );
+    ));
     desk
 }
 

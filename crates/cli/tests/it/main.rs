@@ -35,6 +35,7 @@ mod schemas;
 mod servers;
 mod support;
 mod terminal;
+mod trust;
 mod undo;
 
 /// Every file beside this one is part of the suite.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::Desk;
+use crate::terminal::typing;
 
 /// A server over HTTP that is ended with the test.
 pub(crate) struct Server {
@@ -325,6 +326,11 @@ fn a_trusted_user_of_a_client_approves_and_the_log_names_that_user() {
          ask: 'true', message: A plan is serious.}\n",
     );
     let call = json!({ "name": "planning_setup_plan", "arguments": { "objective": "a picnic" } });
+    let mut delegate = desk.command();
+    delegate.args(["approvals", "delegate", "stdio", "--tools", "planning_*", "--answers", "1"]);
+    let answers = [("Type delegate", "delegate"), ("press Enter for none:", "")];
+    let seen = typing(delegate, &answers, || {});
+    assert_eq!(seen.code, 0, "{}", seen.screen);
     for trusted in [false, true] {
         let mut command = desk.command();
         command.arg("mcp").args(trusted.then_some("--trust-client-user"));
@@ -355,9 +361,18 @@ fn a_trusted_user_of_a_client_approves_and_the_log_names_that_user() {
         assert!(child.wait().unwrap().success());
     }
     let log = desk.ok(&["sessions", "export", "mcp"]);
-    assert_eq!(log.matches("\"human:").count(), 1, "{log}");
-    assert!(log.contains("\"human:user of client:stdio\""), "{log}");
+    assert_eq!(log.matches("\"human:").count(), 0, "{log}");
+    assert!(log.contains("\"client_user:stdio\""), "{log}");
     assert!(desk.ok(&["verify"]).contains("are as written"));
+    // It was for one answer.
+    let list = desk.ok(&["approvals", "list", "--json"]);
+    assert!(list.contains("\"used\":1"), "{list}");
+    let history = desk.ok(&["approvals", "history"]);
+    for said in
+        ["ada enrolled as the first owner", "delegated 1 answers", "by the user of a client"]
+    {
+        assert!(history.contains(said), "{history}");
+    }
 }
 
 /// Whoever reads the list through a pipe gets whole values, however long the names are.

@@ -19,7 +19,7 @@ fn a_premise_becomes_a_manuscript_in_every_dialect() {
             let model = beside
                 .config(provider)
                 .replace("{provider", &format!("{{stream: {stream}, provider"));
-            desk.write("toolgate.yaml", &format!("{NOVEL}\n{model}"));
+            desk.write_trusted(&format!("{NOVEL}\n{model}"));
             let run =
                 desk.command().env("FAKE_KEY", "sk-CANARY-01").args(["run", PREMISE]).output();
             let run = run.unwrap();
@@ -45,7 +45,7 @@ fn a_conversation_is_kept_and_gone_on_with() {
         Desk::new(),
         Beside::playing("replies: [{text: Hello Ada.}, {text: You said your name is Ada.}]"),
     );
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let talk = |args: &[&str], words: &str| {
         let mut chat = desk.command();
         chat.env("FAKE_KEY", "sk-CANARY-01")
@@ -79,10 +79,10 @@ fn a_conversation_is_kept_and_gone_on_with() {
 #[test]
 fn what_a_model_began_the_demo_does_not_go_on_with() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello Ada.}]"));
-    desk.write("toolgate.yaml", &format!("{NOVEL}\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("{NOVEL}\n{}", beside.config("openai")));
     let (code, told) = asked(&desk, &["chat", "I am Ada."]);
     assert_eq!(code, Some(0), "{told}");
-    desk.write("toolgate.yaml", NOVEL);
+    desk.write_trusted(NOVEL);
     let (code, told) = asked(&desk, &["chat", "Again.", "--last"]);
     assert!(code != Some(0) && told.contains("was begun with openai:"), "{told}");
 }
@@ -92,7 +92,7 @@ fn a_model_that_must_be_relied_on_can_be_measured() {
     let adds = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}]";
     let (desk, beside) = (Desk::new(), Beside::playing(adds));
     let enforced = "tool_calling: {tool_use_mode: Enforced}";
-    desk.write("toolgate.yaml", &format!("packs: []\n{enforced}\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{enforced}\n{}", beside.config("openai")));
     let (code, told) = asked(&desk, &["check"]);
     assert!(code != Some(0) && told.contains("doctor --probe"), "{told}");
     let (_, told) = asked(&desk, &["doctor", "--probe", "1"]);
@@ -100,7 +100,7 @@ fn a_model_that_must_be_relied_on_can_be_measured() {
     // Too few to be measured must all be right.
     let once = "replies: [{calls: [{tool: add, args: {a: 2, b: 3}}]}, {text: no}]";
     let beside = Beside::playing(once);
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let (code, told) = asked(&desk, &["doctor", "--probe", "2"]);
     assert!(code == Some(1) && told.contains("1 of 2 tool calls were right"), "{told}");
 }
@@ -112,7 +112,7 @@ fn the_doctor_asks_the_model_that_is_named_and_no_other() {
     let (desk, one, two) = (Desk::new(), Beside::playing(adds), Beside::playing(adds));
     let (first, second) = (one.config("openai"), two.config("openai"));
     let second = second.trim_start_matches("models:").replace("  m: ", "  other: ");
-    desk.write("toolgate.yaml", &format!("packs: []\n{first}\n{second}"));
+    desk.write_trusted(&format!("packs: []\n{first}\n{second}"));
     let (code, told) = asked(&desk, &["doctor", "--probe", "1", "--model", "m"]);
     assert!(code == Some(0) && !told.contains("other"), "{told}");
     assert_eq!((one.seen().len(), two.seen().len()), (1, 0));
@@ -124,7 +124,7 @@ fn the_doctor_asks_the_model_that_is_named_and_no_other() {
 fn the_doctor_asks_a_model_without_tools_for_words_and_looks_for_a_script() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Five.}]"));
     let without = beside.config("openai").replace("{", "{capabilities: {tools: false}, ");
-    desk.write("toolgate.yaml", &format!("packs: []\n{without}"));
+    desk.write_trusted(&format!("packs: []\n{without}"));
     let (code, told) = asked(&desk, &["doctor", "--probe", "5"]);
     assert!(code == Some(0) && told.contains("it calls no tools"), "{told}");
     assert_eq!(beside.seen().len(), 1);
@@ -141,7 +141,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
         ("replies: [{text: five}]", "sk-CANARY-01", 1, "printed_tool_calls"),
     ] {
         let (desk, beside) = (Desk::new(), Beside::playing(yaml));
-        desk.write("toolgate.yaml", &beside.config("openai"));
+        desk.write_trusted(&beside.config("openai"));
         let doctor = desk.command().env("FAKE_KEY", key).args(["doctor", "--json"]).output();
         let doctor = doctor.unwrap();
         let shown = String::from_utf8(doctor.stdout).unwrap();
@@ -177,7 +177,7 @@ fn the_doctor_says_where_the_key_of_a_model_comes_from() {
     ];
     for (config, words) in table {
         let desk = Desk::new();
-        desk.write("toolgate.yaml", &config);
+        desk.write_trusted(&config);
         desk.write("key.txt", "sk-wrong");
         let mut doctor = desk.command();
         doctor.env("FAKE_KEY", "sk-wrong").env("TOOLGATE_API_KEY", "sk-other");
@@ -199,7 +199,7 @@ fn a_trace_has_figures_and_no_bodies() {
              {text: Done.}]",
         ),
     );
-    desk.write("toolgate.yaml", &format!("packs: [notes]\n{}", beside.config("anthropic")));
+    desk.write_trusted(&format!("packs: [notes]\n{}", beside.config("anthropic")));
     let run = desk.command().env("FAKE_KEY", "sk-CANARY-01").args(["run", "x"]).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
     let list: Value = serde_json::from_str(&desk.ok(&["sessions", "list", "--json"])).unwrap();
@@ -235,7 +235,7 @@ fn asked(desk: &Desk, args: &[&str]) -> (Option<i32>, String) {
 fn a_picture_is_not_sent_to_a_model_that_sees_none() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Nice.}]"));
     let blind = beside.config("openai").replace("{prov", "{capabilities: {images: false}, prov");
-    desk.write("toolgate.yaml", &format!("packs: []\n{blind}"));
+    desk.write_trusted(&format!("packs: []\n{blind}"));
     // The smallest picture there is.
     let png = "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154\
                789c626001000000ffff03000006000557bfabd40000000049454e44ae426082";
@@ -247,9 +247,9 @@ fn a_picture_is_not_sent_to_a_model_that_sees_none() {
         let (code, said) = asked(&desk, &args);
         assert!(code == Some(2) && said.contains("m sees no pictures"), "{said}");
     }
-    assert!(beside.seen().is_empty() && !desk.project().join(".toolgate").exists());
+    assert!(beside.seen().is_empty() && desk.ok(&["sessions", "list", "--json"]).is_empty());
     // A session that has begun takes no picture silently either.
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     assert_eq!(asked(&desk, &["run", "x", "--image", "p.png"]).0, Some(0));
     assert!(beside.seen()[0].body.to_string().contains("image_url"));
     let (code, said) = asked(&desk, &["run", "x", "--image", "p.png"]);
@@ -277,7 +277,7 @@ fn the_doctor_asks_an_address_for_its_models() {
     assert_eq!(report["unused_proxies"][0], "https_proxy");
     // Whoever names an address asks about that one alone, whatever is declared.
     let other = Beside::playing("replies: [{text: Done.}]");
-    desk.write("toolgate.yaml", &other.config("openai"));
+    desk.write_trusted(&other.config("openai"));
     let (code, said) = doctor(&url, "sk-CANARY-01", &["--json"]);
     let report: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &report["models"]), (Some(0), &Value::Array(Vec::new())), "{said}");
@@ -300,7 +300,7 @@ fn a_key_that_a_server_echoes_is_neither_shown_nor_kept() {
             ),
         );
         let config = beside.config(provider).replace("{prov", &format!("{{stream: {stream}, prov"));
-        desk.write("toolgate.yaml", &format!("packs: [notes]\n{config}"));
+        desk.write_trusted(&format!("packs: [notes]\n{config}"));
         let (code, said) = asked(&desk, &["run", "x", "--verbose"]);
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("Your key is ***, is it?"), "{said}");
@@ -316,7 +316,7 @@ fn emoji_stay_whole_and_hidden_writing_is_shown() {
     let text = "Hi 👩\u{200d}💻, \u{202e}evil";
     let (desk, beside) =
         (Desk::new(), Beside::playing(&format!("replies: [{{text: \"{text}\"}}]")));
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let (_, said) = asked(&desk, &["chat", "Hello."]);
     assert!(said.contains("Hi 👩\u{200d}💻, <U+202E>evil"), "{said}");
     assert!(!said.contains("waiting"), "what is for a terminal is not printed elsewhere");
@@ -339,7 +339,7 @@ fn a_call_that_cannot_be_read_is_told_so_and_the_run_goes_on() {
                 beside.config(provider).replace("{prov", &format!("{{stream: {stream}, prov"));
             // Whole, the refused arguments alone would fill this context.
             let room = "settings: {max_context_tokens: 20000}";
-            desk.write("toolgate.yaml", &format!("packs: [notes]\n{room}\n{config}"));
+            desk.write_trusted(&format!("packs: [notes]\n{room}\n{config}"));
             let at = format!("{fault} of {provider}, streamed: {stream}");
             let (exit, said) = asked(&desk, &["run", "x", "--verbose"]);
             assert_eq!(exit, Some(0), "{at}: {said}");
@@ -368,7 +368,7 @@ fn a_cache_that_is_preserved_outlives_a_change_of_phase() {
     let cached = |provider: &str, cache: &str| {
         let (desk, beside) = (Desk::new(), Beside::playing(script));
         let config = beside.config(provider).replace("{prov", &format!("{{cache: {cache}, prov"));
-        desk.write("toolgate.yaml", &format!("packs: [notes, phase]\n{phases}\n{config}"));
+        desk.write_trusted(&format!("packs: [notes, phase]\n{phases}\n{config}"));
         let (exit, said) = asked(&desk, &["run", "x"]);
         assert_eq!(exit, Some(0), "{provider}: {said}");
         let id = desk.ok(&["sessions", "list"]).split_whitespace().next().unwrap().to_owned();
@@ -410,7 +410,7 @@ fn paragraphs_stay_apart() {
     for stream in [true, false] {
         let (desk, beside) = (Desk::new(), Beside::playing(said));
         let config = beside.config("openai").replace("{prov", &format!("{{stream: {stream}, prov"));
-        desk.write("toolgate.yaml", &format!("packs: []\n{config}"));
+        desk.write_trusted(&format!("packs: []\n{config}"));
         let (_, shown) = asked(&desk, &["chat", "Hello."]);
         assert!(shown.contains("  One.\n\n  Two.\n  Three.\n"), "{stream}: {shown:?}");
         assert!(!shown.contains("Three.\n\n") && !shown.contains("\n\n  One."), "{shown:?}");
@@ -422,7 +422,7 @@ fn a_conversation_says_why_its_model_failed_and_which_phase_is_near() {
     let (desk, beside) =
         (Desk::new(), Beside::failing("replies: [{text: Hello.}]", &["bad_request"]));
     let phases = "phases: {OUTLINE: {}, DRAFT: {}}";
-    desk.write("toolgate.yaml", &format!("packs: []\n{phases}\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{phases}\n{}", beside.config("openai")));
     let told = typed(&desk, &["chat"], "/phase OUTLNE\n/phase draft\n/phase NOPE\n/why\n");
     for words in ["did you mean OUTLINE?", "did you mean DRAFT?", "there are OUTLINE, DRAFT"] {
         assert!(told.contains(words), "{words}: {told}");
@@ -439,7 +439,7 @@ fn a_conversation_says_why_its_model_failed_and_which_phase_is_near() {
 #[test]
 fn an_address_beside_a_declared_model_is_an_error() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let elsewhere = ["--base-url", "http://127.0.0.1:9/v1"];
     for command in [vec!["chat", "Hi."], vec!["doctor", "--model", "m"]] {
         let (code, told) = asked(&desk, &[command.as_slice(), &elsewhere].concat());
@@ -466,7 +466,7 @@ fn every_event_is_printed_as_json_however_many_come_at_once() {
     let script = format!("replies: [{{calls: [{calls}]}}, {{text: Done.}}]");
     let (desk, beside) = (Desk::new(), Beside::playing(&script));
     let settings = "packs: [notes]\nlimits: {reply_calls_max: 2000}";
-    desk.write("toolgate.yaml", &format!("{settings}\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("{settings}\n{}", beside.config("openai")));
     let mut chat = desk.command();
     let chat = chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "Hi.", "--json"]).output();
     let printed = String::from_utf8(chat.unwrap().stdout).unwrap();
@@ -490,7 +490,7 @@ fn a_model_that_falls_silent_is_waited_for_as_long_as_the_file_says() {
             (Desk::new(), Beside::failing("replies: [{text: Hello.}]", &[fault, fault]));
         let model = beside.config("openai").replace("{provider", &format!("{{{key}: 60, provider"));
         let limits = "limits: {attempts_max: 2, backoff_ms_max: 1}";
-        desk.write("toolgate.yaml", &format!("packs: []\n{limits}\n{model}"));
+        desk.write_trusted(&format!("packs: []\n{limits}\n{model}"));
         let (_, told) = asked(&desk, &["chat", "Hi.", "--json"]);
         assert!(told.contains(why), "{fault}: {told}");
         assert_eq!(beside.seen().len(), 2, "{fault}: {told}");
@@ -506,12 +506,12 @@ fn the_doctor_tells_an_endpoint_and_a_redirect_apart() {
     let faults = ["redirect", "not_found"];
     let (desk, beside) = (Desk::new(), Beside::failing("replies: [{text: Hi.}]", &faults));
     let config = beside.config("openai");
-    desk.write("toolgate.yaml", &config);
+    desk.write_trusted(&config);
     let (code, told) = asked(&desk, &["doctor", "--json"]);
     assert!(code == Some(1) && told.contains("points to http://127.0.0.1:9/elsewhere"), "{told}");
     let port = format!("{}'", beside.fake.port());
     let pasted = config.replace(&port, &port.replace('\'', "/v1/chat/completions'"));
-    desk.write("toolgate.yaml", &pasted);
+    desk.write_trusted(&pasted);
     let (code, told) = asked(&desk, &["doctor", "--json"]);
     assert!(code == Some(1) && told.contains("which toolgate adds itself"), "{told}");
     let (code, told) = asked(&desk, &["check"]);
@@ -548,7 +548,7 @@ fn a_switch_for_parallel_calls_is_sent_to_the_server_it_was_written_for() {
     ] {
         let (desk, beside) = (Desk::new(), Beside::playing(reply));
         let config = beside.config("openai").replace("{prov", &format!("{{{own}prov"));
-        desk.write("toolgate.yaml", &format!("packs: [notes]\n{config}"));
+        desk.write_trusted(&format!("packs: [notes]\n{config}"));
         let (code, said) = asked(&desk, &["run", "x"]);
         assert_eq!(code, Some(0), "{said}");
         let found = beside.seen()[0].body.get("parallel_tool_calls").and_then(Value::as_bool);
@@ -573,7 +573,7 @@ fn words_that_stream_come_after_what_was_before_them() {
     let said = "replies:\n  - {text: First words., calls: [{tool: write_notes, args: {}}]}\n  \
         - {text: Second words.}\n";
     let (desk, beside) = (Desk::new(), Beside::slowly(said, 100));
-    desk.write("toolgate.yaml", &format!("packs: [notes]\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: [notes]\n{}", beside.config("openai")));
     let mut command = desk.command();
     command.args(["chat", "Hello.", "--model", "m"]).env("FAKE_KEY", "sk-CANARY-01");
     command.env("TERM", "xterm");
@@ -591,7 +591,7 @@ fn a_run_waits_for_a_provider_that_is_left_alone() {
         (Desk::new(), Beside::failing("replies: [{text: Hello.}]", &["overloaded", "overloaded"]));
     let limits = "limits: {model_failures_max: 9, attempts_max: 1, retry_ms_max: 1, \
                   breaker_failures_max: 1, breaker_rest_ms_max: 300}";
-    desk.write("toolgate.yaml", &format!("packs: []\n{limits}\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{limits}\n{}", beside.config("openai")));
     let (code, shown) = asked(&desk, &["run", "Hi."]);
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("model — it is left alone until"), "{shown}");
@@ -604,7 +604,7 @@ fn a_run_waits_for_a_provider_that_is_left_alone() {
 #[test]
 fn there_is_nothing_to_ask_again_after_an_answer() {
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let told = typed(&desk, &["chat"], "/retry\nHi.\n/retry\n");
     assert!(told.contains("Nothing was said yet."), "{told}");
     assert!(told.contains("There is nothing to ask again"), "{told}");
@@ -619,7 +619,7 @@ fn two_of_one_model_are_told_apart() {
         (Desk::new(), Beside::failing(script, &["unauthorized"]), Beside::playing(script));
     let first = broken.config("openai").replace("'env:FAKE_KEY'", "'env:FAKE_KEY', fallback: n");
     let second = beside.config("openai").replace("models:\n  m:", "  n:");
-    desk.write("toolgate.yaml", &format!("packs: []\n{first}{second}"));
+    desk.write_trusted(&format!("packs: []\n{first}{second}"));
     let (code, shown) = asked(&desk, &["run", "Hi.", "--model", "m"]);
     assert_eq!(code, Some(0), "{shown}");
     let told = "openai:fake-1 (n) answered in place of openai:fake-1 (m)";
@@ -649,7 +649,7 @@ fn a_model_that_stands_in_is_held_to_one_call_where_that_is_wanted() {
         let first = with(broken.config("openai"), ", fallback: n");
         let second = with(beside.config("openai"), calling).replace("models:\n  m:", "  n:");
         let settings = "packs: [notes]\nsettings: {model: m}";
-        desk.write("toolgate.yaml", &format!("{settings}\n{first}{second}"));
+        desk.write_trusted(&format!("{settings}\n{first}{second}"));
         let (code, told) = asked(&desk, &["run", "Write two notes."]);
         assert_eq!(code, Some(0), "{told}");
         assert_eq!(told.matches("✓ write_notes").count(), done, "{told}");
@@ -663,7 +663,7 @@ fn why_tells_of_no_failure_that_is_over() {
     let beside = Beside::failing("replies: [{text: Hello.}]", &["server_error"]);
     let desk = Desk::new();
     let config = format!("packs: []\nlimits: {{attempts_max: 1}}\n{}", beside.config("openai"));
-    desk.write("toolgate.yaml", &config);
+    desk.write_trusted(&config);
     let why = || {
         let mut chat = desk.command();
         chat.env("FAKE_KEY", "sk-CANARY-01").args(["chat", "--last"]);
@@ -678,7 +678,7 @@ fn why_tells_of_no_failure_that_is_over() {
     assert!(why().contains("the last reply is whole"), "{}", why());
     // Where nothing failed, that is said.
     let (desk, beside) = (Desk::new(), Beside::playing("replies: [{text: Hello.}]"));
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let told = typed(&desk, &["chat"], "Hi.\n/why\n");
     assert!(told.contains("no reply failed"), "{told}");
 }
@@ -688,7 +688,7 @@ fn why_tells_of_no_failure_that_is_over() {
 fn the_words_of_a_reply_that_fails_are_shown_before_why() {
     let beside = Beside::failing("replies: [{text: First words.}]", &["unknown_finish"]);
     let desk = Desk::new();
-    desk.write("toolgate.yaml", &format!("packs: []\n{}", beside.config("openai")));
+    desk.write_trusted(&format!("packs: []\n{}", beside.config("openai")));
     let (_, told) = asked(&desk, &["chat", "Hi."]);
     let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("{words}: {told}"));
     assert!(at("First words.") < at("✗ model"), "{told}");

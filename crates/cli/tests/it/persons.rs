@@ -9,9 +9,8 @@ use toolgate_testkit::mcp::Mode;
 
 use crate::servers::Web;
 use crate::support::{Beside, Desk, wait_for};
-use crate::terminal::{Seen, killed, typing};
+use crate::terminal::{APPROVE, Seen, killed, typing};
 
-const APPROVE: (&str, &str) = ("Type approve", "approve");
 /// No passphrase is chosen the first time.
 const FIRST: (&str, &str) = ("press Enter for none:", "");
 /// What is shown once a yes is in the log.
@@ -61,14 +60,14 @@ fn one_process_runs_and_another_one_approves() {
         "replies: [{calls: [{tool: mcp__x__write, args: {text: Dear all}}]}, {text: Done.}]";
     let beside = Beside::playing(script);
     let models = format!("settings: {{model: m}}\n{}", beside.config("openai"));
-    desk.write("toolgate.yaml", &format!("{}{models}", config(&web)));
+    desk.write_trusted(&format!("{}{models}", config(&web)));
     thread::scope(|scope| {
         let mut run = desk.command();
         run.env("FAKE_KEY", "sk-CANARY-01").args(["run", "x"]);
         let running = scope.spawn(|| typing(run, &[], || {}));
         wait_for("the question", || waiting(&desk) == 1);
         assert!(web.calls().is_empty(), "{:?}", web.calls());
-        let told = at_terminal(&desk, &["approvals", "approve", "c1"], &[APPROVE, FIRST]);
+        let told = at_terminal(&desk, &["approvals", "approve", "c1"], &[APPROVE]);
         assert_eq!(told.code, 0, "{}", told.screen);
         let ran = running.join().unwrap();
         assert_eq!(ran.code, 0, "{}", ran.screen);
@@ -88,7 +87,7 @@ fn a_kill_before_the_answer_decides_nothing() {
     assert_eq!(desk.run(&WRITE).code, 1);
     let mut command = desk.command();
     command.args(["approvals", "approve", "c1"]);
-    killed(command, &[], "Type approve", Duration::ZERO);
+    killed(command, &[], "to deny:", Duration::ZERO);
     assert_eq!((waiting(&desk), web.calls().len()), (1, 0));
     let told = at_terminal(&desk, &["approvals", "deny", "c1"], &[("Type deny", "deny"), FIRST]);
     assert_eq!(told.code, 0, "{}", told.screen);

@@ -16,7 +16,7 @@ const SCRIPT: &str =
 
 fn desk(beside: &Beside) -> Desk {
     let desk = Desk::new();
-    desk.write("toolgate.yaml", &format!("{CONFIG}{}", beside.config("openai")));
+    desk.write_trusted(&format!("{CONFIG}{}", beside.config("openai")));
     desk.write("s.yaml", SCRIPT);
     desk
 }

@@ -11,7 +11,7 @@ use toolgate_testkit::mcp::Mode;
 
 use crate::servers::Web;
 use crate::support::{Beside, Desk};
-use crate::terminal::typing;
+use crate::terminal::{APPROVE, typing};
 
 /// Every file below a folder with its content; what the program keeps for itself is left out.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -100,7 +100,7 @@ fn a_run_that_was_stopped_begins_nothing_more() {
             web.url,
             beside.config("openai")
         );
-        desk.write("toolgate.yaml", &config);
+        desk.write_trusted(&config);
         let mut command = desk.command();
         command.env("FAKE_KEY", "sk-CANARY-01").args(["run", "x"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -143,7 +143,7 @@ fn every_decision_is_in_the_log_with_who_what_and_why() {
     let call = waits["call"].as_str().unwrap();
     let mut command = desk.command();
     command.args(["approvals", "approve", call]);
-    let answers = [("Type approve", "approve"), ("press Enter for none:", "")];
+    let answers = [APPROVE, ("press Enter for none:", "")];
     let seen = typing(command, &answers, || {});
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert!(

@@ -524,6 +524,7 @@ fn no_tool_reaches_a_configuration_that_was_named_or_a_secret_of_it() {
     std::fs::create_dir(desk.project().join("keys")).unwrap();
     desk.write("my.yaml", law);
     desk.write("keys/secret.txt", "CANARY");
+    desk.trust_with(&["--config", "my.yaml"]);
     std::fs::hard_link(desk.project().join("my.yaml"), desk.project().join("twin.yaml")).unwrap();
     for path in ["my.yaml", "./my.yaml", "twin.yaml", "keys/secret.txt"] {
         for (tool, args) in [
@@ -571,12 +572,12 @@ fn what_another_process_is_about_to_put_in_place_is_nobodys_edit() {
         assert!(manuscript.contains(&format!("word{round}")), "{manuscript}");
     }
     let export = desk.ok(&["sessions", "export", "w"]);
-    assert!(!export.contains("human:editor"));
+    assert!(!export.contains("\"actor\":\"file:"));
     let log = desk.project().join(".toolgate/log.db");
     let connection = rusqlite::Connection::open(&log).unwrap();
     let edits: i64 = connection
         .query_row(
-            "SELECT count(*) FROM records WHERE CAST(bytes AS TEXT) LIKE '%human:editor%'",
+            "SELECT count(*) FROM records WHERE CAST(bytes AS TEXT) LIKE '%\"actor\":\"file:%'",
             [],
             |row| row.get(0),
         )

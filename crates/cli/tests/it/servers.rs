@@ -66,7 +66,7 @@ fn a_server_whose_secret_is_missing_is_down_and_nobody_else() {
     let desk = Desk::new();
     let yaml = "packs: [notes]\nmcp_servers:\n  x: {command: cat, env: {KEY: 'env:NOT_THERE'}}\n\
                 phases:\n  A: {tools: {groups: [notes], mcp: [x]}}\n  B: {tools: {groups: [notes]}}\n";
-    desk.write("toolgate.yaml", yaml);
+    desk.write_trusted(yaml);
     for phase in ["A", "B"] {
         let (exit, _, err) = envelope(&desk, &["call", "list_notes", "--phase", phase]);
         assert_eq!(exit, 0, "{err}");
@@ -75,7 +75,7 @@ fn a_server_whose_secret_is_missing_is_down_and_nobody_else() {
     let (_, told, _) = envelope(&desk, &["call", "mcp:x:any", "--phase", "A"]);
     assert_eq!(code(&told), "TOOL_UNAVAILABLE", "{told}");
     assert!(!told.to_string().contains("NOT_THERE"), "{told}");
-    desk.write("toolgate.yaml", &yaml.replace("cat,", "cat, required: true,"));
+    desk.write_trusted(&yaml.replace("cat,", "cat, required: true,"));
     let ran = desk.run(&["call", "list_notes", "--phase", "A"]);
     assert!(ran.code != 0 && ran.err.contains("NOT_THERE is not set"), "{} {}", ran.code, ran.err);
 }
@@ -204,8 +204,8 @@ fn a_server_has_no_terminal() {
          [out]}}}}, z: {{command: \
          no-such-program}}}}\nphases: {{A: {{tools: {{mcp: [x, z]}}}}}}\n"
     );
-    desk.write("toolgate.yaml", &yaml);
     std::fs::create_dir(desk.project().join("out")).unwrap();
+    desk.write_trusted(&yaml);
     let mut command = desk.command();
     command.args(["call", "mcp:x:echo"]).env("PATH", std::env::var_os("PATH").unwrap());
     let seen = crate::terminal::typing(command, &[], || {});

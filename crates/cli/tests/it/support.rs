@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use toolgate_testkit::fake::{Fake, Fault, Play, Seen};
 use toolgate_wire::script::ScriptText;
 
+use crate::terminal::trusting;
+
 pub(crate) struct Desk {
     folder: tempfile::TempDir,
 }
@@ -60,6 +62,26 @@ impl Desk {
         let ran = self.run(args);
         assert_eq!(ran.code, 0, "{args:?}\n{}{}", ran.out, ran.err);
         ran.out
+    }
+
+    /// Trusts the configuration as it is now, as the person of this home: at a terminal, with the code
+    /// of the card and a key without a passphrase.
+    pub(crate) fn trust(&self) {
+        self.trust_with(&[]);
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn trust_with(&self, args: &[&str]) {
+        let mut command = self.command();
+        command.arg("trust").args(args);
+        let seen = trusting(command);
+        assert_eq!(seen.code, 0, "{}", seen.screen);
+    }
+
+    /// Writes the configuration and trusts it.
+    pub(crate) fn write_trusted(&self, content: &str) {
+        self.write("toolgate.yaml", content);
+        self.trust();
     }
 
     pub(crate) fn write(&self, name: &str, content: &str) {

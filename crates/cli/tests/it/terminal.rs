@@ -13,6 +13,9 @@ use rustix::termios::{LocalModes, tcgetattr};
 /// How long a program may keep a test waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Approves a card: `{code}` becomes the code that the card shows.
+pub(crate) const APPROVE: (&str, &str) = ("to deny:", "yes {code}");
+
 /// What a program showed, and how it ended.
 pub(crate) struct Seen {
     pub(crate) code: i32,
@@ -25,7 +28,12 @@ struct Sitting {
     keys: File,
     shown: Receiver<String>,
     seen: String,
+    /// How far codes were read.
+    codes_to: usize,
 }
+
+/// What stands before the code in the last line of a card.
+const BEFORE_CODE: [&str; 2] = ["Type `yes ", "Type `trust "];
 
 impl Sitting {
     fn begin(mut command: Command) -> Self {
@@ -36,7 +44,7 @@ impl Sitting {
         drop((command, screen));
         let keys = File::from(keys);
         let shown = watch(keys.try_clone().unwrap());
-        Self { child, keys, shown, seen: String::new() }
+        Self { child, keys, shown, seen: String::new(), codes_to: 0 }
     }
 
     /// Waits until something is on the screen.
@@ -50,7 +58,26 @@ impl Sitting {
         }
     }
 
+    /// The code of the newest card, which may not be on the screen yet.
+    fn code(&mut self) -> String {
+        loop {
+            let ends = BEFORE_CODE.iter().filter_map(|it| Some(self.seen.rfind(it)? + it.len()));
+            let newest = ends.max();
+            let code = newest.filter(|at| *at > self.codes_to);
+            if let Some((at, code)) = code.and_then(|at| Some((at, self.seen.get(at..at + 4)?))) {
+                self.codes_to = at;
+                return code.to_owned();
+            }
+            let more = self.shown.recv_timeout(PATIENCE);
+            self.seen.push_str(&more.unwrap_or_else(|_| panic!("no code:\n{}", self.seen)));
+        }
+    }
+
     fn types(&mut self, answer: &str) {
+        let answer = match answer.contains("{code}") {
+            true => answer.replace("{code}", &self.code()),
+            false => answer.to_owned(),
+        };
         self.keys.write_all(format!("{answer}\n").as_bytes()).unwrap();
     }
 
@@ -123,6 +150,30 @@ pub(crate) fn typing(command: Command, answers: &[(&str, &str)], between: impl F
         sitting.seen.push_str(&more);
     }
     // One that says nothing more and does not end is stopped.
+    Seen { code: sitting.stop(), screen: sitting.seen.replace("\r\n", "\n") }
+}
+
+/// Runs a program that asks for trust, and gives it: with the code of the card, and, where the person
+/// has no key yet, with one without a passphrase.
+pub(crate) fn trusting(command: Command) -> Seen {
+    answering_trust(command, "trust {code}")
+}
+
+/// Runs a program that asks for trust, with this answer, and the whole card seen.
+pub(crate) fn answering_trust(command: Command, answer: &str) -> Seen {
+    let (last, mut sitting) = ("to trust this folder:", Sitting::begin(command));
+    while let Ok(more) = sitting.shown.recv_timeout(PATIENCE) {
+        let was_asked = sitting.seen.contains(last);
+        sitting.seen.push_str(&more);
+        if sitting.seen.contains(last) && !was_asked {
+            sitting.types(answer);
+        } else if sitting.seen.ends_with("or type leave:\r\n") {
+            // A card that does not fit is shown page by page.
+            sitting.types("");
+        } else if sitting.seen.ends_with("press Enter for none:\r\n") {
+            sitting.types("");
+        }
+    }
     Seen { code: sitting.stop(), screen: sitting.seen.replace("\r\n", "\n") }
 }
 

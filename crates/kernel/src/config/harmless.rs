@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -16,7 +17,7 @@ use super::{
 };
 
 /// A reason why a configuration needs a person's trust.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TrustReason {
     /// The key that is the reason, such as `mcp_servers.github.command`.
     pub key: String,
@@ -236,18 +237,23 @@ fn is_own_key(url: &str, variable: &str) -> bool {
 }
 
 /// How a program is given a variable.
-fn given_variable((name, value): (&String, &Secret)) -> String {
-    let mut sources = Vec::new();
-    for part in value.parts().unwrap_or_default() {
-        match part {
-            SecretPart::Word(_) => {}
-            SecretPart::Variable(source) if source == name => {}
-            SecretPart::Variable(source) => sources.push(format!("the variable {source}")),
-            SecretPart::File(path) => sources.push(format!("the file {}", shown(path))),
-        }
-    }
+pub(super) fn given_variable((name, value): (&String, &Secret)) -> String {
+    let own = format!("the variable {}", shown(name));
+    let mut sources = sent_parts(value);
+    sources.retain(|source| *source != own);
     let name = shown(name);
     if sources.is_empty() { name } else { format!("{name} from {}", sources.join(" and ")) }
+}
+
+/// The variables and files that a secret is made of.
+pub(super) fn sent_parts(secret: &Secret) -> Vec<String> {
+    let parts = secret.parts().unwrap_or_default().into_iter();
+    let sources = parts.filter_map(|part| match part {
+        SecretPart::Word(_) => None,
+        SecretPart::Variable(source) => Some(format!("the variable {}", shown(source))),
+        SecretPart::File(path) => Some(format!("the file {}", shown(path))),
+    });
+    sources.collect()
 }
 
 /// An address to show, without a password and without its query.

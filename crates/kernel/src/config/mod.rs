@@ -8,6 +8,7 @@ mod difference;
 mod digests;
 mod directive;
 mod finding;
+mod flow;
 mod harmless;
 mod header;
 mod loader;
@@ -18,6 +19,7 @@ mod phase;
 mod policy;
 mod preset;
 mod provider;
+mod reach;
 mod read;
 mod reserved;
 mod sandbox;
@@ -28,6 +30,7 @@ mod shown;
 mod structure;
 mod transform;
 mod tree;
+mod trust;
 mod values;
 mod wanted;
 mod web;
@@ -47,6 +50,7 @@ pub use difference::{ConfigChange, ConfigDifference};
 pub use digests::{COSMETIC, ConfigDigests, DigestPart, part_of};
 pub use directive::{DirectiveText, DirectivesRefusal, DirectivesText};
 pub use finding::{Finding, Mistake, Severity, Span};
+pub use flow::{EgressConfig, FilesConfig, LabelsConfig, RuleOfTwoMode, SendsConfig};
 pub use harmless::TrustReason;
 pub use header::{OWN_HEADERS, is_server_header};
 pub use masked::masked_text;
@@ -59,6 +63,7 @@ pub use phase::{ConditionText, GrantText, PhaseRefusal, PhaseText, ToolsText, Tr
 pub use policy::{PolicyRefusal, PolicyText, ReadBeforeWriteText};
 pub use preset::{PRESETS, Preset, PresetRefusal, effective};
 pub use provider::{Known, PROVIDERS, ProviderName, Speech};
+pub use reach::ReachLine;
 pub use read::{Reading, read};
 pub use reserved::{reserved, unreserved};
 pub use sandbox::{HomeConfig, NetworkConfig, NetworkWord, SandboxConfig, SandboxModeConfig};
@@ -66,6 +71,7 @@ pub use secret::{Secret, SecretPart, SecretRefusal};
 pub use server::{OauthText, ServerText, Transport};
 pub use settings::SettingsText;
 pub use transform::{Reach, Transform, TransformKind, TransformRefusal};
+pub use trust::{GateRule, MachinePolicy, TrustBasis, TrustEvidence, TrustGap};
 pub use values::{KeyPath, PathStep};
 pub use web::WebText;
 
@@ -108,6 +114,9 @@ pub struct AgentText {
     /// How the web pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web: Option<WebText>,
+    /// How the files pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesConfig>,
     /// How the self_authoring pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_authoring: Option<SelfAuthoringText>,
@@ -147,6 +156,8 @@ pub struct AgentText {
     /// read_before_write, limit, rate or rule.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyText>,
+    /// What may leave a session that has read private data and untrusted content.
+    pub egress: EgressConfig,
     /// Bounds and deadlines. Zero never means "no limit".
     pub limits: Limits,
     /// What a run may spend, in tokens.
@@ -405,6 +416,7 @@ impl AgentText {
         draft.agents = self.agents;
         draft.servers = self.mcp_servers.into_keys().collect();
         draft.allow = self.allow;
+        draft.egress = self.egress;
         draft.deny = self.deny;
         draft.limits = self.limits;
         if let Some(text) = calling {

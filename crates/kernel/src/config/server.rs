@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::authority;
+use super::flow::LabelsConfig;
 use super::loader::is_loader_variable;
 use super::sandbox::SandboxConfig;
 use super::secret::Secret;
@@ -61,6 +62,10 @@ pub struct ServerText {
     /// What its tools do, by name; `external` for those that are not named.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, Effect>,
+    /// What its tools bring into a session and where they send, by name; `*` for all of them. What is left
+    /// out follows from what the server is given.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, LabelsConfig>,
     /// Whether its tools are shown by their own names, where nobody else has them, and not as
     /// `mcp__server__tool`.
     pub short_names: bool,
@@ -200,6 +205,7 @@ impl ServerText {
             ));
         }
         found.extend(self.sandbox.iter().flat_map(SandboxConfig::problems));
+        found.extend(self.labels.values().filter_map(LabelsConfig::problem));
         self.oauth_problems(&mut found);
         for (key, limit) in
             [("connect_ms_max", self.connect_ms_max), ("call_ms_max", self.call_ms_max)]

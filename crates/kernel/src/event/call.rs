@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Change, Image, Usage};
+use crate::decision::DecisionRef;
 use crate::digest::{Digest, Tag};
 use crate::envelope::Envelope;
+use crate::flow::CallLabels;
 use crate::key::Touched;
 use crate::names::{CallId, PolicyName, ToolName};
 use crate::tool::Effect;
@@ -43,10 +45,10 @@ pub struct CallAdmitted {
     pub args: Option<Value>,
     /// Hash of the arguments in canonical form.
     pub args_hash: Digest,
-    /// Whether a person said yes to these very arguments.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub approved: bool,
-    /// What that yes is bound to beside the arguments.
+    /// What it was admitted on.
+    #[serde(default, skip_serializing_if = "Basis::is_rules")]
+    pub basis: Basis,
+    /// What a person's yes is bound to beside the arguments, where it rests on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Digest>,
     /// What it touches, with the versions that were judged.
@@ -55,6 +57,42 @@ pub struct CallAdmitted {
     /// What was ignored or repaired on the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What it brings into the session and where it sends, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Box<CallLabels>>,
+}
+
+/// What an admission rests on. Everything but the rules is a person's signed decision, and counts only
+/// where that decision is found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The rules let it through.
+    #[default]
+    Rules,
+    /// A person's answer to this very question.
+    Answer(DecisionRef),
+    /// A person's answer to an earlier question of the same kind, which allowed later calls.
+    Allowance(DecisionRef),
+    /// The answer of a client's user, within a delegation.
+    Delegation {
+        /// Where the delegation was signed, in the project.
+        delegation: u64,
+        /// Where the answer stands.
+        answer: DecisionRef,
+    },
+}
+
+impl Basis {
+    /// Whether no person's decision was needed.
+    pub fn is_rules(&self) -> bool {
+        *self == Self::Rules
+    }
+
+    /// Whether it rests on an answer to the question about this very call.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Self::Answer(_) | Self::Delegation { .. })
+    }
 }
 
 /// Where on its path a call was refused.

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use call::{
-    Answer, Attached, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind, FileChange, Kept,
-    Notice, Outcome, RawCall, Stage,
+    Answer, Attached, Basis, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind,
+    FileChange, Kept, Notice, Outcome, RawCall, Stage,
 };
 pub use change::Change;
 pub use conversation::Conversation;
@@ -33,9 +33,12 @@ pub use undone::{Undone, UndoneCall};
 pub use write::Written;
 
 use crate::credential::PersonKey;
+use crate::decision::{AllowanceTerms, Role};
 use crate::digest::Digest;
 use crate::directive::Directed;
-use crate::names::{AgentId, CallId, PhaseName, PolicyName, ServerName, SessionId, ToolName};
+use crate::names::{
+    AgentId, CallId, Family, PhaseName, PolicyName, ServerName, SessionId, ToolName, ToolPattern,
+};
 use crate::pin::Pinned;
 use crate::time::Timestamp;
 use crate::tree::LogId;
@@ -264,23 +267,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         isolation: BTreeMap<ServerName, String>,
     },
-    /// A person answered a question.
-    Answered {
-        /// The call that was asked about.
-        call: CallId,
-        /// Hash of the arguments the person saw.
-        args_hash: Digest,
-        /// The answer.
-        answer: Answer,
-        /// A sentence for the model.
-        note: String,
-        /// The arguments it runs with, where the person changed them; `args_hash` is theirs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        args: Option<Value>,
-        /// Whether this policy need not ask about this tool again in this session.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        always: bool,
-    },
     /// Something from the inbox was taken in.
     Heard {
         /// Sequence number in the inbox.
@@ -289,6 +275,9 @@ pub enum Event {
         hash: Digest,
         /// What was said.
         said: Said,
+        /// Digest of the statement that a person signed for it, where they did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        statement: Option<Digest>,
     },
     /// The session came to its end.
     Ended {
@@ -322,7 +311,6 @@ impl Event {
             Self::Undone(_) => "undone",
             Self::PhaseEntered { .. } => "phase_entered",
             Self::ToolsSupplied { .. } => "tools_supplied",
-            Self::Answered { .. } => "answered",
             Self::Heard { .. } => "heard",
             Self::Ended { .. } => "ended",
         }
@@ -385,6 +373,11 @@ pub enum Said {
         /// The policy that asks about it.
         policy: PolicyName,
     },
+    /// What the session read so far is no longer taken into account by the rule of two.
+    ClearTaint {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// A person's word on a call, given from outside.
@@ -392,6 +385,8 @@ pub enum Said {
 pub struct Decision {
     /// The call.
     pub call: CallId,
+    /// The tool it calls.
+    pub tool: ToolName,
     /// What the person was shown: the frame of the question, and the arguments.
     pub shown: Digest,
     /// The answer.
@@ -402,9 +397,12 @@ pub struct Decision {
     /// The arguments it runs with, where the person changed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
-    /// Whether this policy need not ask about this tool again in this session.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub always: bool,
+    /// Whether later calls that raise the same question need no answer, and for how long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<AllowanceTerms>,
+    /// The delegation that it rests on, where the user of a client gave it: its place in the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<u64>,
 }
 
 /// What can happen in an inbox.
@@ -483,11 +481,80 @@ pub enum ProjectEvent {
         /// Why.
         reason: String,
     },
+    /// A session that had read untrusted content wrote state of these families: from here on reading
+    /// them is reading untrusted content.
+    FamiliesMarked {
+        /// The families.
+        families: Vec<Family>,
+        /// The session.
+        session: SessionId,
+        /// The call that wrote.
+        call: CallId,
+    },
+    /// A person looked at what these families hold: reading them is no longer reading untrusted content.
+    FamiliesCleared {
+        /// The families.
+        families: Vec<Family>,
+        /// Why.
+        reason: String,
+    },
     /// Something was decided about a tool of an MCP server.
     ToolPinned(Box<Pinned>),
-    /// From here on this person's key is known, and what only a person may do is signed with one.
+    /// From here on this person's key is known, and what they sign in their role counts.
     PersonEnrolled {
         /// The key.
         key: PersonKey,
+        /// The person's label.
+        name: String,
+        /// What they may do.
+        role: Role,
+        /// The tools they may answer about; empty means all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<ToolPattern>,
     },
+    /// From here on what this key signs does not count.
+    PersonRevoked {
+        /// The key.
+        key: PersonKey,
+        /// Why.
+        reason: String,
+    },
+    /// A person trusts a configuration.
+    ConfigTrusted {
+        /// Digest of what it reaches.
+        reach: Digest,
+        /// Digest of what it allows.
+        gate: Digest,
+    },
+    /// A person lets the user of a client answer some questions.
+    ClientDelegated(Box<Delegation>),
+    /// A person takes a delegation back.
+    DelegationEnded {
+        /// Where the delegation stands in this stream.
+        delegation: u64,
+    },
+    /// The user of a client answered within a delegation.
+    DelegationUsed {
+        /// Where the delegation stands in this stream.
+        delegation: u64,
+        /// The session.
+        session: SessionId,
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: ToolName,
+    },
+}
+
+/// What the user of a client may answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Delegation {
+    /// The client, by the name it is known by here.
+    pub client: String,
+    /// Questions about these tools.
+    pub tools: Vec<ToolPattern>,
+    /// Until when.
+    pub until: Timestamp,
+    /// How many answers.
+    pub answers_max: u64,
 }

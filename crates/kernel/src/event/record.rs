@@ -1,21 +1,22 @@
-//! Decides how an event stands in its stream: numbered, dated, signed for by an actor.
+//! Decides how an event stands in its stream: numbered, dated, with its actor and, where one is needed, a signed decision.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::write::Written;
 use super::{Event, InboxEvent, ProjectEvent, Said};
 use crate::actor::Actor;
-use crate::credential::Signed;
+use crate::decision::SignedDecision;
 use crate::digest::Digest;
 use crate::names::SessionId;
 use crate::time::Timestamp;
 
 /// One of the streams of a log.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub enum StreamId {
     /// What all sessions share.
     Project,
@@ -44,6 +45,24 @@ impl StreamId {
             ("inbox", Ok(id)) => Some(Self::Inbox(id)),
             _ => None,
         }
+    }
+}
+
+/// A text that names no stream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a stream is project, session/ID or inbox/ID")]
+pub struct StreamRefusal;
+
+impl TryFrom<String> for StreamId {
+    type Error = StreamRefusal;
+    fn try_from(text: String) -> Result<Self, StreamRefusal> {
+        Self::parse(&text).ok_or(StreamRefusal)
+    }
+}
+
+impl Serialize for StreamId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -81,9 +100,9 @@ pub struct Record<E> {
     pub saw: Option<Saw>,
     /// What happened.
     pub event: E,
-    /// The signature of the person who did it, where they have a key.
+    /// The person's signed decision, where it counts only with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signed: Option<Box<Signed>>,
+    pub decision: Option<Box<SignedDecision>>,
 }
 
 /// An event whose author must be a person, and is not.
@@ -111,12 +130,15 @@ pub enum DecodeRefusal {
 pub trait Authored {
     /// The name of the act, when only a person may do it.
     fn human_act(&self) -> Option<&'static str>;
+
+    /// Whether somebody who is no person may do it all the same: an edited file changes the state that
+    /// it shows, and the user of a client answers within a delegation.
+    fn is_open_to(&self, actor: &Actor) -> bool;
 }
 
 impl Authored for Event {
     fn human_act(&self) -> Option<&'static str> {
         match self {
-            Self::Answered { .. } => Some("answer a question"),
             Self::StateChanged { .. } => Some("change state outside a call"),
             Self::Undone(_) => Some("undo calls"),
             Self::Heard { said, .. } => said.human_act(),
@@ -140,6 +162,11 @@ impl Authored for Event {
             | Self::Ended { .. } => None,
         }
     }
+
+    fn is_open_to(&self, actor: &Actor) -> bool {
+        let Self::Heard { said, .. } = self else { return false };
+        said.is_open_to(actor)
+    }
 }
 
 impl Authored for ProjectEvent {
@@ -150,12 +177,23 @@ impl Authored for ProjectEvent {
                 Some("accept or reject what a server offers")
             }
             Self::PersonEnrolled { .. } => Some("make a person's key known"),
+            Self::PersonRevoked { .. } => Some("revoke a person's key"),
+            Self::ConfigTrusted { .. } => Some("trust a configuration"),
+            Self::ClientDelegated(_) => Some("let the user of a client answer"),
+            Self::FamiliesCleared { .. } => Some("clear the mark of untrusted state"),
+            Self::DelegationEnded { .. } => Some("take a delegation back"),
             Self::ToolPinned(_)
             | Self::ProjectChanged { .. }
             | Self::ProjectOpened { .. }
             | Self::SessionOpened { .. }
+            | Self::FamiliesMarked { .. }
+            | Self::DelegationUsed { .. }
             | Self::ProjectConfigured { .. } => None,
         }
+    }
+
+    fn is_open_to(&self, actor: &Actor) -> bool {
+        matches!((self, actor), (Self::ProjectChanged { .. }, Actor::File(_)))
     }
 }
 
@@ -163,6 +201,11 @@ impl Authored for InboxEvent {
     fn human_act(&self) -> Option<&'static str> {
         let Self::Spoken { said } = self;
         said.human_act()
+    }
+
+    fn is_open_to(&self, actor: &Actor) -> bool {
+        let Self::Spoken { said } = self;
+        said.is_open_to(actor)
     }
 }
 
@@ -172,8 +215,13 @@ impl Said {
             Self::GoOn {} => Some("let a run go on"),
             Self::Answer(_) => Some("answer a question"),
             Self::Withdraw { .. } => Some("withdraw what was allowed"),
+            Self::ClearTaint { .. } => Some("clear the taint of a session"),
             Self::Feedback { .. } | Self::Stop { .. } => None,
         }
+    }
+
+    fn is_open_to(&self, actor: &Actor) -> bool {
+        matches!((self, actor), (Self::Answer(_), Actor::ClientUser(_)))
     }
 }
 
@@ -181,7 +229,7 @@ impl<E: Authored> Record<E> {
     /// Refuses what only a person may write, for everyone else.
     pub fn check_author(&self) -> Result<(), AuthorRefusal> {
         match self.event.human_act() {
-            Some(act) if !self.actor.is_human() => {
+            Some(act) if !self.actor.is_human() && !self.event.is_open_to(&self.actor) => {
                 Err(AuthorRefusal { act, actor: self.actor.clone() })
             }
             _ => Ok(()),
@@ -200,14 +248,7 @@ impl<E: Written> Record<E> {
     /// Appends the bytes that are stored and chained.
     pub fn encode_into(&self, bytes: &mut Vec<u8>) -> Result<(), AuthorRefusal> {
         self.check_author()?;
-        self.write(bytes, self.signed.as_deref());
-        Ok(())
-    }
-
-    /// Appends the bytes that a person signs.
-    pub(crate) fn encode_unsigned_into(&self, bytes: &mut Vec<u8>) -> Result<(), AuthorRefusal> {
-        self.check_author()?;
-        self.write(bytes, None);
+        self.write(bytes);
         Ok(())
     }
 }

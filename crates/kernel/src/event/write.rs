@@ -7,7 +7,6 @@ use super::{
     Authored, CallAdmitted, CallSettled, Event, InboxEvent, ProjectEvent, RawCall, Record,
 };
 use crate::actor::Actor;
-use crate::credential::Signed;
 use crate::digest::{Digest, Tag, hex};
 use crate::envelope::Envelope;
 use crate::json::{write_inner, write_text};
@@ -43,7 +42,7 @@ impl Written for Event {
 
 impl<E: Written> Record<E> {
     /// Appends the record as serde writes it.
-    pub(super) fn write(&self, out: &mut Vec<u8>, signed: Option<&Signed>) {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let mut text = Text(out);
         text.raw("{\"seq\":").number(self.seq).raw(",\"at\":").number(self.at.0);
@@ -58,15 +57,14 @@ impl<E: Written> Record<E> {
         }
         text.raw(",\"event\":");
         self.event.write(text.0);
-        if let Some(signed) = signed {
-            Text(out).raw(",\"signed\":").json(signed);
+        if let Some(decision) = &self.decision {
+            Text(out).raw(",\"decision\":").json(decision);
         }
         out.push(b'}');
         // Every test of the workspace writes records, so every test compares.
         debug_assert!(
-            signed != self.signed.as_deref()
-                || out.get(start..).map(String::from_utf8_lossy)
-                    == serde_json::to_string(self).ok().map(Into::into),
+            out.get(start..).map(String::from_utf8_lossy)
+                == serde_json::to_string(self).ok().map(Into::into),
             "{}",
             String::from_utf8_lossy(out)
         );
@@ -171,14 +169,18 @@ impl Text<'_> {
             self.raw(",\"args\":").json(args);
         }
         self.raw(",\"args_hash\":").digest(&admitted.args_hash);
-        if admitted.approved {
-            self.raw(",\"approved\":true");
+        if !admitted.basis.is_rules() {
+            self.raw(",\"basis\":").json(&admitted.basis);
         }
         if let Some(frame) = &admitted.frame {
             self.raw(",\"frame\":").digest(frame);
         }
         self.touched(",\"touches\":[", &admitted.touches);
-        self.list(",\"warnings\":", &admitted.warnings).raw("}");
+        self.list(",\"warnings\":", &admitted.warnings);
+        if let Some(labels) = &admitted.labels {
+            self.raw(",\"labels\":").json(labels);
+        }
+        self.raw("}");
     }
 
     fn settled(&mut self, settled: &CallSettled) {

@@ -10,8 +10,11 @@ mod turn;
 
 pub use lap::Lap;
 pub use open::{OpenAnswer, OpenCall, OpenCalls, OpenQuestion, Progress};
-pub use project::{Enrolled, Project};
-pub use session::{Allowance, READS_MAX, Ruled, Seen, Session, Stay, Supplied, Waiting, shown};
+pub use project::{ClientDelegation, EnrolledPerson, Project, TrustedConfig, UntrustedWrite};
+pub use session::{
+    Allowance, CallOrigin, InformationFlow, READS_MAX, Ruled, Seen, SeenFlow, Session, Stay,
+    Supplied, TaintSource, Waiting, shown,
+};
 pub use state::{Shelf, Slot, State, StateRefusal};
 pub use tally::{RATE_CALLS_MAX, Tally};
 pub use turn::{Told, Turn};

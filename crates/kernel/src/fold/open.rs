@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::actor::Actor;
 use crate::digest::Digest;
-use crate::event::{Answer, CallAdmitted, RawCall};
+use crate::event::{Answer, Basis, CallAdmitted, RawCall};
 use crate::names::{CallId, PhaseName, PolicyName, ToolName};
 use crate::time::Timestamp;
 
@@ -86,6 +86,8 @@ pub struct OpenAnswer {
     pub frame: Option<Digest>,
     /// A sentence for the model.
     pub note: Arc<str>,
+    /// Where the answer stands in the log.
+    pub basis: Basis,
 }
 
 impl Progress {

@@ -1,5 +1,6 @@
 //! Decides what a session is at any point of its log.
 
+mod flow;
 mod fork;
 mod person;
 mod reply;
@@ -8,11 +9,11 @@ mod words;
 
 use std::sync::Arc;
 
-use imbl::{OrdMap, Vector};
+use imbl::{OrdMap, OrdSet, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::person::Given;
+pub use self::flow::{CallOrigin, InformationFlow, SeenFlow, TaintSource};
 pub use self::person::{Allowance, Ruled, Waiting, shown};
 use self::reply::Words;
 pub use self::supplied::Supplied;
@@ -23,12 +24,13 @@ use crate::envelope::Code;
 use crate::event::{
     Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Conversation, Ending,
     Event, FaultKind, Finish, Image, IterationClosed, Note, Origin, Outcome, RawCall, Record, Saw,
-    Undone, Usage,
+    Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key, Touched};
 use crate::names::{AgentId, CallId, PhaseName, SessionId, ToolName};
 use crate::plan::opening;
+use crate::policy::RULE_OF_TWO;
 use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
@@ -159,6 +161,12 @@ pub struct Session {
     /// Which policies need not ask about which tools any more.
     #[serde(default)]
     pub allowances: Vector<Arc<Allowance>>,
+    /// Digests of the statements that were taken in; none counts twice.
+    #[serde(default, skip_serializing_if = "OrdSet::is_empty")]
+    pub statements: OrdSet<Digest>,
+    /// What it read, as far as the rule of two has to know.
+    #[serde(default, skip_serializing_if = "InformationFlow::is_default")]
+    pub flow: InformationFlow,
     /// Where it was forked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -254,6 +262,8 @@ impl Session {
             supplied: Arc::default(),
             waiting: OrdMap::new(),
             allowances: Vector::new(),
+            statements: OrdSet::new(),
+            flow: InformationFlow::default(),
             origin: None,
         }
     }
@@ -275,6 +285,7 @@ impl Session {
                 self.images = images.iter().cloned().map(Arc::new).collect();
                 self.chat = *chat;
                 (self.agent, self.conversation) = (agent.clone(), *conversation);
+                self.flow.hear(title, &record.actor);
             }
             Event::Forked(forked) => self.forked(forked),
             Event::ConfigBound { config, phase, .. } => {
@@ -349,6 +360,9 @@ impl Session {
             }
             Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
             Event::CallAsked { call, tool, policy, reason, args, args_hash, frame, expires_at } => {
+                if let Some(open) = self.open.get(call) {
+                    self.flow.sends(tool.as_str(), args.as_ref(), &open.raw);
+                }
                 let phase = self.phase.clone();
                 let question = OpenQuestion {
                     phase,
@@ -362,12 +376,11 @@ impl Session {
                 };
                 self.progress(*call, |_| Progress::Asked(Box::new(question)));
             }
-            Event::Answered { call, answer, args_hash, note, args, always } => {
-                let (answer, args_hash, always) = (*answer, *args_hash, *always);
-                let given = Given { answer, args_hash, note, args: args.as_ref(), always };
-                self.answered(*call, given, &record.actor, record.at);
-            }
-            Event::CallRefused(CallRefused { call, envelope, .. }) => {
+            Event::CallRefused(CallRefused { call, envelope, denial, .. }) => {
+                let is_flow = denial.as_ref().is_some_and(|one| one.policy.as_str() == RULE_OF_TWO);
+                if let Some(open) = self.open.get(call).filter(|_| is_flow) {
+                    self.flow.sends(&envelope.tool, None, &open.raw);
+                }
                 self.put_off(*call, envelope, record.at);
                 let envelope = Arc::clone(envelope);
                 self.close(*call, || Told { envelope, message_only: false });
@@ -395,9 +408,13 @@ impl Session {
                 let isolation = isolation.clone();
                 self.supplied = Arc::new(Supplied { tools, notes, isolation });
             }
-            Event::Heard { inbox, hash, said } => {
+            Event::Heard { inbox, hash, said, statement } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
-                self.hears(said, &record.actor, record.at);
+                // A statement counts once, however often it stands in the inbox.
+                let is_new = statement.is_none_or(|one| self.statements.insert(one).is_none());
+                if is_new {
+                    self.hears(said, &record.actor, record.at);
+                }
             }
             Event::Ended { ending, .. } => self.ended = Some(*ending),
         }
@@ -496,18 +513,21 @@ impl Session {
             }
             _ => Some((admitted.tool.clone(), admitted.args_hash, 1)),
         };
-        let admitted = Arc::clone(admitted);
-        self.progress(admitted.call, |before| {
-            Progress::Admitted(person::only_as_answered(&before, admitted))
-        });
+        let admitted = self.resolved(Arc::clone(admitted), at);
+        if let Some(open) = self.open.get(&admitted.call) {
+            self.flow.admitted(&admitted, &open.raw);
+        }
+        self.progress(admitted.call, |_| Progress::Admitted(admitted));
     }
 
     fn settled(&mut self, settled: &CallSettled) {
         self.pay(&settled.spent.unwrap_or_default());
+        let admitted = self.open.get(&settled.call).and_then(|open| open.progress.admitted());
+        if let Some(admitted) = admitted {
+            self.flow.settled(admitted, settled);
+        }
         if settled.outcome == Outcome::Done {
             self.successes += 1;
-            let open = self.open.get(&settled.call);
-            let admitted = open.and_then(|open| open.progress.admitted());
             if let Some(tally) = admitted.and_then(|one| self.tallies.get_mut(&one.tool)) {
                 Arc::make_mut(tally).succeeded += 1;
             }
@@ -564,19 +584,6 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
-    }
-
-    /// What policies count is as if the calls had not succeeded. That they were admitted stays.
-    fn undone(&mut self, undone: &Undone) {
-        self.next_call = self.next_call.max(undone.id.0 + 1);
-        for one in &undone.calls {
-            if let Some(tally) = self.tallies.get_mut(&one.tool) {
-                let tally = Arc::make_mut(tally);
-                tally.succeeded = tally.succeeded.saturating_sub(1);
-            }
-        }
-        self.change(&undone.changes);
-        self.feedback.push_back(undone.note.as_str().into());
     }
 
     /// How often a tool was used.

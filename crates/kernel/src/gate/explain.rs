@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::{Call, former, judge, parse, resolve, validate};
 use crate::agent::Agent;
 use crate::envelope::Trouble;
-use crate::fold::{OpenCall, World};
+use crate::fold::{OpenCall, Session, World};
 use crate::key::{Access, Key, Touched};
 use crate::tool::Effect;
 
@@ -67,6 +67,10 @@ pub fn explain(
     open: &OpenCall,
     look_up: impl FnOnce(&[(Access, Key)]) -> Result<Vec<Touched>, Refusal>,
 ) -> Explanation {
+    // The call is not made yet: a model would make it after all that was read.
+    let flow = world.session.flow.at_next_reply();
+    let session = Session { flow, ..world.session.clone() };
+    let world = &World { session: &session, ..*world };
     let phase = world.session.phase.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut told = Explanation {
         tool: open.raw.name.chars().take(80).collect(),
@@ -132,7 +136,11 @@ impl Explanation {
             governed = true;
             let stage = format!("policy {}", policy.name());
             match word {
-                Ok(None) => self.say(&stage, Ruling::Pass, "does not object".to_owned()),
+                Ok(None) => {
+                    let why = policy.explain(call, world);
+                    let why = why.unwrap_or_else(|| "does not object".to_owned());
+                    self.say(&stage, Ruling::Pass, why);
+                }
                 Ok(Some(reason)) => self.say(&stage, Ruling::Ask, reason),
                 Err(refusal) => self.refused(&stage, refusal),
             }

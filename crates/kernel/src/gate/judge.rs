@@ -10,7 +10,8 @@ use super::{Admitted, Call, Circumstances, Yes, prepare, resolve};
 use crate::agent::Agent;
 use crate::digest::{Digest, Tag};
 use crate::envelope::{Code, Trouble};
-use crate::event::{Answer, DenialKind, Event, RawCall, Stage};
+use crate::event::{Answer, Basis, DenialKind, Event, RawCall, Stage};
+use crate::flow::CallLabels;
 use crate::fold::{Counted, Progress, Session, World};
 use crate::key::Touched;
 use crate::names::{CallId, PolicyName};
@@ -85,18 +86,39 @@ pub fn admit(
             return Judgement::Refused(Refusal::by_person(&said.note));
         }
         Some(Progress::Answered(said)) => {
-            (said.args_hash == call.args_hash).then_some(Yes(said.frame))
+            let basis = said.basis.clone();
+            (said.args_hash == call.args_hash).then_some(Yes { basis, frame: said.frame })
         }
         _ => None,
     };
     match question(agent, world, &call, &touched, yes) {
         Err(refusal) => Judgement::Refused(refusal),
-        Ok(Some(question)) => Judgement::Asked { call, question },
-        Ok(None) => {
+        Ok(Lifted::No(question)) => Judgement::Asked { call, question },
+        Ok(Lifted::By(yes)) => {
             let circumstances = Circumstances::of(agent, world);
-            Judgement::Admitted(Admitted::new(call, touched, yes, circumstances))
+            let labels = labels(agent, world, &call);
+            Judgement::Admitted(Admitted::new(call, touched, yes, circumstances, labels))
         }
     }
+}
+
+/// What the log says of an admitted call for the rule of two.
+fn labels(agent: &Agent, world: &World<'_>, call: &Call) -> Option<Box<CallLabels>> {
+    let mut labels = call.labels(world);
+    if labels.sends.is_some() {
+        let entry = agent.toolset.entries().get(call.place);
+        let mut policies = entry.into_iter().flat_map(|entry| &entry.policies);
+        labels.observed = policies.find_map(|policy| policy.observe(call, world));
+    }
+    (!labels.is_default()).then(|| Box::new(labels))
+}
+
+/// Whether the question about a call is answered.
+enum Lifted {
+    /// It may run: nothing asks, or this yes is for what asks.
+    By(Option<Yes>),
+    /// A person must be asked.
+    No(Box<Question>),
 }
 
 /// All policies' word on a call that a person may have said yes to. A yes lifts a question, and
@@ -107,17 +129,25 @@ fn question(
     call: &Call,
     touched: &[Touched],
     yes: Option<Yes>,
-) -> Result<Option<Box<Question>>, Refusal> {
-    let Some(Asking { policies, reason }) = word(agent, world, call, touched)? else {
-        return Ok(None);
+) -> Result<Lifted, Refusal> {
+    let Some(Asking { policies, reason, each_time }) = word(agent, world, call, touched)? else {
+        // An answer to a question that nothing raises any more is not what it runs on.
+        return Ok(Lifted::By(None));
     };
     let frame = frame(agent, world, call, &policies);
-    let Some((policy, _)) = policies.into_iter().next() else { return Ok(None) };
-    if yes.is_some_and(|yes| yes.covers(frame)) {
-        return Ok(None);
+    let Some((policy, _)) = policies.into_iter().next() else { return Ok(Lifted::By(None)) };
+    if let Some(yes) = yes.filter(|yes| yes.covers(world.session, frame)) {
+        return Ok(Lifted::By(Some(yes)));
+    }
+    // What a person allowed for later calls is not asked about again, unless each call needs a yes of
+    // its own.
+    let allowed = world.session.allowed(&call.spec.name, Some(frame), world.now);
+    if let Some(decision) = allowed.filter(|_| !each_time) {
+        let basis = Basis::Allowance(decision.clone());
+        return Ok(Lifted::By(Some(Yes { basis, frame: Some(frame) })));
     }
     let expires_at = world.now.plus_ms(agent.limits.approval_ms_max);
-    Ok(Some(Box::new(Question { policy, reason, frame, expires_at })))
+    Ok(Lifted::No(Box::new(Question { policy, reason, frame, expires_at })))
 }
 
 /// What a question stands on beside the arguments. When any of it is another, so is the question.
@@ -161,6 +191,7 @@ pub fn confirm(
         return Ok(admitted);
     }
     let (circumstances, yes) = (Circumstances::of(agent, world), admitted.yes());
+    let labels = admitted.labels();
     let Admitted { mut call, .. } = admitted;
     call.place = place;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
@@ -171,8 +202,8 @@ pub fn confirm(
     }
     let world = World { counted: Counted::Already, ..*world };
     match question(agent, &world, &call, &touched, yes)? {
-        Some(question) => Err(Refusal::asked_too_late(&question.reason)),
-        None => Ok(Admitted::new(call, touched, yes, circumstances)),
+        Lifted::No(question) => Err(Refusal::asked_too_late(&question.reason)),
+        Lifted::By(yes) => Ok(Admitted::new(call, touched, yes, circumstances, labels)),
     }
 }
 
@@ -198,8 +229,11 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     let never = u64::MAX;
     let circumstances =
         Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
-    let (touched, yes) = (logged.touches.clone(), logged.approved.then_some(Yes(logged.frame)));
-    Ok(Some(Admitted::new(call, touched, yes, circumstances)))
+    let (basis, frame) = (logged.basis.clone(), logged.frame);
+    let yes = (!basis.is_rules()).then_some(Yes { basis, frame });
+    let touched = logged.touches.clone();
+    let labels = logged.labels.clone();
+    Ok(Some(Admitted::new(call, touched, yes, circumstances, labels)))
 }
 
 fn changed() -> Refusal {
@@ -212,6 +246,8 @@ struct Asking {
     /// Each with what it enforces: another rule under the same name is another question.
     policies: Vec<(PolicyName, Value)>,
     reason: String,
+    /// Whether one of them wants a yes for each call.
+    each_time: bool,
 }
 
 /// All policies' word: an error refuses, `Some` asks, `None` allows.
@@ -224,18 +260,17 @@ fn word(
     let mut asked: Option<Asking> = None;
     for (policy, word) in words(agent, world, call, touched)? {
         let Some(reason) = word? else { continue };
-        // What a person allowed for the whole session is not asked about again, unless each call
-        // needs a yes of its own.
-        let (name, each) = (policy.name(), policy.asks_each_time());
-        if !each && world.session.allowed(&call.spec.name, name) {
-            continue;
+        let (name, each_time) = (policy.name(), policy.asks_each_time());
+        let mut described = (name.clone(), policy.describe());
+        if let Some(bound) = policy.binding(call) {
+            described.1 = serde_json::json!([described.1, bound]);
         }
-        let described = (name.clone(), policy.describe());
         match &mut asked {
-            None => asked = Some(Asking { policies: vec![described], reason }),
+            None => asked = Some(Asking { policies: vec![described], reason, each_time }),
             // One answer is for all of them, so all of them are told.
             Some(asking) => {
                 asking.policies.push(described);
+                asking.each_time |= each_time;
                 asking.reason.push_str(&format!(" Also {name}: {reason}"));
             }
         }

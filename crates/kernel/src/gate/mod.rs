@@ -21,6 +21,7 @@
 mod explain;
 mod former;
 mod judge;
+mod labels;
 mod parse;
 mod refusal;
 mod resolve;
@@ -33,6 +34,7 @@ use serde_json::{Map, Value};
 pub use explain::{Explanation, Ruling, StageRuling, explain};
 pub use former::meant_action;
 pub use judge::{Judgement, Question, admit, confirm, readmit};
+pub(crate) use labels::Destination;
 pub use parse::mended;
 pub use refusal::{Grounds, Refusal, action};
 pub use resolve::{is_down, is_held};
@@ -41,8 +43,9 @@ pub use validate::fitting;
 use crate::actor::Actor;
 use crate::agent::Agent;
 use crate::digest::Digest;
-use crate::event::{CallAdmitted, RawCall};
-use crate::fold::{OpenCall, Session, World};
+use crate::event::{Basis, CallAdmitted, RawCall};
+use crate::flow::CallLabels;
+use crate::fold::{CallOrigin, OpenCall, Session, World};
 use crate::json::Document;
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName};
@@ -111,6 +114,11 @@ impl Call {
         &self.actor
     }
 
+    /// When it was written.
+    pub fn origin(&self) -> CallOrigin {
+        if self.from_model { CallOrigin::LastReply } else { CallOrigin::Outside }
+    }
+
     /// What was ignored or repaired on the way.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -130,16 +138,26 @@ struct Judged {
     /// A person's yes to these very arguments.
     yes: Option<Yes>,
     circumstances: Circumstances,
+    labels: Option<Box<CallLabels>>,
 }
 
 /// A person's yes, with what it is bound to beside the arguments. One that is bound to nothing covers
 /// nothing.
-#[derive(Debug, Clone, Copy)]
-struct Yes(Option<Digest>);
+#[derive(Debug, Clone)]
+struct Yes {
+    basis: Basis,
+    frame: Option<Digest>,
+}
 
 impl Yes {
-    fn covers(self, frame: Digest) -> bool {
-        self.0 == Some(frame)
+    /// Whether it is for this question. An allowance that was withdrawn meanwhile is for none.
+    fn covers(&self, session: &Session, frame: Digest) -> bool {
+        let is_there = match &self.basis {
+            Basis::Rules => false,
+            Basis::Answer(_) | Basis::Delegation { .. } => true,
+            Basis::Allowance(decision) => session.still_allows(decision, self.frame),
+        };
+        is_there && self.frame == Some(frame)
     }
 }
 
@@ -178,13 +196,18 @@ impl Admitted {
         touched: Vec<Touched>,
         yes: Option<Yes>,
         circumstances: Circumstances,
+        labels: Option<Box<CallLabels>>,
     ) -> Self {
-        call.judged = Some(Judged { yes, circumstances });
+        call.judged = Some(Judged { yes, circumstances, labels });
         Self { call, touched }
     }
 
     fn yes(&self) -> Option<Yes> {
-        self.call.judged.as_ref().and_then(|judged| judged.yes)
+        self.call.judged.as_ref().and_then(|judged| judged.yes.clone())
+    }
+
+    fn labels(&self) -> Option<Box<CallLabels>> {
+        self.call.judged.as_ref().and_then(|judged| judged.labels.clone())
     }
 
     /// Whether nothing that it stands on has moved.
@@ -206,6 +229,7 @@ impl Admitted {
     /// What the log says of the admission.
     pub fn event(&self) -> CallAdmitted {
         let call = &self.call;
+        let (basis, frame) = self.yes().map_or((Basis::Rules, None), |yes| (yes.basis, yes.frame));
         CallAdmitted {
             call: call.id,
             tool: call.spec.name.clone(),
@@ -213,10 +237,11 @@ impl Admitted {
             effect: call.spec.effect,
             args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
             args_hash: call.args_hash,
-            approved: self.yes().is_some(),
-            frame: self.yes().and_then(|Yes(frame)| frame),
+            basis,
+            frame,
             touches: self.touched.clone(),
             warnings: call.warnings.clone(),
+            labels: self.labels(),
         }
     }
 

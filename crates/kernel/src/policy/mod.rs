@@ -4,6 +4,7 @@ pub mod expression;
 mod limit;
 mod read_before_write;
 mod rule;
+mod rule_of_two;
 mod scope;
 mod sequential;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 pub use limit::{CountLimit, LimitPolicyRefusal, Per, RateLimit};
 pub use read_before_write::{OwnWrites, ReadBeforeWrite, ReadScope, SEEN_FAMILY, seen_key};
 pub use rule::{Rule, RuleExample, RuleRefusal, RuleText};
+pub use rule_of_two::{EgressRefusal, RULE_OF_TWO, RuleOfTwo};
 pub use scope::{FACTS_FAMILY, RULE_ROOTS, STATE_ROOTS, holds};
 pub use sequential::SequentialDependency;
 
@@ -33,6 +35,21 @@ pub trait Policy: Send + Sync {
 
     /// Its word on one call. `touched` is the call's footprint with the versions found.
     fn judge(&self, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict;
+
+    /// What it would have asked about a call that it lets through to be watched; it goes into the log.
+    fn observe(&self, _: &Call, _: &World<'_>) -> Option<String> {
+        None
+    }
+
+    /// What it looked at, for a person who wants to know why it does not object.
+    fn explain(&self, _: &Call, _: &World<'_>) -> Option<String> {
+        None
+    }
+
+    /// What of a call a yes for later calls is bound to, beside the policy itself.
+    fn binding(&self, _: &Call) -> Option<Value> {
+        None
+    }
 
     /// Whether each call needs a yes of its own, also after a person said yes for the session.
     fn asks_each_time(&self) -> bool {

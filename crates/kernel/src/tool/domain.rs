@@ -3,8 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::spec::SpecRefusal;
 use crate::envelope::{Code, Trouble};
+use crate::flow::{FlowLabels, Sends};
 use crate::json::{Document, Part};
+use crate::names::ToolName;
 
 /// The argument that names the action; always the first one.
 pub const ACTION: &str = "action";
@@ -52,6 +55,9 @@ pub struct Action {
     pub about: String,
     /// The arguments it cannot do without: neither missing, nor null, nor blank.
     pub required: Vec<String>,
+    /// What it brings into a session and where it sends, where it is not as the whole tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<FlowLabels>,
 }
 
 /// A call that does not fit its domain, with what the error says besides.
@@ -80,7 +86,7 @@ impl Domain {
 
     /// The schema of the argument `action`.
     pub(super) fn schema(&self) -> Value {
-        let told = self.actions.iter().map(|Action { name, about, required }| {
+        let told = self.actions.iter().map(|Action { name, about, required, .. }| {
             let needs = if required.is_empty() { "" } else { " Needs " };
             let stop = if required.is_empty() { "" } else { "." };
             format!("{name}: {about}{needs}{}{stop}", required.join(", "))
@@ -177,6 +183,25 @@ fn blank(part: &Part<'_>) -> bool {
     matches!(part, Part::Null) || part.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
+/// Whether the arguments that labels name are there.
+pub(super) fn check_labels(
+    tool: &ToolName,
+    input: &Value,
+    labels: Option<&FlowLabels>,
+    domain: Option<&Domain>,
+) -> Result<(), SpecRefusal> {
+    let actions = domain.into_iter().flat_map(|domain| &domain.actions);
+    for labels in labels.into_iter().chain(actions.filter_map(|action| action.labels.as_ref())) {
+        let Sends::To(pointer) = &labels.sends else { continue };
+        let first = pointer.strip_prefix('/').and_then(|rest| rest.split('/').next());
+        let fields = input.get("properties").and_then(Value::as_object);
+        if !first.is_some_and(|first| fields.is_some_and(|fields| fields.contains_key(first))) {
+            return Err(SpecRefusal::Labels { tool: tool.clone(), pointer: pointer.clone() });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +211,7 @@ mod tests {
             name: name.to_owned(),
             about: format!("Does {name}."),
             required: required.iter().map(|field| (*field).to_owned()).collect(),
+            labels: None,
         };
         Domain {
             actions: vec![action("search", &["query"]), action("fetch", &["url"])],

@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::domain::{ACTION, Action, Domain};
+use super::domain::{ACTION, Action, Domain, check_labels};
 use super::misfit::Misfit;
 use super::schema::SchemaRefusal;
 use super::shape::{Fit, Shape};
 use crate::digest::Digest;
+use crate::flow::{FlowLabels, Sends};
 use crate::json::Document;
 use crate::key::{Access, Key, KeyRefusal};
 use crate::names::{GroupName, NameRefusal, ToolName};
@@ -92,6 +93,8 @@ pub struct ToolSpec {
     pub overridable: bool,
     /// Its actions, when it is a domain tool.
     pub domain: Option<Domain>,
+    /// What its calls bring into a session and where they send; actions may have labels of their own.
+    pub labels: FlowLabels,
     /// Fingerprint of all of the above: the tool's version.
     pub version: Digest,
     pub(crate) input_shape: Shape,
@@ -117,6 +120,20 @@ impl ToolSpec {
     /// Whether calls of this tool have a footprint.
     pub fn touches_anything(&self) -> bool {
         self.touches.is_some()
+    }
+
+    /// What a call with these arguments brings into a session, and where it sends.
+    pub fn labels_for(&self, args: &Document) -> &FlowLabels {
+        let action = self.domain.as_ref().and_then(|domain| domain.action(args).ok());
+        action.and_then(|action| action.labels.as_ref()).unwrap_or(&self.labels)
+    }
+
+    /// The labels of every action; those of the tool where it has none.
+    pub fn every_label(&self) -> impl Iterator<Item = &FlowLabels> {
+        let actions = self.domain.iter().flat_map(|domain| &domain.actions);
+        let of_actions = actions.map(|action| action.labels.as_ref().unwrap_or(&self.labels));
+        let own = self.domain.is_none().then_some(&self.labels);
+        own.into_iter().chain(of_actions)
     }
 
     /// Whether data has the declared type of the answer.
@@ -197,6 +214,14 @@ pub enum SpecRefusal {
         /// What does not go together.
         reason: String,
     },
+    /// A label names an argument that there is not.
+    #[error("tool {tool}: it sends to the argument {pointer:?}, which it does not have")]
+    Labels {
+        /// The tool.
+        tool: ToolName,
+        /// What the label says.
+        pointer: String,
+    },
 }
 
 /// A tool being described. Finish with [`SpecDraft::build`].
@@ -217,6 +242,7 @@ pub struct SpecDraft {
     paths: Vec<PathArgument>,
     overridable: bool,
     domain: Option<Domain>,
+    labels: Option<FlowLabels>,
 }
 
 impl SpecDraft {
@@ -238,6 +264,7 @@ impl SpecDraft {
             paths: Vec::new(),
             overridable: true,
             domain: None,
+            labels: None,
         }
     }
 
@@ -334,6 +361,13 @@ impl SpecDraft {
         self
     }
 
+    /// What its calls bring into a session and where they send. Without it a tool that reaches the world
+    /// sends its arguments there, and nothing it answers is private or untrusted.
+    pub fn labels(mut self, labels: FlowLabels) -> Self {
+        self.labels = Some(labels);
+        self
+    }
+
     /// Checks everything that can be checked before the first call.
     pub fn build(mut self) -> Result<ToolSpec, SpecRefusal> {
         let given = self.name.clone();
@@ -373,6 +407,7 @@ impl SpecDraft {
             let refused = |reason| SpecRefusal::Domain { tool: name.clone(), reason };
             self.input = with_action(&self.input, domain).map_err(refused)?;
         }
+        check_labels(&name, &self.input, self.labels.as_ref(), self.domain.as_ref())?;
         let unusable = |source| SpecRefusal::Schema { tool: name.clone(), source };
         let (input, output) = match &self.remote {
             None => (published(self.input), published(self.output)),
@@ -404,6 +439,11 @@ impl SpecDraft {
         if let (Some(domain), Value::Object(described)) = (&self.domain, &mut described) {
             described.insert("domain".to_owned(), json!(domain));
         }
+        let sends = if self.effect.needs_intent() { Sends::Configured } else { Sends::No };
+        let labels = self.labels.unwrap_or(FlowLabels { sends, ..FlowLabels::default() });
+        if let (false, Value::Object(described)) = (labels.is_default(), &mut described) {
+            described.insert("labels".to_owned(), json!(labels));
+        }
         let version = Digest::of_json(&described);
         Ok(ToolSpec {
             name,
@@ -417,6 +457,7 @@ impl SpecDraft {
             examples: self.examples,
             overridable: self.overridable,
             domain: self.domain,
+            labels,
             version,
             input_shape,
             output_shape,
@@ -438,7 +479,7 @@ fn with_action(params: &Value, domain: &Domain) -> Result<Value, String> {
     if fields.contains_key(ACTION) {
         return Err("the parameter action is there by itself: leave it out".to_owned());
     }
-    for (at, Action { name, about, required }) in domain.actions.iter().enumerate() {
+    for (at, Action { name, about, required, .. }) in domain.actions.iter().enumerate() {
         let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         let twice = domain.actions.iter().take(at).any(|earlier| earlier.name == *name);
         if !(1..=64).contains(&name.len()) || !name.bytes().all(legal) || twice {

@@ -7,8 +7,8 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::AgentDraft;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Code;
-use toolgate_kernel::event::{Answer, DenialKind, Event, Stage};
-use toolgate_kernel::fold::Progress;
+use toolgate_kernel::event::{Answer, Decision, DenialKind, Event, Said, Stage};
+use toolgate_kernel::fold::{Progress, shown};
 use toolgate_kernel::gate::{Judgement, Question, Refusal};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::policy::{Policy, Rule, RuleText};
@@ -63,17 +63,17 @@ fn answer(desk: &mut Desk, call: CallId, args_hash: Digest, answer: Answer) {
         expires_at: None,
     };
     desk.note(&Actor::System, asked);
-    desk.note(
-        &human(),
-        Event::Answered {
-            call,
-            args_hash,
-            answer,
-            note: "so be it".into(),
-            args: None,
-            always: false,
-        },
-    );
+    let decision = Decision {
+        call,
+        tool: tool("send"),
+        shown: shown(frame, args_hash),
+        answer,
+        note: "so be it".into(),
+        args: None,
+        allow: None,
+        delegation: None,
+    };
+    desk.hear(&human(), Said::Answer(Box::new(decision)));
 }
 
 fn refused(judgement: Judgement) -> Refusal {
@@ -122,18 +122,18 @@ fn an_approval_does_not_carry_over_to_the_next_call() {
 }
 
 #[test]
-fn a_persons_no_refuses_whatever_hash_it_names() {
-    for bind in [true, false] {
-        let mut desk = asking();
-        let call = desk.receive("send", r#"{"to":"work"}"#);
-        let hash = if bind { desk.args_hash(call) } else { Digest::ZERO };
-        answer(&mut desk, call, hash, Answer::Deny);
-        let refusal = refused(desk.admit(call));
-        assert_eq!(refusal.stage, Stage::Answer);
-        let trouble = &refusal.errors[0];
-        assert_eq!(trouble.code, Code::APPROVAL_DENIED);
-        assert!(trouble.message.contains("so be it"), "{}", trouble.message);
-    }
+fn a_denial_of_what_was_shown_refuses_with_its_sentence() {
+    let mut desk = asking();
+    let call = desk.receive("send", r#"{"to":"work"}"#);
+    answer(&mut desk, call, Digest::ZERO, Answer::Deny);
+    assert!(matches!(desk.admit(call), Judgement::Asked { .. }), "it was shown something else");
+    let hash = desk.args_hash(call);
+    answer(&mut desk, call, hash, Answer::Deny);
+    let refusal = refused(desk.admit(call));
+    assert_eq!(refusal.stage, Stage::Answer);
+    let trouble = &refusal.errors[0];
+    assert_eq!(trouble.code, Code::APPROVAL_DENIED);
+    assert!(trouble.message.contains("so be it"), "{}", trouble.message);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn changed(before: &ConfigDigests, after: &ConfigDigests) -> Vec<&'static str> {
 fn base() -> Value {
     json!({
         "agents": {"one": {}},
-        "mcp_servers": {"one": {"oauth": {}}},
+        "mcp_servers": {"one": {"oauth": {}, "labels": {"one": {}}}},
         "models": {"one": {"tool_calling": {}}},
         "directives": {"types": {"one": {}}},
         "phases": {"one": {"transitions": [{"to": "one"}]}},
@@ -356,5 +356,5 @@ fn another_version_of_a_built_in_tool_changes_the_gate() {
 fn the_digests_of_a_file_are_these() {
     let found = digests(FILE);
     let shown = [found.reach, found.gate, found.rest, found.trust_digest()].map(|d| d.short());
-    assert_eq!(shown, ["40e9e47dbab4", "1e38d908e7ad", "d39cfaf554c8", "fc2dc9b89273"]);
+    assert_eq!(shown, ["40e9e47dbab4", "bd1704ef6703", "d39cfaf554c8", "5e7180e15428"]);
 }

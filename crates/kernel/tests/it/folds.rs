@@ -38,7 +38,7 @@ fn made(changes: Vec<Change>) -> (Vec<Change>, State) {
 }
 
 fn record<E>(seq: u64, event: E) -> Record<E> {
-    Record { seq, at: Timestamp(0), actor: human(), epoch: 1, saw: None, event, signed: None }
+    Record { seq, at: Timestamp(0), actor: human(), epoch: 1, saw: None, event, decision: None }
 }
 
 proptest! {

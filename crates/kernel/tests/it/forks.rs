@@ -45,14 +45,18 @@ fn a_fork_takes_over_no_word_of_a_person_and_no_end() {
     let mut forged = stored();
     let carried = &mut forged["event"]["carried"];
     let raw = json!({"id": "c2", "name": "delete_notes", "args": "{}"});
-    carried["allowances"] = json!([{"tool": "delete_notes", "policy": "careful",
-        "who": "human:ada", "since": 1}]);
+    let decision = json!({"stream": "inbox/f1", "seq": 1, "hash": "0".repeat(64)});
+    carried["allowances"] = json!([{"tool": "delete_notes", "policy": "careful", "frame": null,
+        "terms": {"until": 9_000_000_000_000_i64, "uses_max": 9}, "uses": 0,
+        "decision": decision, "who": "human:ada", "since": 1}]);
     carried["waiting"] = json!({"c2": {"raw": raw, "actor": "model:m", "modelled": true,
         "tool": "delete_notes", "policy": "careful", "reason": "", "args": null,
         "args_hash": "0".repeat(64), "frame": null, "since": 1, "expires_at": null,
-        "word": {"who": "human:ada", "answer": "approve", "args": null, "note": ""}}});
+        "word": {"who": "human:ada", "answer": "approve", "args": null, "note": "",
+        "basis": {"answer": decision}}}});
     carried["open"] = json!({"c2": {"raw": raw, "actor": "model:m", "shown_in": null, "turn": 2,
-        "progress": {"Answered": {"answer": "approve", "args_hash": "0".repeat(64), "note": ""}}}});
+        "progress": {"Answered": {"answer": "approve", "args_hash": "0".repeat(64), "note": "",
+            "basis": {"answer": decision}}}}});
     (carried["ended"], carried["stop"]) = (json!("completed"), json!("enough"));
     (carried["inbox"], carried["asking"]) = (json!(9), json!(true));
     assert_eq!(begun(&forged), begun(&stored()));

@@ -22,6 +22,7 @@ mod registration;
 mod schemas;
 mod shapes;
 mod support;
+mod trust;
 mod waiting;
 
 /// Every file beside this one is part of the suite.

@@ -72,8 +72,12 @@ proptest! {
     }
 
     #[test]
-    fn actors_round_trip(kind in "human|agent|model|client", name in "[^\\p{C}]{1,20}") {
-        let text = format!("{kind}:{name}");
+    fn actors_round_trip(
+        kind in "human|file|client_user|agent|model|client",
+        label in "[a-z0-9._-]{1,32}",
+        name in "[^\\p{C}]{1,20}",
+    ) {
+        let text = if kind == "human" { format!("human:{label}") } else { format!("{kind}:{name}") };
         let actor = Actor::try_from(text.clone()).unwrap();
         prop_assert_eq!(actor.to_string(), text.clone());
         prop_assert_eq!(actor.is_human(), kind == "human");
@@ -82,7 +86,7 @@ proptest! {
 
     #[test]
     fn no_other_text_is_an_actor(text in any::<String>()) {
-        let kinds = ["human:", "agent:", "model:", "client:"];
+        let kinds = ["human:", "file:", "client_user:", "agent:", "model:", "client:"];
         let known = text == "system" || kinds.iter().any(|kind| text.starts_with(kind));
         prop_assert!(known || Actor::try_from(text).is_err());
     }

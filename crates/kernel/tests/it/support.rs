@@ -6,7 +6,7 @@ use proptest::prelude::ProptestConfig;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Conversation, Event, RawCall, Record};
+use toolgate_kernel::event::{Conversation, Event, RawCall, Record, Said};
 use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::gate::{Call, Judgement, Refusal, admit, prepare};
 use toolgate_kernel::key::{Key, Touched};
@@ -111,9 +111,21 @@ impl Desk {
     pub(crate) fn note_at(&mut self, at: Timestamp, actor: &Actor, event: Event) {
         let (seq, epoch) = (self.session.seq + 1, 1);
         let record =
-            Record { seq, at, actor: actor.clone(), epoch, saw: None, event, signed: None };
+            Record { seq, at, actor: actor.clone(), epoch, saw: None, event, decision: None };
         let bytes = record.encode().unwrap();
         self.session.apply(&Record::decode(&bytes).unwrap());
+    }
+
+    /// Takes in what somebody said, as the next record of the inbox.
+    pub(crate) fn hear(&mut self, actor: &Actor, said: Said) {
+        self.hear_at(Timestamp(1_000), actor, said);
+    }
+
+    /// The same at a moment.
+    pub(crate) fn hear_at(&mut self, at: Timestamp, actor: &Actor, said: Said) {
+        let inbox = self.session.inbox + 1;
+        let hash = Digest::of(&inbox.to_be_bytes());
+        self.note_at(at, actor, Event::Heard { inbox, hash, said, statement: None });
     }
 
     /// A call as a caller without a model writes it.

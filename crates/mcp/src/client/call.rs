@@ -103,7 +103,8 @@ fn result(text: String) -> Result<Came, CallFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head<'a> {
-        #[serde(default)]
+        // Servers written by hand spell it as other protocols do.
+        #[serde(default, alias = "is_error", alias = "iserror", alias = "IsError")]
         is_error: Option<bool>,
         #[serde(default)]
         result_type: Option<String>,
@@ -146,6 +147,11 @@ mod tests {
         assert_eq!(ok(r#"{"content":[]}"#), Ok(Some(false)));
         assert_eq!(ok(r#"{"content":[],"isError":true,"resultType":"complete"}"#), Ok(Some(true)));
         assert_eq!(ok(r#"{"structuredContent":{"a":1}}"#), Ok(Some(false)));
+        for name in ["is_error", "iserror", "IsError"] {
+            assert_eq!(ok(&format!(r#"{{"content":[],"{name}":true}}"#)), Ok(Some(true)), "{name}");
+            let both = ok(&format!(r#"{{"content":[],"isError":false,"{name}":true}}"#));
+            assert!(matches!(both, Err(CallFault::Misfit(_))), "{name}");
+        }
         for text in ["{}", "[]", "null", r#"{"content":"text"}"#, r#"{"content":[],"isError":1}"#] {
             assert!(matches!(ok(text), Err(CallFault::Misfit(_))), "{text}");
         }

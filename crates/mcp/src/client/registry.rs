@@ -130,6 +130,7 @@ impl Registry {
             Err(CallFault::NotSent(
                 fault @ (ServerFault::WantsLogin { .. }
                 | ServerFault::WantsMore { .. }
+                | ServerFault::Unauthorized { .. }
                 | ServerFault::Unsure { .. }),
             )) => Err(CallFault::NotSent(fault)),
             Err(CallFault::NotSent(_)) => Box::pin(self.attempt(seat, asked, deadline)).await,

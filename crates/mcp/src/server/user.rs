@@ -115,9 +115,7 @@ struct Interview {
 impl User {
     /// The user of a client, who may have said something already.
     pub(crate) fn of(principal: &Principal, said: Option<Said>) -> Self {
-        // A person whom the operator trusts, and not the one at the terminal.
-        let client = Actor::Client(Arc::clone(&principal.name));
-        let who = Actor::client_user(&client);
+        let who = Actor::ClientUser(Arc::clone(&principal.name));
         Self(Arc::new(Mutex::new(Interview { who, said, asked: None })))
     }
 

@@ -12,19 +12,22 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::event::{Answer, CallSettled, Event, Record, StreamId};
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key, KeyRefusal};
 use toolgate_kernel::names::{Family, SectionName};
 use toolgate_kernel::section::{FamilySpec, Home, Section};
+use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::{Effect, SpecDraft};
 use toolgate_mcp::server::{Clerk, Order};
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{
     Output, Pause, Person, Question, Response, Store, StoreFault, Tool, Word,
 };
-use toolgate_runtime::{MemoryStore, Nothing, Pack, Transaction, tool, waiting_tool};
+use toolgate_runtime::{MemoryStore, Nothing, Pack, Signer, Transaction, tool, waiting_tool};
 use toolgate_testkit::bent::{Bend, Bent};
+use toolgate_testkit::signer::TestSigner;
 
 use crate::stage::{clerk_of, session};
 
@@ -159,7 +162,10 @@ impl Person for Slow {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.answers.notified().await;
             let yes = Response::of(Actor::Human("ada".into()), Answer::Approve);
-            Some(Response { always: self.always, ..yes })
+            let signer: Arc<dyn Signer> = TestSigner::new("ada").unwrap();
+            let terms = AllowanceTerms::default_from(Timestamp(0));
+            let allow = self.always.then_some(terms);
+            Some(Response { signer: Some(signer), allow, ..yes })
         })
     }
 

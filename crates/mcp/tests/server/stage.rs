@@ -12,7 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::names::{PhaseName, SectionName, SessionId};
+use toolgate_kernel::event::{Delegation, ProjectEvent};
+use toolgate_kernel::fold::Project;
+use toolgate_kernel::names::{PhaseName, SectionName, SessionId, ToolPattern};
 use toolgate_kernel::section::Section;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::token_key::TokenKey;
@@ -22,8 +24,10 @@ use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Driving, Gateway, http};
 use toolgate_runtime::port::{Clock, Output, Person, Store, Tool};
 use toolgate_runtime::{
-    Crew, Driver, MemoryStore, Nothing, Pack, Runtime, Toolbox, tool, waiting_tool,
+    Crew, Driver, MemoryStore, Nothing, Pack, Runtime, SayFault, Toolbox, tool, waiting_tool,
 };
+
+use toolgate_testkit::signer::ada;
 
 /// A clock that stands until somebody moves it.
 #[derive(Default)]
@@ -207,6 +211,19 @@ pub(crate) async fn clerk_of(
     clerk
 }
 
+/// Clients whose users may answer questions: the one over pipes, and those of some tokens.
+const DELEGATED: [&str; 3] = ["stdio", "t", "other"];
+
+/// A person lets the user of a client answer.
+async fn delegate(runtime: &Runtime, client: &str) {
+    let tools = vec![ToolPattern::parse("*").unwrap()];
+    let until = Timestamp(24 * 3_600_000);
+    let terms = Delegation { client: client.to_owned(), tools, until, answers_max: 1_000 };
+    let event = ProjectEvent::ClientDelegated(Box::new(terms));
+    let decide = |_: &Project| Ok::<_, SayFault>((vec![event.clone()], ()));
+    runtime.decide(ada(), decide).await.unwrap();
+}
+
 /// The same, with the work that somebody must drive.
 async fn clerk_and_work(
     store: Arc<dyn Store>,
@@ -218,6 +235,9 @@ async fn clerk_and_work(
     let agent = Arc::new(text.build(vec![pack.section.clone()]).unwrap());
     let crew = Crew { person, ..Crew::new(agent, Toolbox::of(&[pack])) };
     let runtime = Arc::new(Runtime::new(store, clock));
+    for client in DELEGATED {
+        delegate(&runtime, client).await;
+    }
     let open = async |runtime: Arc<Runtime>, crew: Crew| {
         let actor = Actor::Client("test".into());
         Driver::open(runtime, crew, session(), &actor, "a test").await

@@ -4,6 +4,8 @@ mod read;
 mod search;
 mod write;
 
+use toolgate_kernel::config::FilesConfig;
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::names::{NameRefusal, SectionName};
@@ -31,12 +33,13 @@ const TEXT: &str = "## Files\n\n\
     to the folder, such as `chapters/one.md`. Nothing outside of it can be reached.";
 
 /// The five file tools.
-pub fn files() -> Result<Pack, SpecRefusal> {
+pub fn files(config: FilesConfig) -> Result<Pack, SpecRefusal> {
     let named = |source: NameRefusal| SpecRefusal::Name { tool: NAME.to_owned(), source };
     let mut section = Section::new(SectionName::parse(NAME).map_err(named)?);
     section.text = TEXT.to_owned();
-    let mut tools: Vec<Arc<dyn Tool>> = read::all()?;
-    tools.extend(search::all()?);
+    let labels = FlowLabels { untrusted: config.untrusted, ..FlowLabels::private() };
+    let mut tools: Vec<Arc<dyn Tool>> = read::all(&labels)?;
+    tools.extend(search::all(labels)?);
     tools.extend(write::all()?);
     Ok(Pack::new(section, tools))
 }
@@ -71,7 +74,7 @@ fn missing(tx: &Transaction, path: &str) -> Result<Fault, Fault> {
 }
 
 /// Paths that may have been meant: the same name elsewhere, the same stem, the same folder.
-fn near(path: &str, files: &[Listed]) -> Vec<String> {
+pub(crate) fn near(path: &str, files: &[Listed]) -> Vec<String> {
     let parts = |path: &str| {
         let lower = path.to_lowercase();
         let (folder, name) = lower.rsplit_once('/').unwrap_or(("", &lower));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::key::Access;
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
@@ -16,8 +17,8 @@ use crate::text::counted;
 /// Most files in one answer.
 const SHOWN_MAX: usize = 500;
 
-pub(super) fn all() -> Result<Vec<Arc<dyn Tool>>, SpecRefusal> {
-    Ok(vec![tool(list_spec(), list)?, tool(read_spec(), read)?])
+pub(super) fn all(labels: &FlowLabels) -> Result<Vec<Arc<dyn Tool>>, SpecRefusal> {
+    Ok(vec![tool(list_spec(labels.clone()), list)?, tool(read_spec(labels.clone()), read)?])
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -32,11 +33,12 @@ struct File {
     bytes: u64,
 }
 
-fn list_spec() -> SpecDraft {
+fn list_spec(labels: FlowLabels) -> SpecDraft {
     let about = "Lists the files of the project, or of one folder and the folders in it.";
     SpecDraft::new("list_files", about)
         .group(READ)
         .effect(Effect::Read)
+        .labels(labels)
         .path_argument("under", None)
         .argument_alias("under", "path")
         .argument_alias("under", "folder")
@@ -80,11 +82,12 @@ struct ReadFile {
     end_line: Option<u64>,
 }
 
-fn read_spec() -> SpecDraft {
+fn read_spec(labels: FlowLabels) -> SpecDraft {
     let about = "Reads a text file, or some of its lines.";
     SpecDraft::new("read_file", about)
         .group(READ)
         .effect(Effect::Read)
+        .labels(labels)
         .path_argument("path", None)
         .argument_alias("path", "file")
         .argument_alias("path", "file_path")

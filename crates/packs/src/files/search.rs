@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Transaction, tool};
@@ -24,8 +25,8 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Most bytes that are searched at once.
 const TOTAL_BYTES_MAX: u64 = 64 << 20;
 
-pub(super) fn all() -> Result<Vec<Arc<dyn Tool>>, SpecRefusal> {
-    Ok(vec![tool(search_spec(), search)?])
+pub(super) fn all(labels: FlowLabels) -> Result<Vec<Arc<dyn Tool>>, SpecRefusal> {
+    Ok(vec![tool(search_spec(labels), search)?])
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -56,12 +57,13 @@ struct Match {
     context: String,
 }
 
-fn search_spec() -> SpecDraft {
+fn search_spec(labels: FlowLabels) -> SpecDraft {
     let about = "Searches text files line by line with a regular expression, in any case. \
                  At most 20 matches are shown; all are counted.";
     SpecDraft::new("search_files", about)
         .group(READ)
         .effect(Effect::Read)
+        .labels(labels)
         .path_argument("under", None)
         .argument_alias("query", "pattern")
         .argument_alias("query", "regex")

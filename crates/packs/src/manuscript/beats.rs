@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::Access;
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
@@ -136,6 +137,7 @@ fn read_spec() -> SpecDraft {
     SpecDraft::new("read_beat", "Reads the text of one beat.")
         .group(GROUP)
         .effect(Effect::Read)
+        .labels(FlowLabels::private())
         .returns::<String>()
         .touches(|args| Ok(touch(args, Access::Read)))
         .example(

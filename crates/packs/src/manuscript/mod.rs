@@ -15,7 +15,7 @@ mod take_in;
 mod tests;
 mod write;
 
-use toolgate_kernel::fold::World;
+use toolgate_kernel::fold::{State, World};
 use toolgate_kernel::key::{Key, KeyRefusal};
 use toolgate_kernel::names::{Family, NameRefusal, SectionName};
 use toolgate_kernel::section::{FamilySpec, Home, Projection, Section, Variable};
@@ -92,6 +92,39 @@ pub fn manuscript(chosen: ManuscriptTools) -> Result<Pack, SpecRefusal> {
         tools.extend(beats::all()?);
     }
     Ok(Pack::new(section, tools))
+}
+
+/// A section with the line of `manuscript.md` on which its text begins.
+pub(crate) struct PlacedSection {
+    block: block::Block,
+    /// The line, from one.
+    pub(crate) line: usize,
+}
+
+impl PlacedSection {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.block.section().unwrap_or_default()
+    }
+
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        self.block.text()
+    }
+
+    /// Storyline, chapter and beat, when it is one.
+    pub(crate) fn beat(&self) -> Option<(&str, &str, &str)> {
+        self.block.beat()
+    }
+}
+
+/// The sections of a state in the order of `manuscript.md`.
+pub(crate) fn placed_sections(state: &State) -> Vec<PlacedSection> {
+    let blocks = block::blocks(state);
+    let named = render::lay_out(&blocks).filter(|placed| placed.block.section().is_some());
+    named
+        .map(|placed| PlacedSection { block: placed.block.clone(), line: placed.text_line() })
+        .collect()
 }
 
 /// The key of the file's fingerprint.

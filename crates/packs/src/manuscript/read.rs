@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, KeyRefusal};
 use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
@@ -211,7 +212,7 @@ fn search(tx: &mut Transaction, params: Search) -> Result<Output, Fault> {
 }
 
 fn draft(name: &str, about: &str) -> SpecDraft {
-    SpecDraft::new(name, about).group(GROUP).effect(Effect::Read)
+    SpecDraft::new(name, about).group(GROUP).effect(Effect::Read).labels(FlowLabels::private())
 }
 
 /// The blocks as this call sees them, in order.

@@ -121,6 +121,7 @@ pub(super) fn tool(finder: &Arc<Finder>, text: MemoryText) -> Result<Arc<dyn Too
         })
         .action("protect", "Keeps a memory from being removed or rewritten.", &["id"], protect)
         .action("complete", "Ends the refinement.", &["summary"], complete)
+        .reads(&["search"])
         .touches(touches)
         .describe(|draft| {
             let input = json!({ "action": "complete", "summary": "Nothing was there twice." });

@@ -46,6 +46,7 @@ pub(super) fn tool(finder: &Arc<Finder>) -> Result<Arc<dyn Tool>, SpecRefusal> {
         finder.search(tx, query, params.kind, params.limit)
     })
     .action("forget", "Removes a memory.", &["id"], forget)
+    .reads(&["recall", "search"])
     .touches(touches)
     .describe(|draft| {
         let input = json!({ "action": "search", "query": "anna fears" });

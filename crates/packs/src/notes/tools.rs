@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::fold::Slot;
 use toolgate_kernel::json::Document;
 use toolgate_kernel::key::{Access, Key};
@@ -34,6 +35,7 @@ pub(super) fn all() -> Result<Vec<Arc<dyn Tool>>, SpecRefusal> {
 fn list_spec() -> SpecDraft {
     SpecDraft::new("list_notes", "Lists the keys of all notes, each with the kind of its value.")
         .group(NAME)
+        .labels(FlowLabels::private())
         .returns::<BTreeMap<String, String>>()
         .example(
             "One note, an object with two fields.",
@@ -75,7 +77,8 @@ struct NoteKey {
 
 fn read_spec() -> SpecDraft {
     let about = "Reads the value of one note.";
-    draft("read_notes", about, Effect::Read, Access::Read).example(
+    let draft = draft("read_notes", about, Effect::Read, Access::Read);
+    draft.labels(FlowLabels::private()).example(
         "A character.",
         json!({ "key": "character:anna" }),
         json!({ "age": 34, "fear": "open water" }),

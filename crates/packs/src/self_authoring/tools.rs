@@ -67,6 +67,7 @@ pub fn self_authoring(text: &AgentText) -> Result<Pack, SpecRefusal> {
         })
         .fields(&fields)
         .setting(Setting::AgentInGroup)
+        .reads(&["view"])
         .touches(touches)
         .describe(|draft| {
             let draft = draft.alias("ViewSystemPromptTool").alias("UpdateSystemPromptTool");

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use toolgate_http::Transport;
 use toolgate_kernel::config::WebText;
 use toolgate_kernel::envelope::{Code, Trouble};
+use toolgate_kernel::flow::{FlowLabels, Sends};
 use toolgate_kernel::tool::{Effect, SpecRefusal};
 use toolgate_runtime::port::Fault;
 use toolgate_runtime::{Pack, Transaction};
@@ -58,6 +59,9 @@ pub fn web(text: &WebText) -> Result<Pack, SpecRefusal> {
             })
         }
     };
+    let outside = FlowLabels { untrusted: true, ..FlowLabels::default() };
+    let page = FlowLabels { sends: Sends::To("/url".to_owned()), ..outside.clone() };
+    let results = FlowLabels { sends: Sends::Configured, finds_urls: true, ..outside };
     domain
         .waiting_action("fetch", about, &["url"], move |tx, params| {
             Box::pin(page::fetch(tx, fetch.clone(), params.url.unwrap_or_default()))
@@ -65,6 +69,8 @@ pub fn web(text: &WebText) -> Result<Pack, SpecRefusal> {
         .waiting_action("extract", "Content of a page as Markdown.", &["url"], move |tx, params| {
             Box::pin(page::extract(tx, extract.clone(), params.url.unwrap_or_default()))
         })
+        .labels(&["search"], &results)
+        .labels(&["fetch", "extract"], &page)
         .describe(|draft| {
             let draft = draft.alias("WebSearchTool").alias("WebFetchTool");
             draft.example("The text of a page.", example(), example_page())

@@ -59,6 +59,7 @@ pub fn whiteboard() -> Result<Pack, SpecRefusal> {
             &[],
             revisions,
         )
+        .reads(&["get", "list", "list_deleted", "revisions"])
         .touches(touches)
         .describe(|draft| {
             let input = json!({ "action": "set_active", "board": "none" });

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::{Code, Trouble};
 use toolgate_kernel::event::Change;
+use toolgate_kernel::flow::FlowLabels;
 use toolgate_kernel::fold::State;
 use toolgate_kernel::json::{Document as Args, Part};
 use toolgate_kernel::key::{Access, KeyRefusal};
@@ -90,6 +91,7 @@ fn get_spec() -> SpecDraft {
     };
     SpecDraft::new("state_get", "Reads the workspace: facts, draft, locks, ui_state, proposals.")
         .group(NAME)
+        .labels(FlowLabels::private())
         .argument_alias("select", "paths")
         .argument_alias("select", "pointers")
         .returns::<Read>()

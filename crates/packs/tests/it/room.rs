@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolgate_kernel::agent::{Agent, AgentDraft};
+use toolgate_kernel::config::FilesConfig;
 use toolgate_kernel::envelope::{Code, Envelope};
 use toolgate_kernel::fold::{Counted, World};
 use toolgate_kernel::names::PhaseName;
@@ -35,7 +36,12 @@ pub(crate) struct Room {
 /// Every pack a writer has.
 pub(crate) fn packs() -> Vec<Pack> {
     let chosen = ManuscriptTools { read: true, write: true, beats: true };
-    vec![notes().unwrap(), manuscript(chosen).unwrap(), phase().unwrap(), files().unwrap()]
+    vec![
+        notes().unwrap(),
+        manuscript(chosen).unwrap(),
+        phase().unwrap(),
+        files(FilesConfig::default()).unwrap(),
+    ]
 }
 
 impl Room {

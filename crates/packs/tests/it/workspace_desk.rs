@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::fold::Project;
@@ -13,7 +12,9 @@ use toolgate_kernel::policy::Policy;
 use toolgate_packs::workspace::{
     Act, ActRefusal, Document, Path, ProposalId, Root, Upshot, decide, workspace,
 };
-use toolgate_runtime::{Crew, Driver, MemoryStore, Pack, Runtime, SayFault, Toolbox};
+use toolgate_runtime::{Author, Crew, Driver, MemoryStore, Pack, Runtime, SayFault, Toolbox};
+
+use toolgate_testkit::signer::ada;
 
 use crate::support::{FixedClock, client};
 
@@ -100,10 +101,10 @@ impl Bureau {
 
     /// A person decides, as a command at the terminal does it.
     pub(crate) async fn decides(&self, act: Act) -> Result<Upshot, Undecided> {
-        self.decides_as(&Actor::Human("ada".into()), act).await
+        self.decides_as(ada(), act).await
     }
 
-    pub(crate) async fn decides_as(&self, who: &Actor, act: Act) -> Result<Upshot, Undecided> {
+    pub(crate) async fn decides_as(&self, who: Author<'_>, act: Act) -> Result<Upshot, Undecided> {
         let told = |project: &Project| {
             let upshot = decide(project, &act)?;
             Ok((upshot.event().into_iter().collect(), upshot))

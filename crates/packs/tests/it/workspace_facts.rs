@@ -56,8 +56,8 @@ async fn nobody_else_decides() {
             Act::Reject(vec![id], String::new()),
             Act::Lock(held("/facts/city"), String::new()),
         ] {
-            let refused = bureau.decides_as(&who, act).await.unwrap_err().to_string();
-            assert!(refused.contains("only a person may do this"), "{refused}");
+            let refused = bureau.decides_as((&who).into(), act).await.unwrap_err().to_string();
+            assert!(refused.contains("only a person may say this"), "{refused}");
         }
     }
     assert_eq!(bureau.document(Root::Facts), (0, json!({})));

@@ -1,7 +1,7 @@
 //! The four workspace tools: what they read, what they change, and what they leave as it is.
 
 use serde_json::{Value, json};
-use toolgate_kernel::credential::SIGNED_FAMILIES;
+use toolgate_kernel::decision::SIGNED_FAMILIES;
 use toolgate_kernel::section::Guard;
 use toolgate_kernel::tool::Effect::{Read, Staged};
 use toolgate_packs::workspace::{OPS_MAX, PROPOSALS_MAX, Root, workspace};

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use serde_json::Value;
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Event, InboxEvent, RawCall, Said};
+use toolgate_kernel::event::{Decision, Event, InboxEvent, RawCall, Record, Said};
 use toolgate_kernel::fold::{OpenCall, OpenQuestion, Progress, shown};
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
 use super::{DriveFault, Driver, Halt, OnAsk};
-use crate::credential::Author;
+use crate::authority::{Author, statement_digest};
 use crate::execute::within;
 use crate::port::{Pause, Person, Question, Response, Word};
-use crate::runtime::SayFault;
 
 /// Milliseconds between two looks whether somebody else has answered a question.
 pub(super) const LOOK_MS: u64 = 250;
@@ -78,24 +78,26 @@ impl Driver {
     ) -> Result<(), DriveFault> {
         self.tick();
         let Progress::Asked(asked) = &open.progress else { return Ok(()) };
-        let OpenQuestion { reason, args_hash, .. } = asked.as_ref();
+        let OpenQuestion { reason, args_hash, frame, tool, .. } = asked.as_ref();
         let Some(response) = response else { return self.put_off(open, reason) };
-        let args = response.args.map(Value::Object);
-        let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
-        let Response { who, signer, answer, note, always, .. } = response;
-        let answered = Event::Answered { call: open.raw.id, args_hash, answer, note, args, always };
-        let author = Author { actor: &who, signer: signer.as_deref() };
-        // Whoever answers and is no person, or one whom the project does not know, is nobody.
-        if who.is_human() {
-            match self.runtime.vouch(author, &answered).await {
-                Ok(()) => {}
-                Err(SayFault::Stranger | SayFault::Unsigned) => return self.put_off(open, reason),
-                Err(fault) => return Err(fault.into()),
-            }
-        }
-        match self.note(author, answered) {
-            Err(DriveFault::Author(_)) => self.put_off(open, reason),
-            noted => noted,
+        let Response { who, signer, answer, note, args, allow, card } = response;
+        let decision = Decision {
+            call: open.raw.id,
+            tool: tool.clone(),
+            shown: shown(*frame, *args_hash),
+            answer,
+            note,
+            args: args.map(Value::Object),
+            allow,
+            delegation: None,
+        };
+        let signer = signer.as_deref();
+        let author = Author { actor: &who, signer, shown: card, head: None };
+        match self.runtime.say(&self.session.id, author, Said::Answer(Box::new(decision))).await {
+            Ok(_) => self.hear().await,
+            // Whoever answers and is no person, or one whom the project does not know, decides nothing.
+            Err(fault) if fault.is_about_the_author() => self.put_off(open, reason),
+            Err(fault) => Err(fault.into()),
         }
     }
 
@@ -124,12 +126,17 @@ impl Driver {
 
     /// Puts a call off until a person says yes, unless too many wait already.
     fn put_off(&mut self, open: &OpenCall, reason: &str) -> Result<(), DriveFault> {
+        let limits = &self.crew.agent.limits;
         let waiting = self.session.waiting.len();
-        let max = usize::try_from(self.crew.agent.limits.approvals_max).unwrap_or(usize::MAX);
-        let refusal = if waiting < max {
-            Refusal::pending(open, reason)
-        } else {
+        let of_client = self.session.waiting.values().filter(|one| one.actor == open.actor).count();
+        let is_client = matches!(open.actor, Actor::Client(_)) && !open.actor.is_command_line();
+        let is_over = |count: usize, max: u64| u64::try_from(count).is_ok_and(|count| count >= max);
+        let refusal = if is_over(waiting, limits.approvals_max) {
             Refusal::too_many_wait(waiting, reason)
+        } else if is_client && is_over(of_client, limits.approvals_client_max) {
+            Refusal::too_many_wait(of_client, reason)
+        } else {
+            Refusal::pending(open, reason)
         };
         self.refuse(&open.raw, &refusal)
     }
@@ -151,8 +158,8 @@ impl Driver {
             return Ok(());
         }
         for (record, hash) in unheard {
-            let InboxEvent::Spoken { said } = record.event;
-            self.note(&record.actor, Event::Heard { inbox: record.seq, hash, said })?;
+            let actor = record.actor.clone();
+            self.note(&actor, received(record, hash))?;
         }
         self.flush().await
     }
@@ -181,6 +188,13 @@ impl Driver {
     }
 }
 
+/// What a session writes down of a record of its inbox.
+pub fn received(record: Record<InboxEvent>, hash: Digest) -> Event {
+    let statement = statement_digest(&record);
+    let InboxEvent::Spoken { said } = record.event;
+    Event::Heard { inbox: record.seq, hash, said, statement }
+}
+
 /// A question about a call, with whoever is asked.
 pub(super) struct Asked {
     pub(super) open: Arc<OpenCall>,
@@ -192,7 +206,10 @@ impl Asked {
     /// What the person says, in time. A lasting yes is one only where it would lift the question.
     pub(super) async fn heard(&self, answer_ms_max: u64) -> Option<Response> {
         let heard = within(answer_ms_max, pin!(self.person.ask(&self.question))).await.flatten();
-        heard.map(|heard| Response { always: heard.always && self.question.lasting, ..heard })
+        heard.map(|heard| {
+            let allow = heard.allow.filter(|_| self.question.lasting);
+            Response { allow, ..heard }
+        })
     }
 }
 

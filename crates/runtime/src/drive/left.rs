@@ -199,12 +199,17 @@ fn may_run(open: &OpenCall) -> bool {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use ring::signature::{Ed25519KeyPair, KeyPair};
     use serde_json::json;
     use toolgate_kernel::actor::Actor;
     use toolgate_kernel::agent::Agent;
     use toolgate_kernel::config::AgentText;
+    use toolgate_kernel::credential::{PersonKey, Signature};
+    use toolgate_kernel::decision::Nonce;
+    use toolgate_kernel::digest::Digest;
     use toolgate_kernel::event::{Decision, Event, Said};
-    use toolgate_kernel::names::{PhaseName, SectionName, SessionId};
+    use toolgate_kernel::fold::shown;
+    use toolgate_kernel::names::{PhaseName, SectionName, SessionId, ToolName};
     use toolgate_kernel::section::Section;
     use toolgate_kernel::time::Timestamp;
     use toolgate_kernel::tool::SpecDraft;
@@ -212,7 +217,7 @@ mod tests {
     use super::*;
     use crate::memory::MemoryStore;
     use crate::port::{Clock, Output, Supplier, Supply, SupplyFault, Wanted};
-    use crate::{Crew, Nothing, Pack, Runtime, Toolbox, Transaction, tool};
+    use crate::{Author, Crew, Nothing, Pack, Runtime, Signer, Toolbox, Transaction, tool};
 
     struct Noon;
 
@@ -265,6 +270,36 @@ mod tests {
         OfAModel,
     }
 
+    /// A person with a key.
+    struct Ada;
+
+    impl Ada {
+        fn pair() -> Ed25519KeyPair {
+            Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap()
+        }
+    }
+
+    impl Signer for Ada {
+        fn key(&self) -> PersonKey {
+            PersonKey(Self::pair().public_key().as_ref().try_into().unwrap())
+        }
+
+        fn sign(&self, bytes: &[u8]) -> Signature {
+            Signature(Self::pair().sign(bytes).as_ref().try_into().unwrap())
+        }
+
+        fn nonce(&self) -> Nonce {
+            Nonce([0; 16])
+        }
+    }
+
+    fn decision(call: CallId, shown: Digest, answer: Answer) -> Said {
+        let (tool, note) = (ToolName::parse("act").unwrap(), String::new());
+        let (args, allow, delegation) = (None, None, None);
+        let decision = Decision { call, tool, shown, answer, note, args, allow, delegation };
+        Said::Answer(Box::new(decision))
+    }
+
     /// What comes of a call that was left so far, and how often it ran then.
     async fn settled(left: Left, effect: Effect) -> (Option<Code>, usize) {
         let ran = Arc::new(AtomicUsize::new(0));
@@ -290,10 +325,10 @@ mod tests {
         if left == Left::MadeAfterAYes {
             driver.call(&client, "act", "{}", None).await.unwrap();
             let (of, waiting) = driver.session.waiting.iter().next().unwrap();
-            let (call, shown, note) = (*of, waiting.shown(), String::new());
-            let (answer, args, always) = (Answer::Approve, None, false);
-            let yes = Said::Answer(Box::new(Decision { call, shown, answer, note, args, always }));
-            runtime.say(&id, &Actor::Human("ada".into()), yes).await.unwrap();
+            let (call, shown) = (*of, waiting.shown());
+            let yes = decision(call, shown, Answer::Approve);
+            let ada = Actor::Human("ada".into());
+            runtime.say(&id, Author::person(&ada, &Ada), yes).await.unwrap();
             driver.hear().await.unwrap();
         }
         let (name, args) = ("act".to_owned(), "{}".to_owned());
@@ -309,10 +344,11 @@ mod tests {
             let answer = if left == Left::SaidYes { Answer::Approve } else { Answer::Deny };
             let open = driver.session.open.get(&call).cloned().unwrap();
             let Progress::Asked(question) = &open.progress else { panic!("{open:?}") };
-            let args_hash = question.args_hash;
-            let (note, args, always) = (String::new(), None, false);
-            let word = Event::Answered { call, args_hash, answer, note, args, always };
-            driver.note(&Actor::Human("ada".into()), word).unwrap();
+            let said = decision(call, shown(question.frame, question.args_hash), answer);
+            driver.flush().await.unwrap();
+            let ada = Actor::Human("ada".into());
+            runtime.say(&id, Author::person(&ada, &Ada), said).await.unwrap();
+            driver.hear().await.unwrap();
         }
         driver.flush().await.unwrap();
         if left == Left::OfAModel {

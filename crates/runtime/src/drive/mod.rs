@@ -36,14 +36,15 @@ use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
+pub use ask::received;
 pub use company::Company;
 pub use floor::{Answered, Floor, Incoming};
 pub use model::Halt;
 use model::Partial;
 pub use open::{OpenFault, Start};
 
+use crate::authority::{Author, sign};
 use crate::crash_point;
-use crate::credential::{Author, Spot, sign};
 use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
@@ -271,9 +272,11 @@ impl Driver {
         self.look_around().await
     }
 
-    /// What a person said about calls counts before the next one.
+    /// What a person said about calls, or about what the session read, counts before the next one.
     async fn hear_of_calls(&mut self) -> Result<(), DriveFault> {
-        if self.session.waiting.is_empty() && self.session.allowances.is_empty() {
+        let session = &self.session;
+        let waits = !session.waiting.is_empty() || !session.allowances.is_empty();
+        if !waits && !session.flow.may_ask() {
             return Ok(());
         }
         self.tick();
@@ -400,21 +403,20 @@ impl Driver {
 
     /// Puts an event in line for the log; the outside does not see it before it is durable.
     fn note<'a>(&mut self, author: impl Into<Author<'a>>, event: Event) -> Result<(), DriveFault> {
-        let Author { actor, signer } = author.into();
+        let author = author.into();
         self.alive()?;
         let mut record = Record {
             seq: self.session.seq + 1,
             at: self.now,
-            actor: actor.clone(),
+            actor: author.actor.clone(),
             epoch: self.epoch,
             saw: self.runtime.newly_seen(self.session.saw),
             event,
-            signed: None,
+            decision: None,
         };
-        if let Some(signer) = signer {
-            let (log, stream) = (&self.runtime.mark, &self.stream);
-            let spot = Spot { log, stream, before: self.tip.hash };
-            sign(&spot, &mut record, Some(signer))?;
+        if author.signer.is_some() {
+            let (project, log) = (self.runtime.project().0, self.runtime.store.log_id());
+            sign(&mut record, &self.stream, author, &project, log);
         }
         self.tip.add(&record, &mut self.pending.rows)?;
         Arc::make_mut(&mut self.session).apply(&record);

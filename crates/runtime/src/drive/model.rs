@@ -21,6 +21,7 @@ use toolgate_kernel::section::Home;
 
 use super::ask::LOOK_MS;
 use super::{DriveFault, Driver};
+use crate::authority::Author;
 use crate::execute::within;
 use crate::port::{Provider, ProviderFault, Reply, Streamed, Tap};
 
@@ -139,9 +140,9 @@ impl Driver {
     }
 
     /// Changes the session's state on a person's word; the kernel refuses everybody else.
-    pub async fn change(
+    pub async fn change<'a>(
         &mut self,
-        actor: &Actor,
+        author: impl Into<Author<'a>>,
         changes: Vec<Change>,
         reason: &str,
     ) -> Result<(), DriveFault> {
@@ -156,8 +157,10 @@ impl Driver {
         // What cannot be made must not be written down: folding takes the log at its word.
         let mut state = self.session.state.clone();
         changes.iter().try_for_each(|change| state.apply(change))?;
+        let event = Event::StateChanged { changes, reason: reason.to_owned() };
+        let author = self.runtime.vouch(author.into(), &self.stream, &event).await?;
         self.tick();
-        self.note(actor, Event::StateChanged { changes, reason: reason.to_owned() })?;
+        self.note(author, event)?;
         self.flush().await
     }
 

@@ -12,11 +12,12 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
+use toolgate_kernel::seeded::{Bug, seeded};
 
 use super::settle::conflicted;
 use super::{Crew, DriveFault, Driver, Pending, ReplacedConfig};
+use crate::authority::Hearing;
 use crate::checkpoint;
-use crate::credential::Hearing;
 use crate::execute::Cancel;
 use crate::fork::ForkRefusal;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
@@ -236,12 +237,16 @@ impl Driver {
         let store = runtime.store.as_ref();
         // The project first: what it names is there by the time the session is read.
         let project = runtime.catch_up().await?;
-        let kept = checkpoint::load(store, &stream).await?;
+        // A kept fold gives no permission: where it would, the decisions are read again.
+        let kept: Option<(Session, Tip)> = checkpoint::load(store, &stream).await?;
+        let kept = kept.filter(|(session, _)| {
+            !session.rests_on_decisions() || seeded(Bug::CheckpointCarriesAuthority)
+        });
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
-        let mut hearing =
-            Hearing::of(&runtime.mark, &project, &session.id, (session.saw, from.hash));
-        let each = |record: Record<Event>, row: &Row| {
-            hearing.take(&record, row.hash);
+        let log = runtime.store.log_id();
+        let mut hearing = Hearing::of(log, &project, &session.id, session.saw);
+        let each = |record: Record<Event>, _: &Row| {
+            hearing.take(&record);
             session.apply(&record);
         };
         let tip = read_signed(store, &stream, from, each).await?;
@@ -274,10 +279,10 @@ impl Driver {
     ) -> Result<Self, OpenFault> {
         let stream = StreamId::Session(session.id.clone());
         let project = runtime.catch_up().await?;
-        let mut hearing =
-            Hearing::of(&runtime.mark, &project, &session.id, (session.saw, from.hash));
-        let each = |record: Record<Event>, row: &Row| {
-            hearing.take(&record, row.hash);
+        let log = runtime.store.log_id();
+        let mut hearing = Hearing::of(log, &project, &session.id, session.saw);
+        let each = |record: Record<Event>, _: &Row| {
+            hearing.take(&record);
             session.apply(&record);
         };
         let tip = read_signed(runtime.store.as_ref(), &stream, from, each).await?;

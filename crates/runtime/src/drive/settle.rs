@@ -1,5 +1,6 @@
 //! Decides how a call ends: committed with its changes, or rolled back with nothing left behind.
 
+use std::collections::BTreeSet;
 use std::mem::take;
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use toolgate_kernel::event::{
     StreamId,
 };
 use toolgate_kernel::fold::Progress;
-use toolgate_kernel::gate::meant_action;
+use toolgate_kernel::gate::{Call, meant_action};
 use toolgate_kernel::json::{Room, weigh};
 use toolgate_kernel::key::{Access, Key, Touched};
-use toolgate_kernel::names::{CallId, ToolName};
-use toolgate_kernel::policy::seen_key;
+use toolgate_kernel::names::{CallId, Family, ToolName};
+use toolgate_kernel::policy::{SEEN_FAMILY, seen_key};
 use toolgate_kernel::receipt::SettledCall;
-use toolgate_kernel::section::Home;
+use toolgate_kernel::section::{FILE_FAMILY, Home};
 use toolgate_kernel::tool::Effect;
 
 use super::redact::{redact_fault, redact_output};
@@ -57,6 +58,8 @@ enum Settling {
 struct Due {
     /// Changes of the project, which are appended together with it.
     project: Vec<Change>,
+    /// Families into which untrusted content may have been written, and that were not known for it.
+    marked: Vec<Family>,
     /// Whether it is appended at once.
     at_once: bool,
     /// Whether files are put in their places after that.
@@ -418,6 +421,7 @@ impl Driver {
                 project.extend(settled.touched.iter().filter_map(|t| self.remembered(t)));
             }
         }
+        let marked = self.newly_marked(call, &project, !settled.files.is_empty());
         let placing = !settled.files.is_empty();
         self.keep_replaced(&mut settled.files);
         self.note(&Actor::System, Event::CallSettled(settled))?;
@@ -429,21 +433,29 @@ impl Driver {
             self.note(call.actor(), Event::PhaseEntered { phase, from, reason, call: Some(id) })?;
         }
         let at_once = placing || call.spec().effect.needs_intent();
-        Ok(Due { project, at_once, placing })
+        Ok(Due { project, marked, at_once, placing })
     }
 
     /// Appends what must not wait, and puts files in their places.
     async fn bring_home(&mut self, ran: &Ran, due: Due) -> Result<(), DriveFault> {
         let (call, id) = (&ran.call, ran.call.id());
         crash_point!("before_settlement");
+        let session = self.session.id.clone();
+        let mut events = Vec::new();
+        if !due.marked.is_empty() {
+            let (families, session) = (due.marked, session.clone());
+            events.push(ProjectEvent::FamiliesMarked { families, session, call: id });
+        }
         if !due.project.is_empty() {
-            let event = ProjectEvent::ProjectChanged {
+            events.push(ProjectEvent::ProjectChanged {
                 changes: due.project,
-                session: Some(self.session.id.clone()),
+                session: Some(session),
                 call: Some(id),
                 reason: call.spec().name.to_string(),
-            };
-            self.append_with_project(call.actor(), vec![event]).await?;
+            });
+        }
+        if !events.is_empty() {
+            self.append_with_project(call.actor(), events).await?;
         } else if due.at_once {
             self.flush().await?;
         }
@@ -477,6 +489,24 @@ impl Driver {
             files: self.runtime.files.as_ref(),
         };
         lookup.version(&touched.key) == Ok(touched.version)
+    }
+
+    /// The families that a call writes, where untrusted content may have influenced what it writes, but
+    /// for those that are known for it.
+    fn newly_marked(&self, call: &Call, project: &[Change], writes_files: bool) -> Vec<Family> {
+        let labels = self.admitted(call.id()).and_then(|admitted| admitted.labels.as_deref());
+        let reads_untrusted = labels.is_some_and(|labels| labels.untrusted);
+        let seen = self.session.flow.seen_by(call.origin());
+        if !reads_untrusted && seen.untrusted().is_none() {
+            return Vec::new();
+        }
+        let files = writes_files.then(|| Family::parse(FILE_FAMILY).ok()).flatten();
+        let keys = project.iter().filter_map(Change::key);
+        let written: BTreeSet<Family> = keys.map(|key| key.family().clone()).chain(files).collect();
+        let known = &self.runtime.project().0.untrusted;
+        let is_new =
+            |family: &Family| !known.contains_key(family) && family.as_str() != SEEN_FAMILY;
+        written.into_iter().filter(is_new).collect()
     }
 
     /// What the project remembers of a read. A session's own state is nobody else's business.

@@ -141,7 +141,7 @@ impl Driver {
             call: None,
             reason: format!("{} was edited", projection.path),
         };
-        let who = Actor::editor();
+        let who = Actor::File(projection.path.into());
         self.append_with_project(&who, vec![event]).await?;
         self.unplaced.remove(projection.path);
         Ok(())

@@ -11,8 +11,8 @@ use toolgate_kernel::names::CallId;
 use toolgate_kernel::section::Home;
 
 use super::{DriveFault, Driver};
+use crate::authority::Author;
 use crate::crash_point;
-use crate::credential::Author;
 use crate::port::{StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
 use crate::undo::{REPLACED_BYTES_MAX, Range, Undo, UndoRefusal, preview};
@@ -47,7 +47,7 @@ impl Driver {
             return Err(UndoRefusal::Locked(undo.locked.clone()).into());
         }
         let event = self.undone(undo, note);
-        self.runtime.vouch(author, &event).await?;
+        let author = self.runtime.vouch(author, &self.stream, &event).await?;
         self.tick();
         let runtime = Arc::clone(&self.runtime);
         let turn = runtime.project_turn.lock().await;

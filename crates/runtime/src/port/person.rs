@@ -5,12 +5,13 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, ToolName};
 use toolgate_kernel::tool::ToolSpec;
 
-use crate::credential::Signer;
+use crate::authority::Signer;
 
 /// What a person is asked.
 #[derive(Debug, Clone)]
@@ -47,14 +48,17 @@ pub struct Response {
     pub note: String,
     /// The arguments it runs with, where the person changed them.
     pub args: Option<Map<String, Value>>,
-    /// Whether this policy need not ask about this tool again in this session.
-    pub always: bool,
+    /// Whether later calls that raise the same question need no answer, and for how long.
+    pub allow: Option<AllowanceTerms>,
+    /// Digest of the exact lines that the person was shown.
+    pub card: Digest,
 }
 
 impl Response {
     /// A plain answer to what was shown.
     pub fn of(who: Actor, answer: Answer) -> Self {
-        Self { who, signer: None, answer, note: String::new(), args: None, always: false }
+        let (note, args, allow, card) = (String::new(), None, None, Digest::ZERO);
+        Self { who, signer: None, answer, note, args, allow, card }
     }
 }
 

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::tree::LogId;
+use toolgate_kernel::tree::{LogId, TreeHead};
 
 use super::{Promised, Rows};
 
@@ -191,6 +191,17 @@ pub trait Store: Send + Sync {
 
     /// The newest place of every stream, as it is stored, whether or not a signed head covers it.
     fn heads(&self) -> BoxFuture<'_, Result<Vec<StreamHead>, StoreFault>>;
+
+    /// The newest signed head of the log, checked against what is stored; absent in a log without
+    /// signed heads.
+    fn tree_head(&self) -> BoxFuture<'_, Result<Option<TreeHead>, StoreFault>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The root over the first commits of the log; absent where it has fewer.
+    fn root_at(&self, _size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>> {
+        Box::pin(async { Ok(None) })
+    }
 
     /// Checks everything that is stored beside the records: signed heads, the trees beneath them, and
     /// rows that belong to nothing.

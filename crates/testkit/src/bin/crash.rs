@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand};
-use toolgate_kernel::event::Record;
-use toolgate_kernel::fold::Session;
-use toolgate_kernel::names::{CallId, SessionId};
+use toolgate_kernel::config::{ConfigDigests, GateRule, MachinePolicy, TrustEvidence};
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::seeded::{Bug, seed};
 use toolgate_runtime::MemoryStore;
 use toolgate_runtime::crash::{Plot, plot, report};
@@ -21,6 +20,7 @@ use toolgate_runtime::port::Store;
 use toolgate_store::{AnchorFolder, LogSetup, SqliteStore};
 use toolgate_testkit::bent::Bent;
 use toolgate_testkit::crash::wounds;
+use toolgate_testkit::forgery::believed_forgeries;
 use toolgate_testkit::ledger::Ledger;
 use toolgate_testkit::scenario::Scenario;
 use toolgate_testkit::stage::{Played, Stage, log_setup};
@@ -270,6 +270,9 @@ fn killed_for_real(path: &Path, tally: &mut Tally) -> Result<()> {
 
 /// Puts each bug in and looks for it with golden traces first, then with the crash loop.
 fn seeded(quick: bool) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let believed = runtime.block_on(believed_forgeries())?;
+    ensure!(believed.is_empty(), "without a bug: {}", believed.join(", "));
     let mut missed = Vec::new();
     for bug in Bug::ALL {
         seed(Some(bug));
@@ -285,7 +288,10 @@ fn seeded(quick: bool) -> Result<()> {
 }
 
 fn caught_by(quick: bool) -> Result<Option<String>> {
-    if let Some(by) = caught_in_folds()? {
+    if let Some(by) = caught_by_forgery()? {
+        return Ok(Some(by));
+    }
+    if let Some(by) = caught_in_trust() {
         return Ok(Some(by));
     }
     for path in scenarios()? {
@@ -317,24 +323,31 @@ fn caught_by(quick: bool) -> Result<Option<String>> {
     caught_on_disk()
 }
 
-/// Looks for a bug in what records are taken for: one that says that a call was approved, with no
-/// answer of a person before it.
-fn caught_in_folds() -> Result<Option<String>> {
-    let hash = "0".repeat(64);
-    let records = [
-        serde_json::json!({"seq": 1, "at": 0, "actor": "client:test", "epoch": 1, "event":
-            {"kind": "call_received", "call": {"id": "c1", "name": "pay", "args": "{}"}}}),
-        serde_json::json!({"seq": 2, "at": 0, "actor": "system", "epoch": 1, "event":
-            {"kind": "call_admitted", "call": "c1", "tool": "pay", "version": "0".repeat(16),
-             "effect": "external", "args_hash": hash, "approved": true, "frame": hash}}),
-    ];
-    let mut session = Session::new(SessionId::parse("forged")?);
-    for record in records {
-        session.apply(&Record::decode(record.to_string().as_bytes())?);
-    }
-    let open = session.open.get(&CallId(1)).context("the call is open")?;
-    let approved = open.progress.admitted().is_some_and(|admitted| admitted.approved);
-    Ok(approved.then(|| "a forged admission counts as approved".to_owned()))
+/// Looks for a bug in what records are taken for, by writing some as a thief of the host key could.
+fn caught_by_forgery() -> Result<Option<String>> {
+    plot(Plot::Count);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    // Without a bug it has no errors, so one that comes with a bug shows the bug.
+    let believed = match runtime.block_on(believed_forgeries()) {
+        Ok(believed) => believed,
+        Err(error) => return Ok(Some(format!("{error:#}"))),
+    };
+    Ok((!believed.is_empty()).then(|| format!("believed: {}", believed.join(", "))))
+}
+
+/// Looks for a bug in what a configuration needs before it may start anything.
+fn caught_in_trust() -> Option<String> {
+    let digests = ConfigDigests { reach: Digest::ZERO, gate: Digest::ZERO, rest: Digest::ZERO };
+    let evidence = TrustEvidence {
+        digests: &digests,
+        is_harmless: false,
+        gate_rule: GateRule::Any,
+        statements: &[],
+        operator: None,
+        policy: &MachinePolicy::default(),
+    };
+    let trusted = evidence.decide().is_ok();
+    trusted.then(|| "a configuration that nobody trusts may start programs".to_owned())
 }
 
 /// Looks for a bug in the log on the disk: after crashes, and with an older copy in its place.

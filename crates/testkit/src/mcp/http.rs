@@ -119,6 +119,12 @@ fn post(server: &Arc<Server>, request: &Request, write: &mut TcpStream) -> bool 
         let first = server.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1;
         return !(first && server.mode == Mode::CutListen) && listen(server, write);
     }
+    if method == "tools/call" && server.mode == Mode::ForbidsCalls {
+        server.hear(&message, &mut |_| {});
+        let text = message.pointer("/params/arguments/text").and_then(Value::as_str);
+        let status = if text == Some("401") { "401 Unauthorized" } else { "403 Forbidden" };
+        return respond(write, status, "", "");
+    }
     if method == "tools/call" && server.mode == Mode::CutStream {
         server.hear(&message, &mut |_| {});
         begin_stream(write);

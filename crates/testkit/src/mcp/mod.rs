@@ -98,6 +98,8 @@ pub enum Mode {
     EndpointElsewhere,
     /// It wants to know who asks, and says that a private address knows.
     Unauthorized,
+    /// Over HTTP, it does a call and then does not allow it: the text says with which status.
+    ForbidsCalls,
     /// Its stream ends before the answer.
     CutStream,
     /// Its stream ends before the answer, which comes over another one.

@@ -19,9 +19,10 @@ use toolgate_kernel::names::{PhaseName, PolicyName};
 use toolgate_kernel::policy::expression::{Expression, Scope, View};
 use toolgate_kernel::policy::{Names, Policy, Verdict};
 use toolgate_kernel::tool::{Effect, SpecDraft, ToolSpec};
-use toolgate_runtime::Halt;
 use toolgate_runtime::port::{Fault, Output, Person, Question, Response, Tool};
+use toolgate_runtime::{Halt, Signer};
 use toolgate_testkit::corpus::{Case, Outcome};
+use toolgate_testkit::signer::TestSigner;
 
 use crate::corpus_bench::{Bench, Hanging, client, crew, doing, outcome, taking_text, with_model};
 use crate::scenarios::block_on;
@@ -515,7 +516,8 @@ impl Person for ApprovesOnly {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Option<Response>> {
         let approved = Value::Object(question.args.clone()) == self.0;
         let who = Actor::Human("ada".into());
-        let response = Response::of(who, Answer::Approve);
+        let signer: Arc<dyn Signer> = TestSigner::new("ada").unwrap();
+        let response = Response { signer: Some(signer), ..Response::of(who, Answer::Approve) };
         Box::pin(ready(approved.then_some(response)))
     }
 }

@@ -16,9 +16,10 @@ use toolgate_mcp::server::http::{Door, Opening};
 use toolgate_mcp::server::token::{Claims, Roster, TokenPorter};
 use toolgate_mcp::server::{Clerk, Gateway, http};
 use toolgate_packs::workspace::{Act, ProposalId, Root, Upshot, decide, proposals};
-use toolgate_runtime::{Crew, Driver, Runtime, SayFault};
+use toolgate_runtime::{Author, Crew, Driver, Runtime, SayFault};
 use toolgate_testkit::clock::FakeClock;
 use toolgate_testkit::corpus::{Case, Outcome};
+use toolgate_testkit::signer::ada;
 use toolgate_testkit::stage::SCENARIO_KEY;
 
 use crate::corpus_bench::{Bench, client, outcome, session, with_model};
@@ -54,7 +55,7 @@ async fn propose(driver: &mut Driver, value: Value) -> Envelope {
     driver.call(&client(), "facts_propose", &args.to_string(), None).await.unwrap()
 }
 
-async fn decided(bench: &Bench, who: &Actor, act: &Act) -> Result<Upshot, anyhow::Error> {
+async fn decided(bench: &Bench, who: Author<'_>, act: &Act) -> Result<Upshot, anyhow::Error> {
     let decided = |project: &Project| {
         let upshot = decide(project, act)?;
         Ok((upshot.event().into_iter().collect(), upshot))
@@ -92,10 +93,13 @@ fn key_commits(bench: &Bench) -> Outcome {
         assert!(propose(&mut driver, json!("Lisbon")).await.ok);
         for who in ["client:mcp", "client:human:ada", "agent:editor", "model:human", "system"] {
             let who = Actor::try_from(who.to_owned()).unwrap();
-            let refused = decided(bench, &who, &Act::Commit(vec![ProposalId(1)])).await;
+            let refused = decided(bench, (&who).into(), &Act::Commit(vec![ProposalId(1)])).await;
             let refused = refused.unwrap_err();
             let refused = refused.downcast_ref::<SayFault>();
-            assert!(matches!(refused, Some(SayFault::Author(_))), "{refused:?}");
+            assert!(
+                matches!(refused, Some(SayFault::Author(_) | SayFault::Unsigned)),
+                "{refused:?}"
+            );
         }
     });
     Outcome::Reject
@@ -135,7 +139,6 @@ fn import_smuggled(bench: &Bench) -> Outcome {
 
 /// FCT-008: what a person was shown is not what is there any more.
 fn stale(bench: &Bench) -> Outcome {
-    let ada = Actor::Human("ada".into());
     block_on(async {
         let mut driver = desk(bench).await;
         for value in ["Lisbon", "Porto"] {
@@ -144,8 +147,8 @@ fn stale(bench: &Bench) -> Outcome {
         let first = Act::Commit(vec![ProposalId(1)]);
         let shown = decide(&bench.runtime.project().0, &first).unwrap();
         assert_eq!(shown.changed.len(), 1);
-        decided(bench, &ada, &Act::Commit(vec![ProposalId(2)])).await.unwrap();
-        let now = decided(bench, &ada, &first).await.unwrap();
+        decided(bench, ada(), &Act::Commit(vec![ProposalId(2)])).await.unwrap();
+        let now = decided(bench, ada(), &first).await.unwrap();
         assert_ne!(shown, now, "the one at the terminal notices, and asks again");
         assert_eq!((now.changed.len(), now.skipped[0].why), (0, "conflicting"));
     });

@@ -42,9 +42,7 @@ pub(crate) fn stage(folder: &Path) -> Stage {
     stage.unwrap().unwrap_or_else(|refused| panic!("{}", refused.0))
 }
 
-pub(crate) fn ada() -> Actor {
-    Actor::Human("ada".into())
-}
+pub(crate) use toolgate_testkit::signer::ada;
 
 /// What is done: its kind, where, and with what.
 pub(crate) type Deed = (u8, u8, u8);
@@ -75,7 +73,7 @@ pub(crate) async fn act(driver: &mut Driver, (kind, at, n): Deed) -> bool {
         10 => ("nothing_of_the_kind", json!({})),
         _ => {
             let Ok(undo) = driver.undo_preview(Range::Calls(1)).await else { return false };
-            return driver.undo(&ada(), &undo, "").await.is_ok();
+            return driver.undo(ada(), &undo, "").await.is_ok();
         }
     };
     let actor = Actor::Client("test".into());

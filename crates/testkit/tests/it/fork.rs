@@ -153,7 +153,7 @@ fn what_all_sessions_share_is_listed_when_it_is_otherwise() {
         assert_eq!(fork.note, told);
         // What went back has not changed.
         let undo = driver.undo_preview(Range::Calls(2)).await.unwrap();
-        driver.undo(&ada(), &undo, "").await.unwrap();
+        driver.undo(ada(), &undo, "").await.unwrap();
         let fork = stage.preview_fork(&id("s1"), Some(place)).await.unwrap();
         assert_eq!((fork.changed.len(), fork.files.len(), fork.undoable), (0, 0, false));
         // Nor has anything since the undo, whoever looks.

@@ -37,6 +37,7 @@ mod provider_endings;
 mod provider_faults;
 mod provider_secrets;
 mod provider_strict;
+mod rule_of_two;
 mod scenarios;
 mod signatures;
 mod tampering;

@@ -81,6 +81,17 @@ async fn a_challenge_is_told_and_not_followed() {
     }
 }
 
+/// What stands between may look at an answer and forbid it when the call is done.
+#[tokio::test]
+async fn a_call_that_is_not_allowed_is_sent_once() {
+    let stage = Stage::web(&["--mode", "forbids-calls"], "/mcp", HttpKind::Auto);
+    for (at, status) in ["401", "403"].into_iter().enumerate() {
+        let fault = stage.call("write", status).await.unwrap_err();
+        assert!(matches!(fault, CallFault::NotSent(ServerFault::Unauthorized { .. })), "{fault}");
+        assert_eq!(stage.ledger("call").len(), at + 1, "{status}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_asks_back_is_refused() {
     let stage = Stage::web(&["--mode", "asks-back"], "/mcp", HttpKind::Auto);

@@ -66,7 +66,7 @@ proptest! {
                     Err(fault) => panic!("{fault}"),
                 };
                 assert_eq!(undo.left, Vec::<String>::new());
-                driver.undo(&ada(), &undo, "").await.unwrap();
+                driver.undo(ada(), &undo, "").await.unwrap();
                 before.truncate(before.len() - n);
                 assert_eq!(&picture(&driver, folder.path()), before.last().unwrap());
             }
@@ -97,15 +97,15 @@ fn only_a_person_undoes_and_only_what_was_shown() {
         assert_eq!(seen.2.get("f1.md").map(String::as_str), Some("text 1"));
         let undo = driver.undo_preview(Range::Calls(1)).await.unwrap();
         assert!(act(&mut driver, (SAVE, 1, 2)).await);
-        let refused = driver.undo(&ada(), &undo, "").await.unwrap_err();
+        let refused = driver.undo(ada(), &undo, "").await.unwrap_err();
         assert!(matches!(refused, DriveFault::Undo(UndoRefusal::LookAgain)), "{refused}");
         let undo = driver.undo_preview(Range::Calls(2)).await.unwrap();
         std::fs::write(folder.path().join("f1.md"), "a person's words").unwrap();
-        let refused = driver.undo(&ada(), &undo, "").await.unwrap_err();
+        let refused = driver.undo(ada(), &undo, "").await.unwrap_err();
         assert!(matches!(refused, DriveFault::Undo(UndoRefusal::LookAgain)), "{refused}");
         let undo = driver.undo_preview(Range::Calls(2)).await.unwrap();
         assert_eq!(undo.left, ["f1.md was changed by somebody else since; it stays as it is."]);
-        driver.undo(&ada(), &undo, "").await.unwrap();
+        driver.undo(ada(), &undo, "").await.unwrap();
         let now = picture(&driver, folder.path());
         assert_eq!(now.2.get("f1.md").map(String::as_str), Some("a person's words"));
         assert_eq!(now.0["state"], json!({}));
@@ -127,7 +127,7 @@ fn a_large_file_was_not_kept_and_says_so() {
         assert!(act(&mut driver, (SAVE, 1, 1)).await);
         let undo = driver.undo_preview(Range::After(0)).await.unwrap();
         assert_eq!(undo.left, [NOT_KEPT]);
-        driver.undo(&ada(), &undo, "").await.unwrap();
+        driver.undo(ada(), &undo, "").await.unwrap();
         assert_eq!(std::fs::read_to_string(folder.path().join("f1.md")).unwrap(), "text 1");
     });
 }
@@ -165,7 +165,7 @@ fn what_another_session_made_in_between_stays() {
             "note:k2 was changed by somebody else since; it stays as it is.",
         ];
         assert_eq!(undo.left, left);
-        one.undo(&ada(), &undo, "").await.unwrap();
+        one.undo(ada(), &undo, "").await.unwrap();
         let state = one.project().export().0["state"].clone();
         assert_eq!(
             (&state["note:k1"]["value"], &state["note:k2"]["value"]),
@@ -187,7 +187,7 @@ fn a_manuscript_that_is_about_to_go_is_nobodys_words() {
         assert!(act(&mut one, (SECTION, 1, 1)).await);
         let text = std::fs::read_to_string(&path).unwrap();
         let undo = one.undo_preview(Range::Calls(1)).await.unwrap();
-        one.undo(&ada(), &undo, "").await.unwrap();
+        one.undo(ada(), &undo, "").await.unwrap();
         assert!(!path.exists());
         // As it was between the append and the removal.
         std::fs::write(&path, text).unwrap();

@@ -65,6 +65,7 @@ impl Reading {
             desk.directives(&mut found);
             desk.seen(&mut found);
             desk.web(&mut found);
+            desk.flow(&mut found);
             desk.agents(&mut found);
             desk.former(&mut found);
             for text in others {

@@ -5,7 +5,7 @@ use crate::agent::{AgentRefusal, Place};
 use crate::config::finding::quoted;
 use crate::config::{CallingRefusal, PhaseRefusal, PolicyRefusal, structure};
 use crate::names::{PolicyName, nearest};
-use crate::policy::RuleRefusal;
+use crate::policy::{EgressRefusal, RuleRefusal};
 use crate::prompt::UnknownWord;
 
 impl Desk<'_> {
@@ -183,6 +183,17 @@ impl Desk<'_> {
             }
             AgentRefusal::Unknown { place, kind, name, near } => {
                 self.unknown(place, kind, name, near.as_deref())
+            }
+            AgentRefusal::Egress(EgressRefusal(entry)) => {
+                let path = [Step::Key("egress"), Step::Key("allow")];
+                let span =
+                    self.named(&path, |text| text.starts_with(entry.as_str())).first().copied();
+                vec![Finding::error(Mistake::Policy, refusal.to_string()).at(span)]
+            }
+            AgentRefusal::OwnPolicy(name) => {
+                let path = self.policy_path(name);
+                let finding = Finding::error(Mistake::Policy, refusal.to_string());
+                vec![finding.at(self.place(&path))]
             }
             AgentRefusal::Word(_) => Vec::new(),
             AgentRefusal::Toolset(_) | AgentRefusal::NoPhase | AgentRefusal::PhaseTwice(_) => {

@@ -2,7 +2,8 @@
 
 use crate::digest::Digest;
 use crate::event::Forked;
-use crate::fold::{OpenCalls, Session};
+use crate::fold::{InformationFlow, OpenCalls, Session};
+use crate::seeded::{Bug, seeded};
 
 impl Session {
     /// What a fork begins with: everything, but for what belongs to this session alone. A person's
@@ -13,12 +14,17 @@ impl Session {
             asking: false,
             waiting: Default::default(),
             allowances: Default::default(),
+            statements: Default::default(),
             stop: None,
             ended: None,
             inbox: 0,
             inbox_hash: Digest::ZERO,
             saw: None,
             origin: None,
+            flow: match seeded(Bug::TaintLostAtFork) {
+                true => InformationFlow::default(),
+                false => self.flow.clone(),
+            },
             ..self.clone()
         }
     }

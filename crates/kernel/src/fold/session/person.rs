@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::Session;
 use crate::actor::Actor;
+use crate::decision::{AllowanceTerms, DecisionRef};
 use crate::digest::Digest;
 use crate::envelope::{Code, Envelope};
-use crate::event::{Answer, CallAdmitted, Decision, RawCall};
+use crate::event::{Answer, Basis, CallAdmitted, Decision, RawCall, Undone};
 use crate::fold::{OpenAnswer, OpenCall, OpenQuestion, Progress, Told};
 use crate::names::{CallId, PhaseName, PolicyName, ToolName};
 use crate::seeded::{Bug, seeded};
@@ -59,6 +60,8 @@ pub struct Ruled {
     pub args: Option<Arc<Value>>,
     /// A sentence for the model.
     pub note: Arc<str>,
+    /// Where the answer stands in the log.
+    pub basis: Basis,
 }
 
 impl Waiting {
@@ -87,36 +90,59 @@ pub fn shown(frame: Option<Digest>, args_hash: Digest) -> Digest {
     Digest::link(frame.unwrap_or(Digest::ZERO), &args_hash.0)
 }
 
-/// A policy need not ask about a tool any more, because a person said so.
+/// Later calls that raise the same question need no answer, because a person said so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
     /// The tool.
     pub tool: ToolName,
-    /// The policy.
+    /// The policy that asked first.
     pub policy: PolicyName,
+    /// What the question stood on: the tool, the phase, every policy that asks and the configuration.
+    /// Where any of it is another, it is another question.
+    pub frame: Option<Digest>,
+    /// How long it lasts.
+    pub terms: AllowanceTerms,
+    /// How many calls it was used for.
+    pub uses: u64,
+    /// The decision it rests on.
+    pub decision: DecisionRef,
     /// Who said so.
     pub who: Actor,
     /// When.
     pub since: Timestamp,
 }
 
-/// An answer as an event says it.
-pub(super) struct Given<'a> {
-    pub(super) answer: Answer,
-    pub(super) args_hash: Digest,
-    pub(super) note: &'a str,
-    pub(super) args: Option<&'a Value>,
-    pub(super) always: bool,
+impl Allowance {
+    /// Whether it covers one more call that raises this question at this time.
+    fn covers(&self, tool: &ToolName, frame: Option<Digest>, now: Timestamp) -> bool {
+        self.tool == *tool && self.is_for(frame) && now <= self.terms.until && self.is_left()
+    }
+
+    fn is_for(&self, frame: Option<Digest>) -> bool {
+        (frame.is_some() && self.frame == frame) || seeded(Bug::AllowanceByName)
+    }
+
+    fn is_left(&self) -> bool {
+        self.uses < self.terms.uses_max
+    }
+}
+
+/// Where an answer came from.
+pub(super) struct AnswerSource<'a> {
+    pub(super) who: &'a Actor,
+    pub(super) at: Timestamp,
+    pub(super) basis: Basis,
+    pub(super) decision: DecisionRef,
 }
 
 impl Session {
-    /// An answer to a question that somebody waits for.
-    pub(super) fn answered(
+    /// An answer to a question that is open.
+    fn answered(
         &mut self,
         call: CallId,
-        given: Given<'_>,
-        who: &Actor,
-        since: Timestamp,
+        given: &Decision,
+        args_hash: Digest,
+        source: &AnswerSource<'_>,
     ) {
         let Some(open) = self.open.get_mut(&call) else { return };
         let mut frame = None;
@@ -126,21 +152,37 @@ impl Session {
             (frame, asked) = (question.frame, Some((tool.clone(), policy.clone())));
         }
         let (actor, raw) = (open.actor.clone(), Arc::clone(&open.raw));
-        let (answer, args_hash, note) = (given.answer, given.args_hash, given.note.into());
-        let said = OpenAnswer { answer, args_hash, frame, note };
-        open.progress = Progress::Answered(Box::new(said));
-        if let Some(args) = given.args {
+        let (answer, note) = (given.answer, given.note.as_str().into());
+        let basis = source.basis.clone();
+        open.progress =
+            Progress::Answered(Box::new(OpenAnswer { answer, args_hash, frame, note, basis }));
+        if let Some(args) = &given.args {
             change_args(open, args);
         }
         self.no_longer_waits(&actor, &raw);
-        if let Some((tool, policy)) = asked.filter(|_| given.always && answer == Answer::Approve) {
-            self.allow(tool, policy, who, since);
+        if let Some((tool, policy)) = asked {
+            self.allow(given, tool, policy, frame, source);
         }
     }
 
-    fn allow(&mut self, tool: ToolName, policy: PolicyName, who: &Actor, since: Timestamp) {
+    /// Later calls need no answer where a person said so, and only a person with a key can.
+    fn allow(
+        &mut self,
+        given: &Decision,
+        tool: ToolName,
+        policy: PolicyName,
+        frame: Option<Digest>,
+        source: &AnswerSource<'_>,
+    ) {
+        let Some(terms) = given.allow.filter(|_| given.answer == Answer::Approve) else { return };
+        if !matches!(source.basis, Basis::Answer(_)) {
+            return;
+        }
         self.withdraw(&tool, &policy);
-        self.allowances.push_back(Arc::new(Allowance { tool, policy, who: who.clone(), since }));
+        let (who, since) = (source.who.clone(), source.at);
+        let decision = source.decision.clone();
+        let allowance = Allowance { tool, policy, frame, terms, uses: 0, decision, who, since };
+        self.allowances.push_back(Arc::new(allowance));
     }
 
     pub(super) fn withdraw(&mut self, tool: &ToolName, policy: &PolicyName) {
@@ -163,32 +205,55 @@ impl Session {
         self.waiting.iter().find(|(_, waiting)| same(waiting)).map(|(id, _)| *id)
     }
 
-    /// Whether a person allowed it for the whole session.
-    pub fn allowed(&self, tool: &ToolName, policy: &PolicyName) -> bool {
-        self.allowances
-            .iter()
-            .any(|allowance| allowance.tool == *tool && allowance.policy == *policy)
+    /// The decision by which a call that raises this question at this time needs no answer.
+    pub fn allowed(
+        &self,
+        tool: &ToolName,
+        frame: Option<Digest>,
+        now: Timestamp,
+    ) -> Option<&DecisionRef> {
+        let found = self.allowances.iter().find(|one| one.covers(tool, frame, now))?;
+        Some(&found.decision)
+    }
+
+    /// Whether anything in it lets a call run because a person said so.
+    pub fn rests_on_decisions(&self) -> bool {
+        let is_answered = |open: &OpenCall| match &open.progress {
+            Progress::Answered(_) => true,
+            Progress::Admitted(admitted) | Progress::Started(admitted) => {
+                !admitted.basis.is_rules()
+            }
+            Progress::Received | Progress::Asked(_) => false,
+        };
+        !self.allowances.is_empty()
+            || self.waiting.values().any(|waiting| waiting.approved())
+            || self.open.iter().any(|open| is_answered(open))
+    }
+
+    /// Whether an allowance that a call was admitted on is still there.
+    pub fn still_allows(&self, decision: &DecisionRef, frame: Option<Digest>) -> bool {
+        self.allowances.iter().any(|one| one.decision == *decision && one.is_for(frame))
     }
 
     /// A person's word from outside. It counts for what the person was shown, and for nothing else.
-    pub(super) fn hears_answer(&mut self, word: &Decision, who: &Actor, at: Timestamp) {
-        let Decision { call, answer, note, args, always, .. } = word;
+    pub(super) fn hears_answer(&mut self, word: &Decision, source: &AnswerSource<'_>) {
+        let Decision { call, answer, note, args, .. } = word;
         if let Some(open) = self.open.get(call) {
             let Progress::Asked(question) = &open.progress else { return };
-            let OpenQuestion { args_hash, frame, .. } = question.as_ref();
-            if shown(*frame, *args_hash) == word.shown {
+            let OpenQuestion { args_hash, frame, tool, .. } = question.as_ref();
+            if shown(*frame, *args_hash) == word.shown && *tool == word.tool {
                 let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
-                let (answer, args, always) = (*answer, args.as_ref(), *always);
-                self.answered(*call, Given { answer, args_hash, note, args, always }, who, at);
+                self.answered(*call, word, args_hash, source);
             }
             return;
         }
-        let fits =
-            |waiting: &&Arc<Waiting>| waiting.shown() == word.shown && waiting.word.is_none();
+        let fits = |waiting: &&Arc<Waiting>| {
+            waiting.shown() == word.shown && waiting.tool == word.tool && waiting.word.is_none()
+        };
         let Some(waiting) = self.waiting.get(call).filter(fits) else {
             return;
         };
-        let (tool, policy) = (waiting.tool.clone(), waiting.policy.clone());
+        let (tool, policy, frame) = (waiting.tool.clone(), waiting.policy.clone(), waiting.frame);
         if *answer == Answer::Deny && waiting.modelled {
             let why = if note.is_empty() { String::new() } else { format!(": {note}") };
             let told = format!("A person was asked about {call} ({tool}) and said no{why}.");
@@ -197,12 +262,11 @@ impl Session {
             return;
         }
         let args = args.clone().map(Arc::new);
-        let word = Ruled { who: who.clone(), answer: *answer, args, note: note.as_str().into() };
-        let waiting = Waiting { word: Some(word), ..waiting.as_ref().clone() };
+        let (who, basis) = (source.who.clone(), source.basis.clone());
+        let ruled = Ruled { who, answer: *answer, args, note: note.as_str().into(), basis };
+        let waiting = Waiting { word: Some(ruled), ..waiting.as_ref().clone() };
         self.waiting.insert(*call, Arc::new(waiting));
-        if *always && *answer == Answer::Approve {
-            self.allow(tool, policy, who, at);
-        }
+        self.allow(word, tool, policy, frame, source);
     }
 
     /// Keeps a call that nobody was there to be asked about.
@@ -251,7 +315,7 @@ impl Session {
         let (Some(open), Some(word)) = (self.open.get_mut(&call), &waiting.word) else { return };
         let args_hash = word.args.as_deref().map_or(waiting.args_hash, Digest::of_json);
         let (answer, frame, note) = (word.answer, waiting.frame, Arc::clone(&word.note));
-        let said = OpenAnswer { answer, args_hash, frame, note };
+        let said = OpenAnswer { answer, args_hash, frame, note, basis: word.basis.clone() };
         open.progress = Progress::Answered(Box::new(said));
         open.edited = word.args.is_some();
         if !waiting.modelled {
@@ -303,7 +367,7 @@ impl Session {
         for call in asked {
             self.progress(call, |progress| match progress {
                 Progress::Asked(_) | Progress::Answered(_) => Progress::Received,
-                Progress::Admitted(admitted) if admitted.approved => Progress::Received,
+                Progress::Admitted(admitted) if !admitted.basis.is_rules() => Progress::Received,
                 Progress::Received | Progress::Admitted(_) | Progress::Started(_) => progress,
             });
         }
@@ -320,24 +384,70 @@ fn change_args(open: &mut OpenCall, args: &Value) {
     (open.raw, open.edited) = (Arc::new(raw), true);
 }
 
-/// What a record says of an admitted call, with an approval only where a person's answer to this very
-/// question stands before it. A record alone approves nothing.
-pub(super) fn only_as_answered(
-    before: &Progress,
-    admitted: Arc<CallAdmitted>,
-) -> Arc<CallAdmitted> {
-    let (args_hash, frame) = (admitted.args_hash, admitted.frame);
-    let answered = match before {
-        Progress::Answered(said) => {
-            said.answer == Answer::Approve && said.args_hash == args_hash && said.frame == frame
+impl Session {
+    /// What policies count is as if the calls had not succeeded. That they were admitted stays.
+    pub(super) fn undone(&mut self, undone: &Undone) {
+        self.next_call = self.next_call.max(undone.id.0 + 1);
+        for one in &undone.calls {
+            if let Some(tally) = self.tallies.get_mut(&one.tool) {
+                let tally = Arc::make_mut(tally);
+                tally.succeeded = tally.succeeded.saturating_sub(1);
+            }
         }
-        Progress::Admitted(earlier) | Progress::Started(earlier) => {
-            earlier.approved && earlier.args_hash == args_hash && earlier.frame == frame
-        }
-        Progress::Received | Progress::Asked(_) => false,
-    };
-    if answered || !admitted.approved || seeded(Bug::BasisNotResolved) {
-        return admitted;
+        self.change(&undone.changes);
+        self.feedback.push_back(undone.note.as_str().into());
     }
-    Arc::new(CallAdmitted { approved: false, frame: None, ..admitted.as_ref().clone() })
+
+    /// What a record says of an admitted call, with its basis only where the decision that it names is
+    /// found before it. A record alone approves nothing.
+    pub(super) fn resolved(
+        &mut self,
+        admitted: Arc<CallAdmitted>,
+        at: Timestamp,
+    ) -> Arc<CallAdmitted> {
+        let before = self.open.get(&admitted.call).map(|open| &open.progress);
+        let (args_hash, frame) = (admitted.args_hash, admitted.frame);
+        let again = |earlier: &CallAdmitted| {
+            earlier.basis == admitted.basis
+                && earlier.args_hash == args_hash
+                && earlier.frame == frame
+        };
+        let found = match (&admitted.basis, before) {
+            (Basis::Rules, _) => return admitted,
+            (_, Some(Progress::Admitted(earlier) | Progress::Started(earlier)))
+                if again(earlier) =>
+            {
+                true
+            }
+            (Basis::Answer(_) | Basis::Delegation { .. }, Some(Progress::Answered(said))) => {
+                said.answer == Answer::Approve
+                    && said.args_hash == args_hash
+                    && said.frame == frame
+                    && said.basis == admitted.basis
+            }
+            (Basis::Allowance(decision), _) => self.uses_up(decision, &admitted.tool, frame, at),
+            (Basis::Answer(_) | Basis::Delegation { .. }, _) => false,
+        };
+        if found || seeded(Bug::BasisNotResolved) {
+            return admitted;
+        }
+        Arc::new(CallAdmitted { basis: Basis::Rules, frame: None, ..admitted.as_ref().clone() })
+    }
+
+    /// Counts one use of an allowance, where it covers one more.
+    fn uses_up(
+        &mut self,
+        decision: &DecisionRef,
+        tool: &ToolName,
+        frame: Option<Digest>,
+        at: Timestamp,
+    ) -> bool {
+        let mut all = self.allowances.iter_mut();
+        let Some(one) = all.find(|one| one.decision == *decision && one.covers(tool, frame, at))
+        else {
+            return false;
+        };
+        Arc::make_mut(one).uses += 1;
+        true
+    }
 }

@@ -35,6 +35,7 @@ impl Session {
 
     pub(super) fn replied(&mut self, number: u64, reply: Words<'_>, actor: &Actor) {
         self.asking = false;
+        self.flow.replied();
         let calls: Arc<[Arc<RawCall>]> = reply.calls.into();
         for call in calls.iter() {
             self.receive(Arc::clone(call), actor, Some(number));

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
+use super::person::AnswerSource;
 use super::{Session, bytes};
 use crate::actor::Actor;
-use crate::event::{Image, Said};
+use crate::decision::DecisionRef;
+use crate::event::{Basis, Image, Said, StreamId};
 use crate::plan::opening;
 use crate::time::Timestamp;
 
@@ -16,6 +18,7 @@ impl Session {
         match said {
             Said::Feedback { text, images } => {
                 self.awaits &= !actor.is_human();
+                self.flow.hear(text, actor);
                 let images: Vector<Arc<Image>> = images.iter().cloned().map(Arc::new).collect();
                 if self.withdraws() && self.turns.is_empty() {
                     return self.begins_with(text, images);
@@ -25,10 +28,22 @@ impl Session {
             }
             Said::GoOn {} => self.awaits = false,
             Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
-            Said::Answer(word) => self.hears_answer(word, actor, at),
+            Said::Answer(word) => {
+                let stream = StreamId::Inbox(self.id.clone());
+                let decision = DecisionRef { stream, seq: self.inbox, hash: self.inbox_hash };
+                let basis = match (actor, word.delegation) {
+                    (Actor::Human(_), _) => Basis::Answer(decision.clone()),
+                    (_, Some(delegation)) => {
+                        Basis::Delegation { delegation, answer: decision.clone() }
+                    }
+                    (_, None) => return,
+                };
+                self.hears_answer(word, &AnswerSource { who: actor, at, basis, decision });
+            }
             Said::Withdraw { tool, policy } => {
                 self.withdraw(tool, policy);
             }
+            Said::ClearTaint { .. } => self.flow.clear(),
         }
     }
 

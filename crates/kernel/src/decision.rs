@@ -1,0 +1,494 @@
+//! What a person signs: one statement for each decision, and which records count only with one.
+//!
+//! Signing and checking are done where there is cryptography; this says what is signed.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::actor::Actor;
+use crate::credential::{PersonKey, Signature};
+use crate::digest::{Digest, hex, unhex};
+use crate::event::{Answer, Change, Event, InboxEvent, ProjectEvent, Said, StreamId};
+use crate::json::canonical;
+use crate::names::{CallId, Family, PolicyName, SessionId, ToolName, ToolPattern};
+use crate::pin::Ruling;
+use crate::time::Timestamp;
+use crate::tree::{LogId, TreeHead};
+
+/// What the signed bytes begin with, so that they are worth nothing anywhere else.
+const PREFIX: &[u8] = b"toolgate decision 1\n";
+
+/// Families that no file shows and no tool writes: only a person's signed decision changes them.
+pub const SIGNED_FAMILIES: &[&str] = &["facts", "locks"];
+
+/// What a person may do in a project. Each role may do what the ones before it may.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Starts, resumes, pauses, stops and forks sessions, and talks to them.
+    Runner,
+    /// Answers questions; decides about facts, locks, tool definitions and undo.
+    Approver,
+    /// Enrols and revokes people, trusts configurations, delegates, accepts a restored log.
+    Owner,
+}
+
+impl Role {
+    /// The role as one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Runner => "runner",
+            Self::Approver => "approver",
+            Self::Owner => "owner",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Sixteen random bytes that make each statement a different one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Nonce(pub [u8; 16]);
+
+/// A text that is no nonce.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a nonce has 32 characters from 0-9 and a-f")]
+pub struct NonceRefusal;
+
+impl TryFrom<String> for Nonce {
+    type Error = NonceRefusal;
+    fn try_from(text: String) -> Result<Self, NonceRefusal> {
+        unhex(&text).map(Self).ok_or(NonceRefusal)
+    }
+}
+
+impl Serialize for Nonce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = [0; 32];
+        hex(&self.0, &mut text);
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+/// What a person signs. It is bound to a log and to what was shown, and to no place in the log, so
+/// that it can be signed elsewhere and need not be signed again when others write at the same time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DecisionStatement {
+    /// The log it is for.
+    #[schemars(with = "String")]
+    pub log: LogId,
+    /// A moment of that log which the signing process had checked. Nothing before it can be changed
+    /// without this signature telling. Absent where a log has no signed heads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub head: Option<TreeHead>,
+    /// Whose key signs.
+    pub by: PersonKey,
+    /// The role they decide in.
+    pub role: Role,
+    /// When it was signed.
+    pub at: Timestamp,
+    /// When it can no longer be used.
+    pub expires: Timestamp,
+    /// Makes it a different one from every other.
+    #[schemars(with = "String")]
+    pub nonce: Nonce,
+    /// Digest of the exact lines that the person was shown.
+    pub shown: Digest,
+    /// What is decided.
+    pub what: DecisionKind,
+}
+
+impl DecisionStatement {
+    /// The bytes that are signed.
+    pub fn signed_bytes(&self) -> Vec<u8> {
+        let mut bytes = PREFIX.to_vec();
+        let value = serde_json::to_value(self).unwrap_or_default();
+        bytes.extend_from_slice(&canonical(&value));
+        bytes
+    }
+
+    /// What tells it from every other statement.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.signed_bytes())
+    }
+}
+
+/// A statement with its signature. It stands once in a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SignedDecision {
+    /// What was signed.
+    pub statement: DecisionStatement,
+    /// The signature of the key that the statement names.
+    pub signature: Signature,
+}
+
+/// Where a signed decision stands in a log.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct DecisionRef {
+    /// The stream.
+    #[schemars(with = "String")]
+    pub stream: StreamId,
+    /// The record.
+    pub seq: u64,
+    /// Chain hash up to and with it.
+    pub hash: Digest,
+}
+
+impl fmt::Display for DecisionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.stream, self.seq)
+    }
+}
+
+/// Calls that one allowance, or answers that one delegation, is for at most.
+pub const USES_MAX: u64 = 1_000;
+
+/// Milliseconds that an allowance or a delegation lasts at most: 30 days.
+pub const TERM_MS_MAX: u64 = 30 * 24 * 3_600_000;
+
+/// How long an allowance lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AllowanceTerms {
+    /// When it ends.
+    pub until: Timestamp,
+    /// How many calls it is for.
+    pub uses_max: u64,
+}
+
+impl AllowanceTerms {
+    /// Eight hours and a hundred calls.
+    pub fn default_from(now: Timestamp) -> Self {
+        Self { until: now.plus_ms(8 * 3_600_000), uses_max: 100 }
+    }
+}
+
+/// What is decided. `content` is the digest of the whole record that carries the decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DecisionKind {
+    /// The first person of a log makes their own key known.
+    Bootstrap {
+        /// The key, which must be the one that signs.
+        key: PersonKey,
+        /// The person's label.
+        name: String,
+    },
+    /// Another person's key is made known, or gets another role.
+    Enrol {
+        /// The key.
+        key: PersonKey,
+        /// The person's label.
+        name: String,
+        /// What they may do.
+        role: Role,
+        /// The tools they may answer about; empty means all.
+        tools: Vec<ToolPattern>,
+    },
+    /// A key counts no more.
+    Revoke {
+        /// The key.
+        key: PersonKey,
+        /// Covers the reason.
+        content: Digest,
+    },
+    /// A configuration may start programs, follow references and connect.
+    Trust {
+        /// What it reaches.
+        reach: Digest,
+        /// What it allows.
+        gate: Digest,
+    },
+    /// The user of a client may answer some questions for a while.
+    Delegate {
+        /// The client.
+        client: String,
+        /// The tools.
+        tools: Vec<ToolPattern>,
+        /// Until when.
+        until: Timestamp,
+        /// How many answers.
+        answers_max: u64,
+    },
+    /// A delegation is taken back.
+    EndDelegation {
+        /// Where it stands in the project stream.
+        delegation: u64,
+    },
+    /// A call is approved, approved with other arguments, or denied.
+    Answer {
+        /// The session.
+        session: SessionId,
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: ToolName,
+        /// What the question stood on, and the arguments.
+        question: Digest,
+        /// The answer.
+        answer: Answer,
+        /// Whether the person changed the arguments.
+        edited: bool,
+        /// Whether later calls need no answer, and for how long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allow: Option<AllowanceTerms>,
+        /// Covers arguments and note.
+        content: Digest,
+    },
+    /// What was allowed for later calls is asked about again.
+    Withdraw {
+        /// The session.
+        session: SessionId,
+        /// The tool.
+        tool: ToolName,
+        /// The policy.
+        policy: PolicyName,
+    },
+    /// What a session read is no longer taken for a danger.
+    Clear {
+        /// The session.
+        session: SessionId,
+        /// Covers the reason.
+        content: Digest,
+    },
+    /// What families of state hold is no longer taken for untrusted content.
+    ClearFamilies {
+        /// The families.
+        families: Vec<Family>,
+        /// Covers the reason.
+        content: Digest,
+    },
+    /// The definition of a tool of an MCP server is accepted or rejected.
+    Pin {
+        /// The tool.
+        tool: ToolName,
+        /// Fingerprint of the definition.
+        definition: Digest,
+        /// What was decided.
+        ruling: Ruling,
+    },
+    /// State is changed outside a call: facts, locks and everything else.
+    State {
+        /// The session whose state it is; absent for the project's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// The families that are changed.
+        families: Vec<Family>,
+        /// Covers the changes.
+        content: Digest,
+    },
+    /// Calls are undone.
+    Undo {
+        /// The session.
+        session: SessionId,
+        /// The calls.
+        calls: Vec<CallId>,
+        /// Covers what is put back.
+        content: Digest,
+    },
+}
+
+impl DecisionKind {
+    /// Whether what it allows for later ends soon enough, when it is signed at this time.
+    pub fn is_bounded(&self, at: Timestamp) -> bool {
+        let (until, uses_max) = match self {
+            Self::Answer { allow: Some(terms), .. } => (terms.until, terms.uses_max),
+            Self::Delegate { until, answers_max, .. } => (*until, *answers_max),
+            Self::Bootstrap { .. }
+            | Self::Enrol { .. }
+            | Self::Revoke { .. }
+            | Self::Trust { .. }
+            | Self::EndDelegation { .. }
+            | Self::Answer { allow: None, .. }
+            | Self::Withdraw { .. }
+            | Self::Clear { .. }
+            | Self::ClearFamilies { .. }
+            | Self::Pin { .. }
+            | Self::State { .. }
+            | Self::Undo { .. } => return true,
+        };
+        until <= at.plus_ms(TERM_MS_MAX) && uses_max <= USES_MAX
+    }
+
+    /// The role that it takes.
+    pub fn role_needed(&self) -> Role {
+        match self {
+            Self::Bootstrap { .. }
+            | Self::Enrol { .. }
+            | Self::Revoke { .. }
+            | Self::Trust { .. }
+            | Self::Delegate { .. } => Role::Owner,
+            Self::EndDelegation { .. }
+            | Self::Answer { .. }
+            | Self::Withdraw { .. }
+            | Self::Clear { .. }
+            | Self::ClearFamilies { .. }
+            | Self::Pin { .. }
+            | Self::State { .. }
+            | Self::Undo { .. } => Role::Approver,
+        }
+    }
+
+    /// The tool it is about, where a scope of tools matters.
+    pub fn tool(&self) -> Option<&ToolName> {
+        match self {
+            Self::Answer { tool, .. } | Self::Withdraw { tool, .. } | Self::Pin { tool, .. } => {
+                Some(tool)
+            }
+            Self::Bootstrap { .. }
+            | Self::Enrol { .. }
+            | Self::Revoke { .. }
+            | Self::Trust { .. }
+            | Self::Delegate { .. }
+            | Self::EndDelegation { .. }
+            | Self::Clear { .. }
+            | Self::ClearFamilies { .. }
+            | Self::State { .. }
+            | Self::Undo { .. } => None,
+        }
+    }
+}
+
+/// An event of which some count only with a person's signed decision.
+pub trait Decided: Serialize {
+    /// What has to be signed for it in this stream; nothing where it counts without.
+    fn decision(&self, stream: &StreamId, author: &Actor) -> Option<DecisionKind>;
+
+    /// Digest of all of it.
+    fn content(&self) -> Digest {
+        Digest::of_json(&serde_json::to_value(self).unwrap_or_default())
+    }
+}
+
+impl Decided for Event {
+    fn decision(&self, stream: &StreamId, _: &Actor) -> Option<DecisionKind> {
+        let session = session_of(stream);
+        if let Self::StateChanged { changes, .. } = self {
+            let families = families(changes);
+            return Some(DecisionKind::State { session, families, content: self.content() });
+        }
+        if let (Self::Undone(undone), Some(session)) = (self, session) {
+            let calls = undone.calls.iter().map(|one| one.call).collect();
+            return Some(DecisionKind::Undo { session, calls, content: self.content() });
+        }
+        None
+    }
+}
+
+impl Decided for InboxEvent {
+    fn decision(&self, stream: &StreamId, author: &Actor) -> Option<DecisionKind> {
+        let Self::Spoken { said } = self;
+        let session = session_of(stream)?;
+        match said {
+            // Their answers rest on a delegation, which is signed.
+            Said::Answer(_) if matches!(author, Actor::ClientUser(_)) => None,
+            Said::Answer(given) => Some(DecisionKind::Answer {
+                session,
+                call: given.call,
+                tool: given.tool.clone(),
+                question: given.shown,
+                answer: given.answer,
+                edited: given.args.is_some(),
+                allow: given.allow,
+                content: self.content(),
+            }),
+            Said::Withdraw { tool, policy } => {
+                let (tool, policy) = (tool.clone(), policy.clone());
+                Some(DecisionKind::Withdraw { session, tool, policy })
+            }
+            Said::ClearTaint { .. } => {
+                Some(DecisionKind::Clear { session, content: self.content() })
+            }
+            Said::Feedback { .. } | Said::GoOn {} | Said::Stop { .. } => None,
+        }
+    }
+}
+
+impl Decided for ProjectEvent {
+    fn decision(&self, _: &StreamId, author: &Actor) -> Option<DecisionKind> {
+        match self {
+            Self::PersonEnrolled { key, name, role, tools } => {
+                let (key, name, role, tools) = (*key, name.clone(), *role, tools.clone());
+                Some(DecisionKind::Enrol { key, name, role, tools })
+            }
+            Self::PersonRevoked { key, .. } => {
+                Some(DecisionKind::Revoke { key: *key, content: self.content() })
+            }
+            Self::ConfigTrusted { reach, gate } => {
+                Some(DecisionKind::Trust { reach: *reach, gate: *gate })
+            }
+            Self::ClientDelegated(given) => Some(DecisionKind::Delegate {
+                client: given.client.clone(),
+                tools: given.tools.clone(),
+                until: given.until,
+                answers_max: given.answers_max,
+            }),
+            Self::DelegationEnded { delegation } => {
+                Some(DecisionKind::EndDelegation { delegation: *delegation })
+            }
+            Self::ToolPinned(pinned) if pinned.ruling.is_a_persons() => Some(DecisionKind::Pin {
+                tool: pinned.tool.clone(),
+                definition: pinned.definition.fingerprint(),
+                ruling: pinned.ruling,
+            }),
+            // What a call changes, or what is written into a file that shows state, is not signed, so
+            // neither reaches what must be.
+            Self::ProjectChanged { call, changes, .. } => {
+                let unsigned = call.is_some() || matches!(author, Actor::File(_));
+                let signed = !unsigned || changes.iter().any(reaches_signed);
+                let families = families(changes);
+                let state =
+                    || DecisionKind::State { session: None, families, content: self.content() };
+                signed.then(state)
+            }
+            Self::FamiliesCleared { families, .. } => Some(DecisionKind::ClearFamilies {
+                families: families.clone(),
+                content: self.content(),
+            }),
+            Self::ToolPinned(_)
+            | Self::FamiliesMarked { .. }
+            | Self::DelegationUsed { .. }
+            | Self::ProjectOpened { .. }
+            | Self::SessionOpened { .. }
+            | Self::ProjectConfigured { .. } => None,
+        }
+    }
+}
+
+impl Said {
+    /// Whether only a person may say it, so that it counts with a signature or a delegation alone.
+    pub fn is_a_decision(&self) -> bool {
+        matches!(self, Self::Answer(_) | Self::Withdraw { .. } | Self::ClearTaint { .. })
+    }
+}
+
+fn session_of(stream: &StreamId) -> Option<SessionId> {
+    match stream {
+        StreamId::Session(id) | StreamId::Inbox(id) => Some(id.clone()),
+        StreamId::Project => None,
+    }
+}
+
+fn families(changes: &[Change]) -> Vec<Family> {
+    let mut families: Vec<Family> =
+        changes.iter().filter_map(|change| Some(change.key()?.family().clone())).collect();
+    families.sort_unstable();
+    families.dedup();
+    families
+}
+
+fn reaches_signed(change: &Change) -> bool {
+    change.key().is_none_or(|key| SIGNED_FAMILIES.contains(&key.family().as_str()))
+}
