@@ -1,7 +1,9 @@
 //! Decides what the built-in tools do. A pack is a section of the prompt with its tools and state.
 
+pub mod core_tools;
 pub mod domain;
 pub mod files;
+pub mod issues;
 pub mod manuscript;
 pub mod memory;
 pub mod notes;
@@ -39,7 +41,7 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
         packs.push(phase::phase()?);
     }
     if has(PackName::Files) {
-        packs.push(files::files()?);
+        packs.push(files::files(text.files.unwrap_or_default())?);
     }
     if has(PackName::Planning) {
         packs.push(planning::planning(text.planning.unwrap_or_default().strategy)?);

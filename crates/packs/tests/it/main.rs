@@ -5,6 +5,7 @@
 mod batch;
 mod beats;
 mod completion;
+mod core_tools;
 mod den;
 mod domains;
 mod examples;
