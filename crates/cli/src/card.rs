@@ -9,6 +9,7 @@ use toolgate_kernel::fold::{OpenQuestion, Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
 
+use crate::approval_needs::ApprovalNeeds;
 use crate::card_code::CardCode;
 use crate::console::{fit, say, visible, whole_lines, width};
 use crate::visible::{exact, named};
@@ -35,6 +36,9 @@ pub(crate) struct Card {
     pub(crate) shown: Digest,
     /// Whether a yes was given that nothing was made of yet.
     approved: bool,
+    /// What an approval takes, and what of it was given.
+    #[serde(flatten)]
+    pub(crate) needs: ApprovalNeeds,
     /// Whether no other session has a call of that name that waits.
     #[serde(skip)]
     alone: bool,
@@ -65,7 +69,12 @@ impl Card {
 
     /// Its line in the list.
     pub(crate) fn row(&self) -> Row {
-        let approved = if self.approved { "approved, not made yet: " } else { "" };
+        let given = self.needs.given.len();
+        let approved = match (self.approved, given) {
+            (true, _) => "approved, not made yet: ".to_owned(),
+            (false, 0) => String::new(),
+            (false, given) => format!("{given} of {} approvals: ", self.needs.requires.count),
+        };
         let tool = self.tool.to_string();
         Row {
             what: self.call.to_string(),
@@ -94,6 +103,7 @@ impl Card {
             lines.extend(whole_lines(&told, 13));
         }
         lines.extend(self.expires_at.map(|until| format!("  until      {until}")));
+        lines.extend(self.needs.line().map(|line| format!("  needs      {line}")));
         lines.push(format!("  bound to   {}", self.shown.short()));
         lines.push("  would run, and nothing else:".to_owned());
         lines.push(format!("    {}", self.tool));
@@ -152,12 +162,27 @@ pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
         expires_at: waiting.expires_at,
         shown: waiting.shown(),
         approved: waiting.approved(),
+        needs: ApprovalNeeds {
+            requires: waiting.requires.clone(),
+            given: waiting.given.clone(),
+            starter: session.starter,
+        },
         alone: true,
     });
     let asked = session.open.iter().filter_map(|open| {
         let Progress::Asked(question) = &open.progress else { return None };
-        let OpenQuestion { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
-            question.as_ref();
+        let OpenQuestion {
+            tool,
+            policy,
+            reason,
+            args,
+            args_hash,
+            frame,
+            expires_at,
+            phase,
+            requires,
+            given,
+        } = question.as_ref();
         Some(Card {
             session: session.id.clone(),
             call: open.raw.id,
@@ -172,6 +197,11 @@ pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
             expires_at: *expires_at,
             shown: shown(*frame, *args_hash),
             approved: false,
+            needs: ApprovalNeeds {
+                requires: requires.clone(),
+                given: given.clone(),
+                starter: session.starter,
+            },
             alone: true,
         })
     });

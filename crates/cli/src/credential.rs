@@ -107,7 +107,7 @@ impl Signer for Unlocked {
 
 /// Unlocks the key of the person at the terminal; the first time, makes it. A process asks for the
 /// passphrase once. Nothing when nobody is at a terminal.
-pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
+pub(crate) async fn unlock(place: &Place) -> Result<Option<Arc<Unlocked>>> {
     static OPEN: Mutex<Option<Arc<Unlocked>>> = Mutex::new(None);
     let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if !attended() {
@@ -116,10 +116,10 @@ pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
     if let Some(unlocked) = open().clone() {
         return Ok(Some(unlocked));
     }
-    let path = place(project)?;
+    let path = key_file(place)?;
     let Some(unlocked) = (match read(&path)? {
         Some(kept) => open_kept(&kept, &path).await?,
-        None => make(&path).await?,
+        None => make(&path, place.person.as_ref()).await?,
     }) else {
         return Ok(None);
     };
@@ -128,16 +128,21 @@ pub(crate) async fn unlock(project: &Path) -> Result<Option<Arc<Unlocked>>> {
     Ok(Some(unlocked))
 }
 
+/// The public key of the person of this account, where they have one. It needs no passphrase.
+pub(crate) fn known_key(place: &Place) -> Result<Option<PersonKey>> {
+    Ok(read(&key_file(place)?)?.map(|kept| kept.key))
+}
+
 /// Digest of the exact lines that a person was shown, as a statement names it.
 pub(crate) fn digest_of(lines: &[String]) -> Digest {
     Digest::of(lines.join("\n").as_bytes())
 }
 
 /// The person who decides something here: unlocked, or nothing is decided.
-pub(crate) async fn decider(project: &Path) -> Result<Decider> {
-    let Some(unlocked) = unlock(project).await? else {
+pub(crate) async fn decider(place: &Place) -> Result<Decider> {
+    let Some(unlocked) = unlock(place).await? else {
         attended().then_some(()).ok_or(Nobody)?;
-        return Err(NotUnlocked(place(project)?).into());
+        return Err(NotUnlocked(key_file(place)?).into());
     };
     Ok(Decider { who: Actor::human(&unlocked.name), unlocked })
 }
@@ -173,7 +178,7 @@ pub(crate) fn sign_card(
             console::say("Nothing was changed.");
             return Ok(Exit::Failed);
         }
-        let decider = decider(&project.folder).await?;
+        let decider = decider(project).await?;
         let opened = project.open()?;
         let decide = |fold: &Project| match event(fold) {
             Ok(event) => Ok((vec![event], ())),
@@ -211,8 +216,12 @@ impl Kept {
 }
 
 /// Where the key of the person here lies, or would.
-pub(crate) fn place(project: &Path) -> Result<PathBuf> {
-    Ok(own_folder(project, "person's key")?.join("person.key"))
+pub(crate) fn key_file(place: &Place) -> Result<PathBuf> {
+    let name = match &place.person {
+        None => "person.key".to_owned(),
+        Some(person) => format!("person-{person}.key"),
+    };
+    Ok(own_folder(&place.folder, "person's key")?.join(name))
 }
 
 /// The key as it lies there, when it does.
@@ -263,13 +272,16 @@ fn unlocked(kept: &Kept, secret: &[u8], path: &Path) -> Result<Unlocked> {
 }
 
 /// Makes a key, with a passphrase if the person wants one.
-async fn make(path: &Path) -> Result<Option<Unlocked>> {
+async fn make(path: &Path, name: Option<&PersonName>) -> Result<Option<Unlocked>> {
     hint("What only a person may do is signed with a key of your own. It is made now:");
     hint(&format!("  {}", path.display()));
     let Some(phrase) = choose().await? else { return Ok(None) };
     let seed = Zeroizing::new(environment::random::<32>()?);
     let pair = Ed25519KeyPair::from_seed_unchecked(&*seed).ok().context("no key can be made")?;
-    let name: Arc<str> = person::user_name();
+    let name: Arc<str> = match name {
+        Some(name) => name.to_string().as_str().into(),
+        None => person::user_name(),
+    };
     let unlocked = Unlocked::new(pair, Arc::clone(&name))?;
     let (secret, sealed) = if phrase.is_empty() {
         hint("No passphrase: anyone with this user account can say that they are you.");
@@ -390,5 +402,26 @@ mod tests {
         let (secret, sealed) = seal(&[7; 32], "a").unwrap();
         let sealed = Sealed { argon2id_kib: u32::MAX, ..sealed };
         assert!(open_sealed(&sealed, &secret, "a").is_err());
+    }
+}
+
+/// The name of a person whose key lies beside the one of the user of this account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PersonName(String);
+
+impl std::fmt::Display for PersonName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for PersonName {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let label = Actor::try_from(format!("human:{text}"));
+        match label {
+            Ok(_) if !text.starts_with('.') => Ok(Self(text.to_owned())),
+            _ => Err("a person's name has 1 to 32 of a-z, 0-9 and ._-".to_owned()),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line of toolgate: the only place that reads arguments, environment and clock.
 
+mod approval_needs;
 mod card;
 mod card_code;
 mod chart;
@@ -65,6 +66,10 @@ struct Options {
     /// `toolgate trust --print` prints it.
     #[arg(long, global = true, value_name = "sha256:…", value_parser = machine_policy::trust_digest)]
     trust: Option<toolgate_kernel::digest::Digest>,
+    /// Decide as this person, where several use one account: their key lies beside yours and is made
+    /// the first time.
+    #[arg(long, global = true, value_name = "NAME")]
+    person: Option<credential::PersonName>,
     #[command(subcommand)]
     command: Command,
 }
@@ -162,7 +167,12 @@ fn main() -> std::process::ExitCode {
         None if options.command.is_about_here() => std::path::PathBuf::from("."),
         None => search::project_folder(),
     };
-    let place = project::Place { folder, config: options.config, operator: options.trust };
+    let place = project::Place {
+        folder,
+        config: options.config,
+        operator: options.trust,
+        person: options.person,
+    };
     let outcome = match options.command {
         Command::Run(options) => command::run::run(&place, &options),
         Command::Chat(options) => command::chat::run(&place, &options),

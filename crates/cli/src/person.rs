@@ -2,7 +2,6 @@
 //! be done about it.
 
 use std::io::{BufRead, IsTerminal};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
 use futures_util::future::BoxFuture;
@@ -20,16 +19,19 @@ use toolgate_kernel::tool::ToolSpec;
 use toolgate_runtime::port::{Clock, Pause, Person, Question, Response, Word};
 use zeroize::Zeroizing;
 
+use crate::approval_needs::ApprovalNeeds;
 use crate::card_code::{CardCode, CardWord};
 use crate::console::{hint, on_screen, tell, visible, visible_lines};
 use crate::credential;
 use crate::host::SystemClock;
+use crate::project::Place;
+use crate::reading;
 use crate::typing::AsBefore;
 use crate::visible::exact;
 
 /// Whoever sits at the terminal.
 pub(crate) struct AtTerminal {
-    project: PathBuf,
+    place: Place,
     /// Makes the screen ready for a question.
     ready: Ready,
 }
@@ -55,15 +57,16 @@ impl Ready {
 
 impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
-    pub(crate) fn here(project: &Path, ready: Ready) -> Option<Arc<dyn Person>> {
-        let project = project.to_owned();
-        attended().then(|| Arc::new(Self { project, ready }) as Arc<dyn Person>)
+    pub(crate) fn here(place: &Place, ready: Ready) -> Option<Arc<dyn Person>> {
+        let place = place.clone();
+        attended().then(|| Arc::new(Self { place, ready }) as Arc<dyn Person>)
     }
 
     async fn answer(&self, question: &Question) -> Option<Response> {
         self.ready.clear();
         forget_typed();
-        let choice = match choose(question).await {
+        let needs = ApprovalNeeds::from(question);
+        let choice = match choose(question, &needs).await {
             Ok(Some(choice)) => choice,
             Ok(None) => {
                 hint("Nothing was decided. The call waits: toolgate approvals list");
@@ -74,8 +77,15 @@ impl AtTerminal {
                 return None;
             }
         };
-        // Whoever has the key is the person; without it nobody has answered.
-        let person = match credential::unlock(&self.project).await {
+        if choice.answer == Answer::Approve
+            && let Some(refusal) = self.refusal(&needs, choice.args.is_some()).await
+        {
+            tell(&refusal);
+            hint("The call waits: toolgate approvals list");
+            return None;
+        }
+        // The key is the person: without it there is no answer.
+        let person = match credential::unlock(&self.place).await {
             Ok(person) => person?,
             Err(error) => {
                 tell(&format!("{error:#}"));
@@ -94,6 +104,21 @@ impl AtTerminal {
     }
 }
 
+impl AtTerminal {
+    /// Why the approval of the person at the terminal would not count.
+    async fn refusal(&self, needs: &ApprovalNeeds, is_edited: bool) -> Option<String> {
+        if needs.requires.is_default() {
+            return None;
+        }
+        let known = async {
+            let log = self.place.log()?;
+            reading::project(log.store.as_ref()).await
+        };
+        let checked = known.await.and_then(|known| needs.check(&self.place, &known, is_edited));
+        checked.err().map(|error| format!("{error:#}"))
+    }
+}
+
 /// What a person chose to do about a call.
 struct Choice {
     answer: Answer,
@@ -109,21 +134,23 @@ pub(crate) const TRIES: usize = 3;
 
 /// Shows exactly what would run and asks what is to be done about it. Nothing when nobody answers,
 /// or nothing of it is an answer.
-async fn choose(question: &Question) -> anyhow::Result<Option<Choice>> {
+async fn choose(question: &Question, needs: &ApprovalNeeds) -> anyhow::Result<Option<Choice>> {
     let about = format!("{} ({})", question.policy, exact(&question.reason));
     let (mut changed, mut shown) = (None, question.args.clone());
     let mut heading = vec![String::new(), format!("{about} asks for your approval.")];
     for _ in 0..EDITS_MAX {
         let code = CardCode::new()?;
         let mut card = std::mem::take(&mut heading);
+        card.extend(needs.line().map(|line| format!("  needs {line}")));
         card.extend(would_run(question.tool.as_str(), &shown, Some(&code)));
-        let always = question.lasting.then(|| {
+        let lasting = !question.requires.asks_each_time();
+        let always = lasting.then(|| {
             let always = code.with("always");
             format!("`{always}` approves later calls of this kind too, for 8 hours; ")
         });
         let always = always.unwrap_or_default();
         card.push(format!("({always}`edit` changes the arguments; `n WHY` tells the model why)"));
-        let Some((word, note)) = card_word(&card, &code, question.lasting).await else {
+        let Some((word, note)) = card_word(&card, &code, lasting).await else {
             return Ok(None);
         };
         let (answer, always) = match word {
@@ -139,6 +166,9 @@ async fn choose(question: &Question) -> anyhow::Result<Option<Choice>> {
                 continue;
             }
         };
+        if answer == Answer::Approve && !needs.confirm(&shown).await {
+            return Ok(None);
+        }
         let args = changed.filter(|_| answer == Answer::Approve);
         return Ok(Some(Choice { answer, note, args, always, card: credential::digest_of(&card) }));
     }

@@ -25,6 +25,7 @@ use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
 use toolgate_store::{Anchor, Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
 
 use crate::console;
+use crate::credential::PersonName;
 use crate::diagnose::{self, File};
 use crate::environment::{self, Flags, Wary};
 use crate::host::{
@@ -38,7 +39,8 @@ use crate::trust::TrustedAccess;
 /// The agent that is used when there is no toolgate.yaml.
 pub(crate) const OWN_AGENT: &str = include_str!("../demo/novel.yaml");
 
-/// Where a command works.
+/// Where a command works, and who decides there.
+#[derive(Clone)]
 pub(crate) struct Place {
     /// The project folder.
     pub(crate) folder: PathBuf,
@@ -46,6 +48,8 @@ pub(crate) struct Place {
     pub(crate) config: Option<PathBuf>,
     /// The digest of a configuration that the command line says is trusted.
     pub(crate) operator: Option<Digest>,
+    /// Another person than the user of this account.
+    pub(crate) person: Option<PersonName>,
 }
 
 /// A configuration that was read once: what is run, and what its file says.

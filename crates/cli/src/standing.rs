@@ -7,7 +7,7 @@ use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::fold::EnrolledPerson;
 
 use crate::console;
-use crate::credential::{Decider, place, read};
+use crate::credential::{Decider, key_file, read};
 use crate::project::Place;
 use crate::reading;
 
@@ -58,7 +58,7 @@ impl Standing {
             fault: None,
             says: String::new(),
         };
-        match place(&project.folder).and_then(|path| Ok((read(&path)?, path))) {
+        match key_file(project).and_then(|path| Ok((read(&path)?, path))) {
             Err(error) => {
                 found.says = format!("Your key cannot be used: {error:#}\n");
                 found.fault = Some(format!("{error:#}"));

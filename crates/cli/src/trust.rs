@@ -150,7 +150,8 @@ impl Place {
     pub(crate) async fn trusted_crew(&self, flags: &Flags) -> Result<TrustedCrew> {
         let loaded = self.load(flags, |_| {})?;
         let access = self.require_trust(&loaded).await?;
-        let LoadedConfig { crew, text, .. } = loaded;
+        let LoadedConfig { mut crew, text, .. } = loaded;
+        crew.starter = credential::known_key(self)?;
         Ok(TrustedCrew { crew, text, access })
     }
 
@@ -355,7 +356,7 @@ pub(crate) async fn ask(place: &Place, loaded: &LoadedConfig, state: &TrustState
         hint("It is not trusted.");
         return Ok(false);
     }
-    let person = credential::decider(&place.folder).await?;
+    let person = credential::decider(place).await?;
     // What was shown must still be what the file says.
     let again = place.load(&Flags::default(), to_be_measured)?;
     if again.digests() != state.digests {

@@ -14,7 +14,7 @@ use crate::flow::FlowLabels;
 use crate::limits::Limits;
 pub use crate::mask::{AgentRefusal, Place};
 use crate::mask::{Granted, Masks};
-use crate::names::{AgentId, GroupName, PhaseName, PolicyName, ServerName, ToolName};
+use crate::names::{AgentId, GroupName, PhaseName, ServerName, ToolName};
 use crate::phase::{Grant, Phase};
 use crate::policy::{Policy, RULE_OF_TWO, RuleOfTwo};
 use crate::profile::Declared;
@@ -263,14 +263,6 @@ impl Agent {
     pub fn labels_in(&self, phase: &PhaseName) -> FlowLabels {
         let labels = self.visible(phase, None).flat_map(|entry| entry.spec.every_label());
         labels.fold(FlowLabels::default(), |all, one| all.tightened_by(one))
-    }
-
-    /// Whether a policy wants a yes of its own for each call of a tool, so that one for the whole
-    /// session would lift nothing.
-    pub fn asks_each_time(&self, tool: &ToolName, policy: &PolicyName) -> bool {
-        let entry = self.toolset.find(tool.as_str()).and_then(|at| self.toolset.entries().get(at));
-        let policies = entry.into_iter().flat_map(|entry| &entry.policies);
-        policies.filter(|one| one.name() == policy).any(|one| one.asks_each_time())
     }
 
     /// Every tool that any phase grants to whoever a session speaks as.

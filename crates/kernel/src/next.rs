@@ -66,7 +66,7 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
     }
-    if let Some(step) = open_calls(agent, session) {
+    if let Some(step) = open_calls(session) {
         return step;
     }
     let Some(phase) = &session.phase else {
@@ -437,14 +437,14 @@ fn tokens(session: &Session, lap: &Lap) -> u64 {
 
 /// What to do with calls that are under way. They come before everything else: no request
 /// leaves a call open.
-pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
+pub fn open_calls(session: &Session) -> Option<Step> {
     let mut received = Vec::new();
     let mut admitted = Vec::new();
     for open in session.open.iter() {
         let id = open.raw.id;
         match &open.progress {
             Progress::Received => received.push(Arc::clone(&open.raw)),
-            asked if is_lifted(agent, session, asked) => received.push(Arc::clone(&open.raw)),
+            asked if is_lifted(session, asked) => received.push(Arc::clone(&open.raw)),
             Progress::Asked(_) => return Some(Step::AskPerson(id)),
             Progress::Answered(_) => received.push(Arc::clone(&open.raw)),
             Progress::Admitted(_) | Progress::Started(_) => admitted.push(id),
@@ -466,11 +466,11 @@ pub fn open_calls(agent: &Agent, session: &Session) -> Option<Step> {
 
 /// Whether a question need not be put any more: a yes for the whole session, given meanwhile, is for
 /// this call too. It is judged again.
-pub fn is_lifted(agent: &Agent, session: &Session, progress: &Progress) -> bool {
+pub fn is_lifted(session: &Session, progress: &Progress) -> bool {
     let Progress::Asked(question) = progress else { return false };
-    let OpenQuestion { tool, policy, frame, .. } = question.as_ref();
+    let OpenQuestion { tool, frame, requires, .. } = question.as_ref();
     let allowed = session.allowed(tool, *frame, session.last_at);
-    allowed.is_some() && !agent.asks_each_time(tool, policy)
+    allowed.is_some() && !requires.asks_each_time()
 }
 
 fn plan(

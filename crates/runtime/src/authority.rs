@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ring::signature::{ED25519, UnparsedPublicKey};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::approval::DecisionSigner;
 use toolgate_kernel::credential::{PersonKey, Signature};
 use toolgate_kernel::decision::{
     Decided, DecisionKind, DecisionStatement, Nonce, Role, SignedDecision,
@@ -281,6 +282,7 @@ struct HeardWord {
     hash: Digest,
     said: Said,
     statement: Option<Digest>,
+    signer: Option<DecisionSigner>,
 }
 
 impl<'a> Hearing<'a> {
@@ -312,7 +314,7 @@ impl<'a> Hearing<'a> {
         if judge.check(record, &self.stream, is_used).is_err() {
             self.unfounded = self.unfounded.or(Some(record.seq));
         }
-        if let Event::Heard { inbox, hash, said, statement } = &record.event
+        if let Event::Heard { inbox, hash, said, statement, signer } = &record.event
             && said.is_a_decision()
         {
             self.heard.push(HeardWord {
@@ -323,6 +325,7 @@ impl<'a> Hearing<'a> {
                 hash: *hash,
                 said: said.clone(),
                 statement: *statement,
+                signer: *signer,
             });
         }
     }
@@ -362,8 +365,15 @@ impl<'a> Hearing<'a> {
             && *said == word.said
             && record.actor == word.who
             && statement_digest(&record) == word.statement
+            && signer_of(&record) == word.signer
             && judge.check_said(&record, &self.session, |_| false).is_ok())
     }
+}
+
+/// Who signed the statement that a record carries.
+pub(crate) fn signer_of<E>(record: &Record<E>) -> Option<DecisionSigner> {
+    let DecisionStatement { by, role, .. } = &record.decision.as_deref()?.statement;
+    Some(DecisionSigner { key: *by, role: *role })
 }
 
 /// Digest of the statement that a record carries.

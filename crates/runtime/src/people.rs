@@ -46,7 +46,7 @@ impl Runtime {
             return Ok(());
         }
         self.decide(author, |project| {
-            Ok::<_, SayFault>((enrolled(project, author).into_iter().collect(), ()))
+            Ok::<_, SayFault>((enrolled(project, author, &[]).into_iter().collect(), ()))
         })
         .await
     }
@@ -86,10 +86,15 @@ impl Runtime {
     }
 }
 
-/// Makes the first person's key known, in the same append as what it signs.
-pub(crate) fn enrolled(project: &Project, author: Author<'_>) -> Option<ProjectEvent> {
+/// Makes the first person's key known, in the same append as what it signs, where that does not do it.
+pub(crate) fn enrolled(
+    project: &Project,
+    author: Author<'_>,
+    decided: &[ProjectEvent],
+) -> Option<ProjectEvent> {
     let signer = author.signer.filter(|_| project.people.is_empty())?;
-    Some(first_person(author.actor, signer))
+    let is_own = |event: &ProjectEvent| matches!(event, ProjectEvent::PersonEnrolled { key, .. } if *key == signer.key());
+    (!decided.iter().any(is_own)).then(|| first_person(author.actor, signer))
 }
 
 /// The first person of a log may decide everything.

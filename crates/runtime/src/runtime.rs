@@ -366,8 +366,7 @@ impl Runtime {
             let opens = |event| matches!(event, &ProjectEvent::ProjectOpened { .. });
             let begins = project.seq == 0 && !decided.iter().any(opens);
             let opened = begins.then_some(ProjectEvent::ProjectOpened { restarted_from: None });
-            let enrols = |event| matches!(event, &ProjectEvent::PersonEnrolled { .. });
-            let enrolled = enrolled(&project, author).filter(|_| !decided.iter().any(enrols));
+            let enrolled = enrolled(&project, author, &decided);
             let events: Vec<ProjectEvent> =
                 opened.into_iter().chain(enrolled).chain(decided).collect();
             may_sign(&project, author, &StreamId::Project, &events, self.clock.now())?;

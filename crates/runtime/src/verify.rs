@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::approval::DecisionSigner;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
@@ -18,7 +19,7 @@ use toolgate_kernel::receipt::SettledCall;
 use toolgate_kernel::tree::{LogId, TreeHead};
 
 use self::decisions::InboxRecord;
-use crate::authority::{check_project, statement_digest};
+use crate::authority::{check_project, signer_of, statement_digest};
 use crate::checkpoint;
 use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
@@ -216,7 +217,7 @@ impl Check {
                 }
                 let said = record.as_ref().map_or(Digest::ZERO, |record| {
                     let InboxEvent::Spoken { said } = &record.event;
-                    said_hash(&record.actor, said, statement_digest(record))
+                    said_hash(&record.actor, said, statement_digest(record), signer_of(record))
                 });
                 let is_decision = |record: &Record<InboxEvent>| {
                     let InboxEvent::Spoken { said } = &record.event;
@@ -449,8 +450,13 @@ impl Replay {
 }
 
 /// What was said and by whom, as one hash.
-fn said_hash(who: &Actor, said: &Said, statement: Option<Digest>) -> Digest {
-    serde_json::to_value((who, said, statement))
+fn said_hash(
+    who: &Actor,
+    said: &Said,
+    statement: Option<Digest>,
+    signer: Option<DecisionSigner>,
+) -> Digest {
+    serde_json::to_value((who, said, statement, signer))
         .map_or(Digest::ZERO, |value| Digest::of_json(&value))
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::AgentText;
+use toolgate_kernel::decision::Role;
 use toolgate_kernel::event::{Answer, Change, Conversation, Said};
 use toolgate_kernel::names::{AgentId, CallId, Family, PhaseName, ToolName};
 use toolgate_kernel::section::Home;
@@ -42,6 +43,9 @@ pub struct Scenario {
     /// What the person says first.
     #[serde(default)]
     pub input: String,
+    /// The person who opens its sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starter: Option<String>,
     /// Whether it is a conversation.
     #[serde(default)]
     pub chat: bool,
@@ -136,6 +140,8 @@ pub enum StepText {
     Say(SayText),
     /// A person answers, from another process, about a call that waits.
     Decide(DecideText),
+    /// Ada makes other people known, in these roles.
+    Enrol(BTreeMap<String, Role>),
     /// What a person said yes to is made.
     TakeUp,
     /// Time passes.
@@ -181,6 +187,9 @@ pub struct SayText {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecideText {
+    /// Who decides; Ada when left out.
+    #[serde(default = "ada")]
+    pub who: String,
     /// The call.
     pub call: CallId,
     /// The answer.
@@ -194,6 +203,10 @@ pub struct DecideText {
     /// Whether later calls that raise the same question need no answer.
     #[serde(default)]
     pub always: bool,
+}
+
+fn ada() -> String {
+    "ada".to_owned()
 }
 
 /// A change from outside a call.

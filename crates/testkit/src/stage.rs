@@ -9,8 +9,8 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Decision, Event, Record, Said, StreamId};
-use toolgate_kernel::fold::Session;
+use toolgate_kernel::event::{Decision, Event, ProjectEvent, Record, Said, StreamId};
+use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{SectionName, SessionId, ToolName};
 use toolgate_kernel::redact::Redactor;
@@ -22,7 +22,7 @@ use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Clock, Files, Provider, Store, StoreFault};
 use toolgate_runtime::{
     Author, Crew, DriveFault, Driver, Fork, HostKey, OpenFault, Pack, Range, Resources, Runtime,
-    Start, Toolbox, preview_fork,
+    SayFault, Signer, Start, Toolbox, preview_fork,
 };
 use toolgate_store::{Folder, LogSetup};
 use toolgate_wire::script::Script;
@@ -59,8 +59,10 @@ pub struct Stage {
     pub props: Arc<Props>,
     files: Arc<dyn Files>,
     crew: Crew,
-    /// The one person of a scenario.
+    /// Ada, who decides where no other person is named.
     person: Arc<TestSigner>,
+    /// The others, by name.
+    people: Mutex<BTreeMap<String, Arc<TestSigner>>>,
     /// Steps by people outside, who do not repeat themselves after a crash of ours, and forks that
     /// were refused.
     outside_done: Mutex<BTreeSet<usize>>,
@@ -110,12 +112,24 @@ impl Stage {
             cancel: Mutex::new(None),
         });
         let person = TestSigner::new("ada")?;
+        let people = Mutex::new(BTreeMap::from([("ada".to_owned(), Arc::clone(&person))]));
         let crew = match crew(&scenario, &props, &person) {
             Ok(crew) => crew,
             Err(refused) => return Ok(Err(Refused(format!("{refused:#}")))),
         };
         let (folder, outside_done, acks) = (folder.to_owned(), Mutex::default(), Mutex::default());
-        Ok(Ok(Self { scenario, store, folder, props, files, crew, person, outside_done, acks }))
+        Ok(Ok(Self {
+            scenario,
+            store,
+            folder,
+            props,
+            files,
+            crew,
+            person,
+            people,
+            outside_done,
+            acks,
+        }))
     }
 
     /// The same stage over the log as a new process opens it.
@@ -276,6 +290,7 @@ impl Stage {
                 }
                 StepText::Say(_)
                 | StepText::Decide(_)
+                | StepText::Enrol(_)
                 | StepText::ClockMs(_)
                 | StepText::WriteFile(..) => {
                     self.outside(at, step, &session).await?;
@@ -361,6 +376,17 @@ impl Stage {
         driver.undo(self.author(&Actor::Human("ada".into())), &undo, "").await
     }
 
+    /// The person of this name; the same one each time, because each statement is another one.
+    fn signer(&self, name: &str) -> Result<Arc<TestSigner>> {
+        let mut people = self.people.lock().map_err(|_| anyhow!("poisoned"))?;
+        if let Some(signer) = people.get(name) {
+            return Ok(Arc::clone(signer));
+        }
+        let signer = TestSigner::new(name)?;
+        people.insert(name.to_owned(), Arc::clone(&signer));
+        Ok(signer)
+    }
+
     /// Somebody as the author of something: people sign.
     fn author<'a>(&'a self, actor: &'a Actor) -> Author<'a> {
         if actor.is_human() { self.person.author(actor) } else { actor.into() }
@@ -377,8 +403,21 @@ impl Stage {
             }
             StepText::Decide(decide) => {
                 let said = Said::Answer(Box::new(self.decision(decide, session).await?));
+                let (who, signer) = (Actor::human(&decide.who), self.signer(&decide.who)?);
+                self.process().say(session, signer.author(&who), said).await?;
+            }
+            StepText::Enrol(people) => {
                 let ada = Actor::Human("ada".into());
-                self.process().say(session, self.author(&ada), said).await?;
+                for (name, role) in people {
+                    let event = ProjectEvent::PersonEnrolled {
+                        key: self.signer(name)?.key(),
+                        name: name.clone(),
+                        role: *role,
+                        tools: Vec::new(),
+                    };
+                    let enrol = |_: &Project| Ok::<_, SayFault>((vec![event.clone()], ()));
+                    self.process().decide(self.author(&ada), enrol).await?;
+                }
             }
             StepText::ClockMs(ms) => self.props.clock.pass_ms(*ms),
             StepText::WriteFile(path, content) => std::fs::write(self.folder.join(path), content)?,
@@ -448,7 +487,7 @@ impl Stage {
             Some(waiting) => waiting.tool.clone(),
             None => ToolName::parse("unknown")?,
         };
-        let DecideText { call, answer, note, args, always } = decide.clone();
+        let DecideText { call, answer, note, args, always, .. } = decide.clone();
         let allow = always.then(|| AllowanceTerms::default_from(self.props.clock.now()));
         Ok(Decision { call, tool, shown, answer, note, args, allow, delegation: None })
     }
@@ -563,6 +602,8 @@ fn crew(scenario: &Scenario, props: &Arc<Props>, person: &Arc<TestSigner>) -> Re
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent: Agent = scenario.agent.clone().build(sections)?;
     let mut crew = Crew::new(Arc::new(agent), Toolbox::of(&packs));
+    let starter = scenario.starter.as_deref().map(TestSigner::new).transpose()?;
+    crew.starter = starter.map(|signer| signer.key());
     if let Some(script) = &scenario.script {
         crew.provider = Some(Arc::new(Script::new("scenario", script.clone())));
     }

@@ -332,17 +332,16 @@ impl Verb<'_> {
 }
 
 /// What is known of the tool of a card; nothing of a server's tool that was never seen.
-fn known(place: &Place, card: &Card) -> Result<(Option<Arc<ToolSpec>>, bool)> {
+fn known(place: &Place, card: &Card) -> Result<Option<Arc<ToolSpec>>> {
     let (crew, text) = place.crew_with(&Flags::default())?;
     let agent = Known::of(&place.folder, &crew.agent, &text, &place.pins()?)?.agent;
     let at = agent.toolset.find(card.tool.as_str());
-    let spec = at.and_then(|at| agent.toolset.entries().get(at)).map(|entry| entry.spec.clone());
-    Ok((spec, agent.asks_each_time(&card.tool, &card.policy)))
+    Ok(at.and_then(|at| agent.toolset.entries().get(at)).map(|entry| entry.spec.clone()))
 }
 
 /// Other arguments for a call: given, or typed until the tool would take them.
 fn edited(place: &Place, card: &Card, given: Option<&str>) -> Result<Map<String, Value>> {
-    let spec = known(place, card)?.0;
+    let spec = known(place, card)?;
     if let Some(given) = given {
         return typed_args(given, spec.as_deref()).map_err(undecided);
     }
@@ -374,6 +373,10 @@ fn nothing_decided() -> Exit {
 fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<Exit> {
     let card = find(place, which)?;
     person::attended().then_some(()).ok_or(Nobody)?;
+    if !matches!(verb, Verb::Deny) {
+        let project = block_on(async { reading::project(place.log()?.store.as_ref()).await })?;
+        card.needs.check(place, &project, matches!(verb, Verb::Edit(_)))?;
+    }
     let code = CardCode::new()?;
     let is_deny = matches!(verb, Verb::Deny);
     let mut shown = card.lines(Some(&code).filter(|_| matches!(verb, Verb::Approve(_))));
@@ -382,8 +385,8 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         Verb::Approve(None) | Verb::Deny => {}
         Verb::Approve(Some(terms)) => {
             let (policy, tool) = (&card.policy, &card.tool);
-            let each = known(place, &card)?.1;
-            ensure!(!each, "{policy} asks about each call of {tool}; leave --always out");
+            let each_time = card.needs.requires.asks_each_time();
+            ensure!(!each_time, "{policy} asks about each call of {tool}; leave --always out");
             shown.push(format!(
                 "  later calls of {tool} that {policy} asks about need no answer, until {} or {} calls",
                 terms.until, terms.uses_max
@@ -417,6 +420,13 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
             Some((CardAnswer::Deny, why)) => (Answer::Deny, why),
             Some((CardAnswer::Always | CardAnswer::Edit, _)) | None => return Ok(nothing_decided()),
         };
+        let would_run = match &args {
+            Some(Value::Object(changed)) => changed.clone(),
+            _ => card.args(),
+        };
+        if answer == Answer::Approve && !card.needs.confirm(&would_run).await {
+            return Ok(Exit::Failed);
+        }
         let done = if answer == Answer::Deny { Verb::Deny.done() } else { verb.done() };
         if answer == Answer::Deny {
             (args, allow) = (None, None);
@@ -425,7 +435,7 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         let (call, tool) = (card.call, card.tool.clone());
         let decision =
             Decision { call, tool, shown: card.shown, answer, note, args, allow, delegation: None };
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         // What was shown must still be what waits.
         let log = place.log()?;
         let session = reading::caught_up(&log, &card.session).await?;
@@ -439,8 +449,15 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
         let opened = place.open()?;
         let said = Said::Answer(Box::new(decision));
         opened.runtime.say(&card.session, person.author(&shown), said).await?;
-        say(&format!("{} is {done}.", card.call));
         drop(opened);
+        let missing = card.needs.missing_after_one();
+        if answer == Answer::Approve && missing > 0 {
+            let (given, count) = (card.needs.given.len() + 1, card.needs.requires.count);
+            say(&format!("{} has {given} of {count} approvals.", card.call));
+            hint(&format!("Another person goes on with: {}", card.command("approve")));
+            return Ok(Exit::Done);
+        }
+        say(&format!("{} is {done}.", card.call));
         if answer == Answer::Deny {
             return Ok(Exit::Done);
         }
@@ -480,7 +497,7 @@ fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
             say("Nothing was withdrawn.");
             return Ok(Exit::Failed);
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         let opened = place.open()?;
         for (session, allowance) in &allowed {
             let (tool, policy) = (allowance.tool.clone(), allowance.policy.clone());
@@ -519,7 +536,7 @@ fn clear_session(place: &Place, session: &str, reason: &str) -> Result<Exit> {
             say("Nothing was cleared.");
             return Ok(Exit::Failed);
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         let said = Said::ClearTaint { reason: reason.to_owned() };
         place.open()?.runtime.say(&wanted, person.author(&shown), said).await?;
         say(&format!("The rule of two begins anew in {wanted}."));
@@ -549,7 +566,7 @@ fn clear_families(place: &Place, families: &[String], reason: &str) -> Result<Ex
             say("Nothing was cleared.");
             return Ok(Exit::Failed);
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         let event =
             ProjectEvent::FamiliesCleared { families: families.clone(), reason: reason.to_owned() };
         let opened = place.open()?;

@@ -181,7 +181,7 @@ fn act(place: &Place, act: &Act, json: bool) -> Result<Exit> {
             let left = anyhow!("you did not type {}; nothing was changed", shown.act);
             return Ok(refused(left, json, Exit::Failed));
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         let Opened { runtime, .. } = place.open()?;
         let written = runtime.decide(person.author(&card), |project| match decide(project, act) {
             Ok(now) if now == shown => Ok((vec![event.clone()], ())),

@@ -66,7 +66,7 @@ fn enrol(place: &Place) -> Result<Exit> {
     person::attended().then_some(()).ok_or(Nobody)?;
     console::hint("Your key is made known to this project, so that no other is believed here.");
     block_on(async {
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         standing::enrol(place, &person).await?;
         let (who, key) = (console::visible(&person.who.to_string()), person.key().short());
         console::say(&format!("✓ This project knows your key: {who}, {key}."));

@@ -177,7 +177,7 @@ fn restart(place: &Place) -> Result<Exit> {
             console::say("Nothing was changed.");
             return Ok(Exit::Failed);
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         let new = home.join("restart.db");
         begin(place, &new, &old, person.author(&shown)).await?;
         let aside = home.join(format!("log-{}.db", old.from.log));

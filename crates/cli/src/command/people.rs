@@ -157,10 +157,10 @@ fn list(place: &Place, json: bool) -> Result<Exit> {
 }
 
 fn key(place: &Place) -> Result<Exit> {
-    let path = credential::place(&place.folder)?;
+    let path = credential::key_file(place)?;
     let key = match credential::read(&path)? {
         Some(kept) => kept.key,
-        None => block_on(credential::decider(&place.folder))?.key(),
+        None => block_on(credential::decider(place))?.key(),
     };
     say(&key.to_string());
     hint("An owner enrols it: toolgate people enrol KEY --name NAME --role approver");
@@ -172,6 +172,16 @@ fn enrol(place: &Place, key: &str, name: &str, role: Role, tools: &[String]) -> 
     let label = toolgate_kernel::actor::Actor::try_from(format!("human:{name}"));
     ensure!(label.is_ok(), "{:?} is no name for the log: 1 to 32 of a-z, 0-9 and ._-", exact(name));
     let tools = tools.iter().map(|text| ToolPattern::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let project = block_on(async {
+        match place.log() {
+            Ok(log) => reading::project(log.store.as_ref()).await,
+            Err(_) => Ok(Project::default()),
+        }
+    })?;
+    ensure!(
+        role == Role::Owner || !is_only_owner(&project, &key),
+        "{name} is the only owner; enrol another owner first"
+    );
     let scope = match tools.as_slice() {
         [] => "about all tools".to_owned(),
         some => {
@@ -202,9 +212,6 @@ fn revoke(place: &Place, who: &str, reason: &str) -> Result<Exit> {
     let project = block_on(async { reading::project(place.log()?.store.as_ref()).await })?;
     let (key, person) = find(&project, who)?;
     ensure!(person.revoked.is_none(), "{} is revoked already", person.name);
-    let owners = |(other, one): &(&PersonKey, &EnrolledPerson)| {
-        **other != key && one.role == Role::Owner && one.revoked.is_none()
-    };
     let mut card = vec![
         format!("What {} signs from now on does not count here.", person.name),
         format!("  key {key}"),
@@ -213,7 +220,7 @@ fn revoke(place: &Place, who: &str, reason: &str) -> Result<Exit> {
     if !reason.is_empty() {
         card.push(format!("  your reason: {}", exact(reason)));
     }
-    if person.role == Role::Owner && !project.people.iter().any(|one| owners(&one)) {
+    if is_only_owner(&project, &key) {
         bail!(
             "{} is the only owner; enrol another one first, or begin anew with `toolgate log restart`",
             person.name
@@ -225,6 +232,13 @@ fn revoke(place: &Place, who: &str, reason: &str) -> Result<Exit> {
         let still = project.people.get(&key).is_some_and(|person| person.revoked.is_none());
         if still { Ok(event.clone()) } else { bail!("this changed while you were looking at it") }
     })
+}
+
+/// Whether this key is that of the only owner there is.
+fn is_only_owner(project: &Project, key: &PersonKey) -> bool {
+    let is_owner = |one: &EnrolledPerson| one.role == Role::Owner && one.revoked.is_none();
+    let others = || project.people.iter().filter(|(other, _)| *other != key);
+    project.people.get(key).is_some_and(is_owner) && !others().any(|(_, one)| is_owner(one))
 }
 
 /// The one person that a name or a key means.

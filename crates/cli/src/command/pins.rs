@@ -221,7 +221,7 @@ fn decide(place: &Place, tool: &str, ruling: Ruling) -> Result<Exit> {
             say("Nothing was decided.");
             return Ok(Exit::Failed);
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         let Opened { runtime, .. } = place.open()?;
         let known = runtime.catch_up().await?.pins.get(&name).cloned().unwrap_or_default();
         if known != pin {

@@ -100,7 +100,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
             say("Nothing was undone.");
             return Ok(Exit::Failed);
         }
-        let person = credential::decider(&place.folder).await?;
+        let person = credential::decider(place).await?;
         driver.undo(person.author(&card), &undo, how.note.trim()).await?;
         match undo.calls.len() {
             1 => console::hanging(&format!("{} is undone.", undo.told()), 0),

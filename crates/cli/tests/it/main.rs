@@ -25,6 +25,7 @@ mod matrix;
 mod mcp;
 mod migrate;
 mod models;
+mod people;
 mod persons;
 mod printed;
 mod promises;

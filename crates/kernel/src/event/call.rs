@@ -72,6 +72,8 @@ pub enum Basis {
     Rules,
     /// A person's answer to this very question.
     Answer(DecisionRef),
+    /// The answers of several people to this very question.
+    Answers(Vec<DecisionRef>),
     /// A person's answer to an earlier question of the same kind, which allowed later calls.
     Allowance(DecisionRef),
     /// The answer of a client's user, within a delegation.
@@ -91,7 +93,7 @@ impl Basis {
 
     /// Whether it rests on an answer to the question about this very call.
     pub fn is_answer(&self) -> bool {
-        matches!(self, Self::Answer(_) | Self::Delegation { .. })
+        matches!(self, Self::Answer(_) | Self::Answers(_) | Self::Delegation { .. })
     }
 }
 

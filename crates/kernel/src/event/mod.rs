@@ -32,6 +32,7 @@ pub use reply::{Attempt, Finish, Image, Native, Usage};
 pub use undone::{Undone, UndoneCall};
 pub use write::Written;
 
+use crate::approval::{ApprovalRequirement, DecisionSigner};
 use crate::credential::PersonKey;
 use crate::decision::{AllowanceTerms, Role};
 use crate::digest::Digest;
@@ -65,6 +66,10 @@ pub enum Event {
         /// The kind of conversation it is.
         #[serde(default, skip_serializing_if = "Conversation::is_direct")]
         conversation: Conversation,
+        /// The key of the person who opened it, where they have one. It is not signed: it bounds what
+        /// this person may approve, and permits nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        starter: Option<PersonKey>,
     },
     /// The session begins with what another one knew.
     Forked(Box<Forked>),
@@ -205,6 +210,9 @@ pub enum Event {
         /// When nobody need answer any more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Timestamp>,
+        /// What an approval takes, where one approver is not enough.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requires: Option<Box<ApprovalRequirement>>,
     },
     /// A call was refused; nothing of it ran.
     CallRefused(CallRefused),
@@ -278,6 +286,9 @@ pub enum Event {
         /// Digest of the statement that a person signed for it, where they did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         statement: Option<Digest>,
+        /// Who signed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signer: Option<DecisionSigner>,
     },
     /// The session came to its end.
     Ended {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::actor::Actor;
+use crate::approval::{ApprovalRequirement, PartialApproval};
 use crate::digest::Digest;
 use crate::event::{Answer, Basis, CallAdmitted, RawCall};
 use crate::names::{CallId, PhaseName, PolicyName, ToolName};
@@ -72,6 +73,12 @@ pub struct OpenQuestion {
     /// The phase in which it was asked; a yes is bound to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseName>,
+    /// What an approval takes.
+    #[serde(default, skip_serializing_if = "ApprovalRequirement::is_default")]
+    pub requires: ApprovalRequirement,
+    /// Those of several approvals that were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<PartialApproval>,
 }
 
 /// What a person said about a call.

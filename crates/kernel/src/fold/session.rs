@@ -19,6 +19,8 @@ use self::reply::Words;
 pub use self::supplied::Supplied;
 use super::{Lap, OpenCall, OpenCalls, OpenQuestion, Progress, State, Tally, Told, Turn};
 use crate::actor::Actor;
+use crate::credential::PersonKey;
+use crate::decision::Role;
 use crate::digest::Digest;
 use crate::envelope::Code;
 use crate::event::{
@@ -167,6 +169,12 @@ pub struct Session {
     /// What it read, as far as the rule of two has to know.
     #[serde(default, skip_serializing_if = "InformationFlow::is_default")]
     pub flow: InformationFlow,
+    /// The roles in which answers were signed, by their places in the inbox.
+    #[serde(default, skip_serializing_if = "OrdMap::is_empty")]
+    pub answer_roles: OrdMap<u64, Role>,
+    /// The key of the person who opened it, where they have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starter: Option<PersonKey>,
     /// Where it was forked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -264,6 +272,8 @@ impl Session {
             allowances: Vector::new(),
             statements: OrdSet::new(),
             flow: InformationFlow::default(),
+            answer_roles: OrdMap::new(),
+            starter: None,
             origin: None,
         }
     }
@@ -279,7 +289,8 @@ impl Session {
         (self.epoch, self.last_at) = (record.epoch, record.at);
         self.saw = record.saw.or(self.saw);
         match &record.event {
-            Event::Opened { title, images, chat, agent, conversation, .. } => {
+            Event::Opened { title, images, chat, agent, conversation, starter, .. } => {
+                self.starter = *starter;
                 self.opened_at = record.at;
                 self.title = title.as_str().into();
                 self.images = images.iter().cloned().map(Arc::new).collect();
@@ -359,7 +370,17 @@ impl Session {
                 }
             }
             Event::CallAdmitted(admitted) => self.admitted(admitted, record.at),
-            Event::CallAsked { call, tool, policy, reason, args, args_hash, frame, expires_at } => {
+            Event::CallAsked {
+                call,
+                tool,
+                policy,
+                reason,
+                args,
+                args_hash,
+                frame,
+                expires_at,
+                requires,
+            } => {
                 if let Some(open) = self.open.get(call) {
                     self.flow.sends(tool.as_str(), args.as_ref(), &open.raw);
                 }
@@ -373,6 +394,8 @@ impl Session {
                     args_hash: *args_hash,
                     frame: *frame,
                     expires_at: *expires_at,
+                    requires: requires.as_deref().cloned().unwrap_or_default(),
+                    given: Vec::new(),
                 };
                 self.progress(*call, |_| Progress::Asked(Box::new(question)));
             }
@@ -408,12 +431,12 @@ impl Session {
                 let isolation = isolation.clone();
                 self.supplied = Arc::new(Supplied { tools, notes, isolation });
             }
-            Event::Heard { inbox, hash, said, statement } => {
+            Event::Heard { inbox, hash, said, statement, signer } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
                 // A statement counts once, however often it stands in the inbox.
                 let is_new = statement.is_none_or(|one| self.statements.insert(one).is_none());
                 if is_new {
-                    self.hears(said, &record.actor, record.at);
+                    self.hears(said, &record.actor, record.at, *signer);
                 }
             }
             Event::Ended { ending, .. } => self.ended = Some(*ending),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::refusal::Refusal;
 use super::{Admitted, Call, Circumstances, Yes, prepare, resolve};
 use crate::agent::Agent;
+use crate::approval::ApprovalRequirement;
 use crate::digest::{Digest, Tag};
 use crate::envelope::{Code, Trouble};
 use crate::event::{Answer, Basis, DenialKind, Event, RawCall, Stage};
@@ -47,6 +48,8 @@ pub struct Question {
     pub frame: Digest,
     /// When nobody need answer any more.
     pub expires_at: Timestamp,
+    /// What an approval takes.
+    pub requires: ApprovalRequirement,
 }
 
 impl Judgement {
@@ -63,6 +66,8 @@ impl Judgement {
                 args: call.rewritten.then(|| Value::Object(call.args_tree().clone())),
                 frame: Some(question.frame),
                 expires_at: Some(question.expires_at),
+                requires: (!question.requires.is_default())
+                    .then(|| Box::new(question.requires.clone())),
             },
             Self::Refused(refusal) => Event::CallRefused(refusal.event(raw)),
         }
@@ -130,24 +135,24 @@ fn question(
     touched: &[Touched],
     yes: Option<Yes>,
 ) -> Result<Lifted, Refusal> {
-    let Some(Asking { policies, reason, each_time }) = word(agent, world, call, touched)? else {
+    let Some(Asking { policies, reason, requires }) = word(agent, world, call, touched)? else {
         // An answer to a question that nothing raises any more is not what it runs on.
         return Ok(Lifted::By(None));
     };
     let frame = frame(agent, world, call, &policies);
     let Some((policy, _)) = policies.into_iter().next() else { return Ok(Lifted::By(None)) };
-    if let Some(yes) = yes.filter(|yes| yes.covers(world.session, frame)) {
+    if let Some(yes) = yes.filter(|yes| yes.covers(world.session, frame, &requires)) {
         return Ok(Lifted::By(Some(yes)));
     }
     // What a person allowed for later calls is not asked about again, unless each call needs a yes of
     // its own.
     let allowed = world.session.allowed(&call.spec.name, Some(frame), world.now);
-    if let Some(decision) = allowed.filter(|_| !each_time) {
+    if let Some(decision) = allowed.filter(|_| !requires.asks_each_time()) {
         let basis = Basis::Allowance(decision.clone());
         return Ok(Lifted::By(Some(Yes { basis, frame: Some(frame) })));
     }
     let expires_at = world.now.plus_ms(agent.limits.approval_ms_max);
-    Ok(Lifted::No(Box::new(Question { policy, reason, frame, expires_at })))
+    Ok(Lifted::No(Box::new(Question { policy, reason, frame, expires_at, requires })))
 }
 
 /// What a question stands on beside the arguments. When any of it is another, so is the question.
@@ -246,8 +251,8 @@ struct Asking {
     /// Each with what it enforces: another rule under the same name is another question.
     policies: Vec<(PolicyName, Value)>,
     reason: String,
-    /// Whether one of them wants a yes for each call.
-    each_time: bool,
+    /// What an approval takes: all that any of them wants.
+    requires: ApprovalRequirement,
 }
 
 /// All policies' word: an error refuses, `Some` asks, `None` allows.
@@ -260,17 +265,17 @@ fn word(
     let mut asked: Option<Asking> = None;
     for (policy, word) in words(agent, world, call, touched)? {
         let Some(reason) = word? else { continue };
-        let (name, each_time) = (policy.name(), policy.asks_each_time());
+        let (name, requires) = (policy.name(), policy.requires());
         let mut described = (name.clone(), policy.describe());
         if let Some(bound) = policy.binding(call) {
             described.1 = serde_json::json!([described.1, bound]);
         }
         match &mut asked {
-            None => asked = Some(Asking { policies: vec![described], reason, each_time }),
+            None => asked = Some(Asking { policies: vec![described], reason, requires }),
             // One answer is for all of them, so all of them are told.
             Some(asking) => {
                 asking.policies.push(described);
-                asking.each_time |= each_time;
+                asking.requires.merge(&requires);
                 asking.reason.push_str(&format!(" Also {name}: {reason}"));
             }
         }

@@ -42,6 +42,7 @@ pub use validate::fitting;
 
 use crate::actor::Actor;
 use crate::agent::Agent;
+use crate::approval::ApprovalRequirement;
 use crate::digest::Digest;
 use crate::event::{Basis, CallAdmitted, RawCall};
 use crate::flow::CallLabels;
@@ -151,13 +152,12 @@ struct Yes {
 
 impl Yes {
     /// Whether it is for this question. An allowance that was withdrawn meanwhile is for none.
-    fn covers(&self, session: &Session, frame: Digest) -> bool {
+    fn covers(&self, session: &Session, frame: Digest, requires: &ApprovalRequirement) -> bool {
         let is_there = match &self.basis {
-            Basis::Rules => false,
-            Basis::Answer(_) | Basis::Delegation { .. } => true,
             Basis::Allowance(decision) => session.still_allows(decision, self.frame),
+            Basis::Rules | Basis::Answer(_) | Basis::Answers(_) | Basis::Delegation { .. } => true,
         };
-        is_there && self.frame == Some(frame)
+        is_there && session.satisfies(&self.basis, requires) && self.frame == Some(frame)
     }
 }
 

@@ -19,6 +19,7 @@ pub use rule_of_two::{EgressRefusal, RULE_OF_TWO, RuleOfTwo};
 pub use scope::{FACTS_FAMILY, RULE_ROOTS, STATE_ROOTS, holds};
 pub use sequential::SequentialDependency;
 
+use crate::approval::ApprovalRequirement;
 use crate::fold::World;
 use crate::gate::Call;
 use crate::key::Touched;
@@ -51,9 +52,9 @@ pub trait Policy: Send + Sync {
         None
     }
 
-    /// Whether each call needs a yes of its own, also after a person said yes for the session.
-    fn asks_each_time(&self) -> bool {
-        false
+    /// What an approval takes, where it asks.
+    fn requires(&self) -> ApprovalRequirement {
+        ApprovalRequirement::default()
     }
 
     /// The tools and families of keys it names; a name that does not exist is a mistake.

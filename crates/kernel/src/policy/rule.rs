@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 use super::expression::{Expression, ExpressionFault, Scope};
 use super::scope::{CallScope, ExampleScope, RULE_ROOTS};
 use super::{Names, Policy, Verdict};
+use crate::approval::{APPROVALS_NEEDED_MAX, ApprovalRequirement};
+use crate::decision::Role;
 use crate::fold::World;
 use crate::gate::Call;
 use crate::key::Touched;
@@ -28,6 +30,16 @@ pub struct RuleText {
     pub ask: Option<String>,
     /// What the model is told.
     pub message: String,
+    /// The roles whose approval counts; each role may do what the ones below it may. Without it every
+    /// approver's does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<Role>,
+    /// How many people must approve, each with a key of their own; one without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The argument whose value a person must type to approve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<String>,
     /// Calls for which a condition must hold, checked when the rule is loaded.
     #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<RuleExample>,
@@ -56,6 +68,12 @@ pub enum RuleRefusal {
     /// It names no tool.
     #[error("rule {0}: name the tools it concerns under `tools:`")]
     NoTools(PolicyName),
+    /// It says what an approval takes, and asks for none.
+    #[error("rule {0}: `{1}` says what an approval takes; write a condition under `ask:`")]
+    NothingAsked(PolicyName, &'static str),
+    /// No approval can be what it wants.
+    #[error("rule {0}: {1}")]
+    Requirement(PolicyName, String),
     /// A condition does not compile.
     #[error("rule {rule}, {side}: {fault}")]
     Condition {
@@ -87,6 +105,7 @@ pub struct Rule {
     tools: BTreeSet<ToolName>,
     deny: Option<Expression>,
     ask: Option<Expression>,
+    requires: ApprovalRequirement,
     text: RuleText,
 }
 
@@ -99,6 +118,7 @@ impl Rule {
         if text.deny.is_none() && text.ask.is_none() {
             return Err(RuleRefusal::NoCondition(name));
         }
+        let requires = requirement(&name, &text)?;
         let compile = |side, source: &Option<String>| match source {
             None => Ok(None),
             Some(source) => Expression::compile(source, RULE_ROOTS)
@@ -107,7 +127,7 @@ impl Rule {
         };
         let (deny, ask) = (compile("deny", &text.deny)?, compile("ask", &text.ask)?);
         let tools = text.tools.iter().cloned().collect();
-        let rule = Self { name, tools, deny, ask, text };
+        let rule = Self { name, tools, deny, ask, requires, text };
         rule.try_examples()?;
         Ok(rule)
     }
@@ -145,6 +165,30 @@ impl Rule {
     }
 }
 
+/// What an approval of the rule takes.
+fn requirement(name: &PolicyName, text: &RuleText) -> Result<ApprovalRequirement, RuleRefusal> {
+    let given = [
+        ("by", !text.by.is_empty()),
+        ("count", text.count.is_some()),
+        ("confirm", text.confirm.is_some()),
+    ];
+    if let (None, Some((key, _))) = (&text.ask, given.iter().find(|(_, given)| *given)) {
+        return Err(RuleRefusal::NothingAsked(name.clone(), key));
+    }
+    let role = text.by.iter().copied().min().unwrap_or(Role::Approver);
+    if role < Role::Approver {
+        let found = format!("`by: [{role}]`: a {role} approves nothing; write approver or owner");
+        return Err(RuleRefusal::Requirement(name.clone(), found));
+    }
+    let count = text.count.unwrap_or(1);
+    if !(1..=APPROVALS_NEEDED_MAX).contains(&count) {
+        let found = format!("`count: {count}`: write a number from 1 to {APPROVALS_NEEDED_MAX}");
+        return Err(RuleRefusal::Requirement(name.clone(), found));
+    }
+    let confirm = text.confirm.iter().cloned().collect();
+    Ok(ApprovalRequirement { role, count, confirm, each_time: false })
+}
+
 impl Policy for Rule {
     fn name(&self) -> &PolicyName {
         &self.name
@@ -156,6 +200,10 @@ impl Policy for Rule {
 
     fn judge(&self, call: &Call, touched: &[Touched], world: &World<'_>) -> Verdict {
         self.verdict(&CallScope::new(call, touched, world))
+    }
+
+    fn requires(&self) -> ApprovalRequirement {
+        self.requires.clone()
     }
 
     fn names(&self) -> Names<'_> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::AgentDraft;
+use toolgate_kernel::decision::Role;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Answer, Decision, DenialKind, Event, Said, Stage};
@@ -17,15 +18,21 @@ use toolgate_kernel::tool::SpecDraft;
 use crate::support::{Desk, built, human, policy, section, tool};
 
 pub(crate) fn rule(name: &str, deny: Option<&str>, ask: Option<&str>) -> Arc<dyn Policy> {
-    let text = RuleText {
+    Arc::new(Rule::new(policy(name), rule_text(name, deny, ask)).unwrap())
+}
+
+fn rule_text(name: &str, deny: Option<&str>, ask: Option<&str>) -> RuleText {
+    RuleText {
         tools: vec![tool("send")],
         deny: deny.map(str::to_owned),
         ask: ask.map(str::to_owned),
         message: format!("says {name}"),
+        by: Vec::new(),
+        count: None,
+        confirm: None,
         matches: Vec::new(),
         not_match: Vec::new(),
-    };
-    Arc::new(Rule::new(policy(name), text).unwrap())
+    }
 }
 
 /// A tool that is asked about when it goes outside, and never goes to `evil`.
@@ -61,6 +68,7 @@ fn answer(desk: &mut Desk, call: CallId, args_hash: Digest, answer: Answer) {
         args: None,
         frame,
         expires_at: None,
+        requires: None,
     };
     desk.note(&Actor::System, asked);
     let decision = Decision {
@@ -91,6 +99,23 @@ fn a_call_is_asked_about_until_a_person_approves_it() {
     let hash = desk.args_hash(call);
     answer(&mut desk, call, hash, Answer::Approve);
     assert!(matches!(desk.admit(call), Judgement::Admitted(_)));
+}
+
+/// Somebody with the host key may write down that a question wants less than its rule does.
+#[test]
+fn a_question_that_is_logged_as_a_smaller_one_is_asked_again() {
+    for (role, count) in [(Role::Owner, None), (Role::Approver, Some(2))] {
+        let text = RuleText { by: vec![role], count, ..rule_text("outside", None, Some("true")) };
+        let strict: Arc<dyn Policy> = Arc::new(Rule::new(policy("outside"), text).unwrap());
+        let mut desk = Desk::new(draft(vec![strict]));
+        let call = desk.receive("send", r#"{"to":"work"}"#);
+        let hash = desk.args_hash(call);
+        // The record of the question says nothing of a role or a number.
+        answer(&mut desk, call, hash, Answer::Approve);
+        let judged = desk.admit(call);
+        let Judgement::Asked { question, .. } = judged else { panic!("{judged:?}") };
+        assert_eq!((question.requires.role, question.requires.count), (role, count.unwrap_or(1)));
+    }
 }
 
 #[test]

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use proptest::prelude::ProptestConfig;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::{Agent, AgentDraft};
+use toolgate_kernel::approval::DecisionSigner;
+use toolgate_kernel::credential::PersonKey;
+use toolgate_kernel::decision::Role;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Conversation, Event, RawCall, Record, Said};
 use toolgate_kernel::fold::{Counted, Project, Session, World};
@@ -92,6 +95,7 @@ impl Desk {
                 chat: false,
                 agent: None,
                 conversation: Conversation::Direct,
+                starter: None,
             },
         );
         let config = desk.agent.fingerprint;
@@ -125,7 +129,9 @@ impl Desk {
     pub(crate) fn hear_at(&mut self, at: Timestamp, actor: &Actor, said: Said) {
         let inbox = self.session.inbox + 1;
         let hash = Digest::of(&inbox.to_be_bytes());
-        self.note_at(at, actor, Event::Heard { inbox, hash, said, statement: None });
+        let signer = DecisionSigner { key: PersonKey([7; 32]), role: Role::Approver };
+        let signer = Some(signer).filter(|_| actor.is_human());
+        self.note_at(at, actor, Event::Heard { inbox, hash, said, statement: None, signer });
     }
 
     /// A call as a caller without a model writes it.

@@ -66,17 +66,14 @@ fn last_word(desk: &Desk) -> String {
 fn a_yes_makes_one_new_call_and_no_second() {
     let mut desk = asking();
     let call = put_off(&mut desk, r#"{"to":"work"}"#);
-    assert!(open_calls(&desk.agent, &desk.session).is_none(), "nobody has answered");
+    assert!(open_calls(&desk.session).is_none(), "nobody has answered");
     let yes = decision(&desk, call, Answer::Approve);
     desk.hear(&human(), heard(yes.clone()));
     let made = take_up(&mut desk, call);
     assert!(matches!(desk.admit(made), Judgement::Admitted(_)));
     desk.hear(&human(), heard(yes));
     assert!(desk.session.waiting.is_empty());
-    assert!(
-        !matches!(open_calls(&desk.agent, &desk.session), Some(Step::TakeUp(_))),
-        "the yes was used"
-    );
+    assert!(!matches!(open_calls(&desk.session), Some(Step::TakeUp(_))), "the yes was used");
 }
 
 #[test]
@@ -86,7 +83,7 @@ fn a_no_is_told_with_its_sentence_and_makes_nothing() {
     let note = "Not on a Friday.".to_owned();
     let no = Decision { note, ..decision(&desk, call, Answer::Deny) };
     desk.hear(&human(), heard(no));
-    assert!(open_calls(&desk.agent, &desk.session).is_none());
+    assert!(open_calls(&desk.session).is_none());
     // Whoever makes the call again is told.
     let again = take_up(&mut desk, call);
     let Judgement::Refused(refusal) = desk.admit(again) else { panic!("not refused") };
@@ -102,7 +99,7 @@ fn a_word_on_something_else_than_was_shown_counts_for_nothing() {
     let shown = desk.session.waiting.get(&other).unwrap().shown();
     let wrong = Decision { shown, ..decision(&desk, call, Answer::Approve) };
     desk.hear(&human(), heard(wrong));
-    assert!(open_calls(&desk.agent, &desk.session).is_none());
+    assert!(open_calls(&desk.session).is_none());
     assert_eq!(desk.session.waiting.len(), 2);
 }
 
@@ -162,7 +159,7 @@ fn what_nobody_answers_in_time_is_gone_whatever_the_clock_says_later() {
     assert!(desk.session.waiting.is_empty());
     assert!(last_word(&desk).contains("Nobody answered in time"), "{}", last_word(&desk));
     desk.hear(&human(), heard(yes));
-    assert!(open_calls(&desk.agent, &desk.session).is_none(), "the clock went back");
+    assert!(open_calls(&desk.session).is_none(), "the clock went back");
 }
 
 #[test]
@@ -177,7 +174,7 @@ fn another_configuration_lets_everything_lapse() {
         Event::ConfigBound { config: Digest::of(b"other"), program: "2".into(), phase, file: None };
     desk.note(&Actor::System, other);
     assert!(desk.session.waiting.is_empty() && desk.session.allowances.is_empty());
-    assert!(open_calls(&desk.agent, &desk.session).is_none());
+    assert!(open_calls(&desk.session).is_none());
 }
 
 #[test]

@@ -124,7 +124,12 @@ impl User {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked.take()
     }
 
+    /// What the user said before the call. No delegation covers a rule that wants a person's own key, or
+    /// an approval of each call.
     fn answer(&self, question: &Question) -> Option<Response> {
+        if !question.requires.is_default() {
+            return None;
+        }
         let mut interview = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match interview.said.take() {
             Some(said) if said.about == Matter::of(question) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_kernel::approval::ApprovalRequirement;
 use toolgate_kernel::fold::World;
 use toolgate_kernel::gate::Call;
 use toolgate_kernel::json::Document;
@@ -61,8 +62,8 @@ impl Policy for Consent {
         }
     }
 
-    fn asks_each_time(&self) -> bool {
-        true
+    fn requires(&self) -> ApprovalRequirement {
+        ApprovalRequirement { each_time: true, ..ApprovalRequirement::default() }
     }
 
     fn names(&self) -> Names<'_> {

@@ -15,7 +15,7 @@ use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
 use super::{DriveFault, Driver, Halt, OnAsk};
-use crate::authority::{Author, statement_digest};
+use crate::authority::{Author, signer_of, statement_digest};
 use crate::execute::within;
 use crate::port::{Pause, Person, Question, Response, Word};
 
@@ -39,7 +39,7 @@ impl Driver {
         self.flush().await?;
         let Some(open) = self.session.open.get(&id).cloned() else { return Ok(None) };
         let Progress::Asked(asked) = &open.progress else { return Ok(None) };
-        let OpenQuestion { policy, reason, args_hash, frame, .. } = asked.as_ref();
+        let OpenQuestion { policy, reason, args_hash, frame, requires, given, .. } = asked.as_ref();
         let (project, _) = self.runtime.project();
         let call = match prepare(&self.crew.agent, &self.session, &project.pins, &open) {
             Ok(call) => call,
@@ -49,11 +49,13 @@ impl Driver {
             call: id,
             tool: call.spec().name.clone(),
             spec: Arc::clone(call.spec()),
-            lasting: !self.crew.agent.asks_each_time(&call.spec().name, policy),
             args: call.args_tree().clone(),
             policy: policy.clone(),
             reason: reason.to_string(),
             shown: shown(*frame, *args_hash),
+            requires: requires.clone(),
+            given: given.clone(),
+            starter: self.session.starter,
         };
         let person = self.crew.person.clone().filter(|_| self.crew.on_ask == OnAsk::Prompt);
         match person {
@@ -94,7 +96,11 @@ impl Driver {
         let signer = signer.as_deref();
         let author = Author { actor: &who, signer, shown: card, head: None };
         match self.runtime.say(&self.session.id, author, Said::Answer(Box::new(decision))).await {
-            Ok(_) => self.hear().await,
+            Ok(_) => {
+                self.hear().await?;
+                // Others must approve too, or this answer did not count: the call waits for them.
+                if self.is_asked(open.raw.id) { self.put_off(open, reason) } else { Ok(()) }
+            }
             // Whoever answers and is no person, or one whom the project does not know, decides nothing.
             Err(fault) if fault.is_about_the_author() => self.put_off(open, reason),
             Err(fault) => Err(fault.into()),
@@ -190,9 +196,9 @@ impl Driver {
 
 /// What a session writes down of a record of its inbox.
 pub fn received(record: Record<InboxEvent>, hash: Digest) -> Event {
-    let statement = statement_digest(&record);
+    let (statement, signer) = (statement_digest(&record), signer_of(&record));
     let InboxEvent::Spoken { said } = record.event;
-    Event::Heard { inbox: record.seq, hash, said, statement }
+    Event::Heard { inbox: record.seq, hash, said, statement, signer }
 }
 
 /// A question about a call, with whoever is asked.
@@ -207,7 +213,7 @@ impl Asked {
     pub(super) async fn heard(&self, answer_ms_max: u64) -> Option<Response> {
         let heard = within(answer_ms_max, pin!(self.person.ask(&self.question))).await.flatten();
         heard.map(|heard| {
-            let allow = heard.allow.filter(|_| self.question.lasting);
+            let allow = heard.allow.filter(|_| !self.question.requires.asks_each_time());
             Response { allow, ..heard }
         })
     }

@@ -552,7 +552,7 @@ impl Driver {
     async fn judge_lifted(&mut self, hall: &mut Hall) -> Result<(), DriveFault> {
         for raw in std::mem::take(&mut hall.questions) {
             let open = self.session.open.get(&raw.id).map(|open| &open.progress);
-            if open.is_some_and(|asked| is_lifted(&self.crew.agent, &self.session, asked)) {
+            if open.is_some_and(|asked| is_lifted(&self.session, asked)) {
                 self.judge(std::slice::from_ref(&raw)).await?;
                 self.line_up(raw, hall);
             } else {

@@ -28,8 +28,9 @@ impl Driver {
         declared(&crew, fork.carried.agent.as_ref())?;
         let Fork { from, carried, left, note, mut opened, .. } = fork;
         // Whatever the other session began with, it is this one's own.
-        if let Event::Opened { session, .. } = &mut opened {
+        if let Event::Opened { session, starter, .. } = &mut opened {
             session.clone_from(&id);
+            *starter = crew.starter;
         }
         let program = runtime.program.clone();
         let forked = Event::Forked(Box::new(Forked { from, program, carried, left, note }));

@@ -169,9 +169,7 @@ impl Driver {
                 Progress::Answered(said) if said.answer == Answer::Deny => {
                     self.refuse(&open.raw, &Refusal::by_person(&said.note))?;
                 }
-                Progress::Asked(question)
-                    if !is_lifted(&self.crew.agent, &session, &open.progress) =>
-                {
+                Progress::Asked(question) if !is_lifted(&session, &open.progress) => {
                     self.put_aside(open, &question.reason)?;
                 }
                 Progress::Received | Progress::Answered(_) | Progress::Asked(_) => {

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
 use toolgate_kernel::bounded::bounded_text;
+use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
@@ -114,6 +115,8 @@ pub struct Crew {
     pub supplier: Option<Arc<dyn Supplier>>,
     /// Somebody who can be asked.
     pub person: Option<Arc<dyn Person>>,
+    /// The key of the person who opens sessions here, where they have one.
+    pub starter: Option<PersonKey>,
     /// What is done about calls that a person must approve.
     pub on_ask: OnAsk,
     /// Hears the heartbeats of running calls.
@@ -125,7 +128,16 @@ impl Crew {
     pub fn new(agent: Arc<Agent>, tools: Toolbox) -> Self {
         let heartbeat = Arc::new(|_| {});
         let on_ask = OnAsk::Prompt;
-        Self { agent, tools, provider: None, supplier: None, person: None, on_ask, heartbeat }
+        Self {
+            agent,
+            tools,
+            provider: None,
+            supplier: None,
+            person: None,
+            starter: None,
+            on_ask,
+            heartbeat,
+        }
     }
 }
 
@@ -361,7 +373,7 @@ impl Driver {
     /// The same for all but some that were begun.
     async fn settle_all_but(&mut self, kept: &[CallId]) -> Result<(), DriveFault> {
         loop {
-            let step = open_calls(&self.crew.agent, &self.session);
+            let step = open_calls(&self.session);
             match step {
                 Some(Step::Judge(raws)) => self.judge(&raws).await?,
                 Some(Step::AskPerson(id)) => self.ask(id).await?,

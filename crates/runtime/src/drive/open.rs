@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::config::ConfigDigests;
+use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     BoundFile, Conversation, Event, FileChange, Outcome, ProjectEvent, Record, StreamId,
@@ -100,11 +101,11 @@ pub(super) struct First {
 }
 
 impl Start {
-    fn first(self, session: &SessionId) -> First {
+    fn first(self, session: &SessionId, starter: Option<PersonKey>) -> First {
         let Self { title, pictures, chat, agent, conversation } = self;
         let (images, blobs) = Picture::split(pictures);
         let session = session.clone();
-        let opened = Event::Opened { session, title, images, chat, agent, conversation };
+        let opened = Event::Opened { session, title, images, chat, agent, conversation, starter };
         First { events: vec![opened], blobs }
     }
 }
@@ -137,7 +138,7 @@ impl Driver {
         }
         declared(&crew, start.agent.as_ref())?;
         Picture::count(&start.pictures, &crew.agent.limits)?;
-        let first = start.first(&id);
+        let first = start.first(&id, crew.starter);
         Self::open_first(runtime, crew, id, actor, phase, first).await
     }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::approval::{ApprovalRequirement, PartialApproval};
+use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
@@ -28,11 +30,15 @@ pub struct Question {
     pub policy: PolicyName,
     /// Why it asks.
     pub reason: String,
-    /// Whether a yes for the whole session would lift it; some policies want one for each call.
-    pub lasting: bool,
     /// What the answer is bound to: the arguments, the tool's version, the phase, the policy and
     /// the configuration.
     pub shown: Digest,
+    /// What an approval takes.
+    pub requires: ApprovalRequirement,
+    /// Those of several approvals that were given.
+    pub given: Vec<PartialApproval>,
+    /// The key of the person who opened the session.
+    pub starter: Option<PersonKey>,
 }
 
 /// A person's word.

@@ -66,11 +66,11 @@ impl Check {
         record: &Record<Event>,
         session: &mut SessionCheck,
     ) {
-        let Event::Heard { inbox, hash, said, statement } = &record.event else { return };
+        let Event::Heard { inbox, hash, said, statement, signer } = &record.event else { return };
         let inbox_stream = StreamId::Inbox(id.clone());
         let at = usize::try_from(inbox.saturating_sub(1)).unwrap_or(usize::MAX);
         let known = self.inboxes.get_mut(id).and_then(|records| records.get_mut(at));
-        let digest = said_hash(&record.actor, said, *statement);
+        let digest = said_hash(&record.actor, said, *statement, *signer);
         let Some(known) = known.filter(|one| (one.hash, one.said) == (*hash, digest)) else {
             return self.problem(&inbox_stream, *inbox, "the session heard another record here");
         };

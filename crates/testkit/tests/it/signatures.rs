@@ -88,6 +88,20 @@ async fn the_first_key_enrols_itself_and_no_other_counts() {
     is_sound(&log).await;
 }
 
+/// Somebody who makes another person known first, and decided nothing before, is the owner all the same.
+#[tokio::test]
+async fn the_first_decision_may_enrol_another_person() {
+    let log = TestLog::new().unwrap();
+    let (key, name) = (log.bob.key(), "bob".to_owned());
+    let (role, tools) = (Role::Approver, Vec::new());
+    let bob = ProjectEvent::PersonEnrolled { key, name, role, tools };
+    log.decide(Some(log.ada.as_ref()), bob).await.unwrap();
+    let people = log.runtime().catch_up().await.unwrap().people.clone();
+    assert_eq!(people.get(&log.ada.key()).unwrap().role, Role::Owner);
+    assert_eq!(people.get(&log.bob.key()).unwrap().role, Role::Approver);
+    is_sound(&log).await;
+}
+
 #[tokio::test]
 async fn forged_decisions_are_refused_by_the_reader_and_found() {
     let change = || fact("facts:b");

@@ -55,6 +55,11 @@ impl Desk<'_> {
                 match refusal {
                     RuleRefusal::NoCondition(_) => under(&[rule]),
                     RuleRefusal::NoTools(_) => under(&[rule, Step::Key("tools")]),
+                    RuleRefusal::NothingAsked(_, key) => under(&[rule, Step::Key(key)]),
+                    RuleRefusal::Requirement(_, found) => {
+                        let key = if found.starts_with("`by") { "by" } else { "count" };
+                        under(&[rule, Step::Key(key)])
+                    }
                     RuleRefusal::Condition { side, .. } => under(&[rule, Step::Key(side)]),
                     RuleRefusal::Example { list, at, .. } => {
                         under(&[rule, Step::Key(list), Step::Item(at.saturating_sub(1))])

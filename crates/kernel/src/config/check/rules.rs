@@ -23,6 +23,14 @@ impl Desk<'_> {
                 found.push(Finding::error(Mistake::Policy, message).at(place).help(help));
             }
             let Some(rule) = &policy.rule else { continue };
+            if let Some(name) = &rule.confirm
+                && let Some(help) = self.strange(&rule.tools, name)
+            {
+                let place = [&path[..], &[Step::Key("rule"), Step::Key("confirm")]].concat();
+                let message = format!("no tool of this rule has an argument {}", quoted(name));
+                let finding = Finding::error(Mistake::UnknownName, message);
+                found.push(finding.at(self.place(&place)).help(help));
+            }
             for (side, condition) in [("deny", &rule.deny), ("ask", &rule.ask)] {
                 for name in condition.iter().flat_map(|condition| arguments(condition)) {
                     let Some(help) = self.strange(&rule.tools, name) else { continue };

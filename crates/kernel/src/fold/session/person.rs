@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use super::Session;
 use crate::actor::Actor;
+use crate::approval::{ApprovalRequirement, DecisionSigner, PartialApproval};
+use crate::credential::PersonKey;
 use crate::decision::{AllowanceTerms, DecisionRef};
 use crate::digest::Digest;
 use crate::envelope::{Code, Envelope};
@@ -45,6 +47,12 @@ pub struct Waiting {
     pub since: Timestamp,
     /// When nobody need answer any more.
     pub expires_at: Option<Timestamp>,
+    /// What an approval takes.
+    #[serde(default, skip_serializing_if = "ApprovalRequirement::is_default")]
+    pub requires: ApprovalRequirement,
+    /// Those of several approvals that were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<PartialApproval>,
     /// A person's word that nothing was made of yet.
     pub word: Option<Ruled>,
 }
@@ -133,6 +141,31 @@ pub(super) struct AnswerSource<'a> {
     pub(super) at: Timestamp,
     pub(super) basis: Basis,
     pub(super) decision: DecisionRef,
+    pub(super) signer: Option<DecisionSigner>,
+}
+
+impl AnswerSource<'_> {
+    /// What a call rests on after this answer; nothing where it does not count towards what the rules
+    /// require, or others must approve too.
+    fn basis_after(
+        &self,
+        word: &Decision,
+        requires: &ApprovalRequirement,
+        starter: Option<&PersonKey>,
+        given: &mut Vec<PartialApproval>,
+    ) -> Option<Basis> {
+        if word.answer == Answer::Deny {
+            return Some(self.basis.clone());
+        }
+        requires.accepts(self.signer.as_ref(), starter, given, word.args.is_some()).ok()?;
+        let Some(signer) = self.signer.filter(|_| requires.count > 1) else {
+            return Some(self.basis.clone());
+        };
+        given.push(PartialApproval { key: signer.key, decision: self.decision.clone() });
+        let count = u64::try_from(given.len()).unwrap_or(u64::MAX);
+        let decisions = || given.iter().map(|one| one.decision.clone()).collect();
+        (count >= requires.count).then(|| Basis::Answers(decisions()))
+    }
 }
 
 impl Session {
@@ -144,23 +177,25 @@ impl Session {
         args_hash: Digest,
         source: &AnswerSource<'_>,
     ) {
+        let starter = self.starter;
         let Some(open) = self.open.get_mut(&call) else { return };
-        let mut frame = None;
-        let mut asked = None;
-        if let Progress::Asked(question) = &open.progress {
-            let OpenQuestion { tool, policy, .. } = question.as_ref();
-            (frame, asked) = (question.frame, Some((tool.clone(), policy.clone())));
-        }
+        let Progress::Asked(question) = &mut open.progress else { return };
+        let OpenQuestion { tool, policy, frame, requires, given: approvals, .. } =
+            question.as_mut();
+        let Some(basis) = source.basis_after(given, requires, starter.as_ref(), approvals) else {
+            return;
+        };
+        let (tool, policy, frame) = (tool.clone(), policy.clone(), *frame);
+        let lasting = !requires.asks_each_time();
         let (actor, raw) = (open.actor.clone(), Arc::clone(&open.raw));
         let (answer, note) = (given.answer, given.note.as_str().into());
-        let basis = source.basis.clone();
         open.progress =
             Progress::Answered(Box::new(OpenAnswer { answer, args_hash, frame, note, basis }));
         if let Some(args) = &given.args {
             change_args(open, args);
         }
         self.no_longer_waits(&actor, &raw);
-        if let Some((tool, policy)) = asked {
+        if lasting {
             self.allow(given, tool, policy, frame, source);
         }
     }
@@ -261,12 +296,22 @@ impl Session {
             self.waiting.remove(call);
             return;
         }
+        let mut waiting = waiting.as_ref().clone();
+        let starter = self.starter.as_ref();
+        let basis = source.basis_after(word, &waiting.requires, starter, &mut waiting.given);
+        let Some(basis) = basis else {
+            self.waiting.insert(*call, Arc::new(waiting));
+            return;
+        };
+        let lasting = !waiting.requires.asks_each_time();
         let args = args.clone().map(Arc::new);
-        let (who, basis) = (source.who.clone(), source.basis.clone());
+        let who = source.who.clone();
         let ruled = Ruled { who, answer: *answer, args, note: note.as_str().into(), basis };
-        let waiting = Waiting { word: Some(ruled), ..waiting.as_ref().clone() };
+        waiting.word = Some(ruled);
         self.waiting.insert(*call, Arc::new(waiting));
-        self.allow(word, tool, policy, frame, source);
+        if lasting {
+            self.allow(word, tool, policy, frame, source);
+        }
     }
 
     /// Keeps a call that nobody was there to be asked about.
@@ -276,9 +321,21 @@ impl Session {
         }
         let Some(open) = self.open.get(&call) else { return };
         let Progress::Asked(question) = &open.progress else { return };
-        let OpenQuestion { tool, policy, reason, args, args_hash, frame, expires_at, phase } =
-            question.as_ref();
+        let OpenQuestion {
+            tool,
+            policy,
+            reason,
+            args,
+            args_hash,
+            frame,
+            expires_at,
+            phase,
+            requires,
+            given,
+        } = question.as_ref();
         let waiting = Waiting {
+            requires: requires.clone(),
+            given: given.clone(),
             phase: phase.clone(),
             raw: Arc::clone(&open.raw),
             actor: open.actor.clone(),
@@ -340,6 +397,24 @@ impl Session {
         let (name, id) = (&open.raw.name, open.raw.id);
         let told = format!("A person said yes to {of} ({name}). It was made as {id}: {result}");
         self.feedback.push_back(told.as_str().into());
+    }
+
+    /// Whether what a call rests on is all that the rules require of an approval, whatever the log says
+    /// that they asked for.
+    pub fn satisfies(&self, basis: &Basis, requires: &ApprovalRequirement) -> bool {
+        let in_role = |decision: &DecisionRef| {
+            self.answer_roles.get(&decision.seq).is_some_and(|role| *role >= requires.role)
+        };
+        match basis {
+            Basis::Rules => false,
+            Basis::Delegation { .. } => requires.is_default(),
+            Basis::Answer(decision) => requires.count <= 1 && in_role(decision),
+            Basis::Answers(decisions) => {
+                let count = u64::try_from(decisions.len()).unwrap_or(u64::MAX);
+                count >= requires.count && decisions.iter().all(in_role)
+            }
+            Basis::Allowance(decision) => !requires.asks_each_time() && in_role(decision),
+        }
     }
 
     /// What nobody answered in time waits no more, whatever the clock says later.
@@ -419,14 +494,17 @@ impl Session {
             {
                 true
             }
-            (Basis::Answer(_) | Basis::Delegation { .. }, Some(Progress::Answered(said))) => {
+            (
+                Basis::Answer(_) | Basis::Answers(_) | Basis::Delegation { .. },
+                Some(Progress::Answered(said)),
+            ) => {
                 said.answer == Answer::Approve
                     && said.args_hash == args_hash
                     && said.frame == frame
                     && said.basis == admitted.basis
             }
             (Basis::Allowance(decision), _) => self.uses_up(decision, &admitted.tool, frame, at),
-            (Basis::Answer(_) | Basis::Delegation { .. }, _) => false,
+            (Basis::Answer(_) | Basis::Answers(_) | Basis::Delegation { .. }, _) => false,
         };
         if found || seeded(Bug::BasisNotResolved) {
             return admitted;

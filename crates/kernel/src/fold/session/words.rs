@@ -8,13 +8,20 @@ use imbl::Vector;
 use super::person::AnswerSource;
 use super::{Session, bytes};
 use crate::actor::Actor;
+use crate::approval::DecisionSigner;
 use crate::decision::DecisionRef;
 use crate::event::{Basis, Image, Said, StreamId};
 use crate::plan::opening;
 use crate::time::Timestamp;
 
 impl Session {
-    pub(super) fn hears(&mut self, said: &Said, actor: &Actor, at: Timestamp) {
+    pub(super) fn hears(
+        &mut self,
+        said: &Said,
+        actor: &Actor,
+        at: Timestamp,
+        signer: Option<DecisionSigner>,
+    ) {
         match said {
             Said::Feedback { text, images } => {
                 self.awaits &= !actor.is_human();
@@ -29,6 +36,9 @@ impl Session {
             Said::GoOn {} => self.awaits = false,
             Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
             Said::Answer(word) => {
+                if let Some(signer) = signer {
+                    self.answer_roles.insert(self.inbox, signer.role);
+                }
                 let stream = StreamId::Inbox(self.id.clone());
                 let decision = DecisionRef { stream, seq: self.inbox, hash: self.inbox_hash };
                 let basis = match (actor, word.delegation) {
@@ -38,7 +48,7 @@ impl Session {
                     }
                     (_, None) => return,
                 };
-                self.hears_answer(word, &AnswerSource { who: actor, at, basis, decision });
+                self.hears_answer(word, &AnswerSource { who: actor, at, basis, decision, signer });
             }
             Said::Withdraw { tool, policy } => {
                 self.withdraw(tool, policy);

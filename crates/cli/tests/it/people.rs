@@ -1,0 +1,126 @@
+//! Several people who decide in one project: roles, rules that want two of them, values typed again.
+
+use serde_json::Value;
+
+use crate::support::Desk;
+use crate::terminal::{APPROVE, Seen, typing};
+
+const CONFIG: &str = "packs: [notes]\npolicies:\n  - name: four-eyes\n    rule: {tools: [write_notes], \
+     ask: 'true', message: A note is serious., by: [approver], count: 2, confirm: key}\n";
+
+/// No passphrase is chosen the first time.
+const FIRST: (&str, &str) = ("press Enter for none:", "");
+
+/// A project of Ada, who is its owner, with two approvers and a viewer.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", CONFIG);
+    let seen = at_terminal(&desk, &["init", "--enrol"], &[FIRST]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    for (name, role) in [("bob", "approver"), ("carol", "approver"), ("vera", "viewer")] {
+        let key = at_terminal(&desk, &["--person", name, "people", "key"], &[FIRST]).screen;
+        let key = key.lines().map(str::trim).find(|line| line.len() == 64).unwrap().to_owned();
+        let enrol = ["people", "enrol", &key, "--name", name, "--role", role];
+        let seen = at_terminal(&desk, &enrol, &[("leave to change nothing:", "enrol")]);
+        assert_eq!(seen.code, 0, "{}", seen.screen);
+    }
+    desk
+}
+
+fn at_terminal(desk: &Desk, args: &[&str], answers: &[(&str, &str)]) -> Seen {
+    let mut command = desk.command();
+    command.args(args);
+    typing(command, answers, || {})
+}
+
+fn put_off(desk: &Desk, key: &str) {
+    let args = format!(r#"{{"key":"{key}","data":1}}"#);
+    let ran = desk.run(&["call", "write_notes", &args, "--json"]);
+    assert!(ran.out.contains("APPROVAL_PENDING"), "{}{}", ran.out, ran.err);
+}
+
+fn notes(desk: &Desk) -> Value {
+    let out = desk.ok(&["call", "list_notes", "--json"]);
+    serde_json::from_str::<Value>(&out).unwrap()["data"].clone()
+}
+
+#[test]
+fn a_rule_for_two_people_runs_after_the_second_one() {
+    let desk = desk();
+    put_off(&desk, "plan");
+    let approve = |name, answers: &[(&str, &str)]| {
+        at_terminal(&desk, &["--person", name, "approvals", "approve", "c1"], answers)
+    };
+    let typed = ("Type the value of key", "plan");
+    // Ada made the call, so she is not one of the two; nobody types a passphrase for nothing.
+    let seen = at_terminal(&desk, &["approvals", "approve", "c1"], &[]);
+    assert_eq!(seen.code, 2, "{}", seen.screen);
+    assert!(seen.screen.contains("the one who started"), "{}", seen.screen);
+    let seen = approve("vera", &[]);
+    assert!(seen.screen.contains("the approval of an approver"), "{}", seen.screen);
+    // Another value than the one that would run approves nothing.
+    let wrong =
+        [APPROVE, ("Type the value of key", "plans"), ("once more", "x"), ("once more", "y")];
+    let seen = approve("bob", &wrong);
+    assert_eq!(seen.code, 1, "{}", seen.screen);
+    assert!(seen.screen.contains("Nothing was decided"), "{}", seen.screen);
+    let seen = approve("bob", &[APPROVE, typed]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(
+        seen.screen.contains("approvals of 2 people, each approver or above"),
+        "{}",
+        seen.screen
+    );
+    assert!(seen.screen.contains("c1 has 1 of 2 approvals"), "{}", seen.screen);
+    assert_eq!(notes(&desk), Value::Object(Default::default()));
+    let seen = approve("bob", &[]);
+    assert!(seen.screen.contains("you have approved this call already"), "{}", seen.screen);
+    let listed = desk.ok(&["approvals", "list"]);
+    assert!(listed.contains("1 of 2 approvals"), "{listed}");
+    let seen = at_terminal(&desk, &["--person", "carol", "approvals", "edit", "c1"], &[]);
+    assert!(seen.screen.contains("must approve the same arguments"), "{}", seen.screen);
+    let seen = approve("carol", &[APPROVE, typed]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(notes(&desk), serde_json::json!({"plan": "number"}));
+    let history = desk.ok(&["approvals", "history"]);
+    assert!(history.contains("bob") && history.contains("carol"), "{history}");
+    desk.ok(&["verify"]);
+}
+
+#[test]
+fn one_of_two_may_deny_and_a_revoked_person_approves_nothing() {
+    let desk = desk();
+    put_off(&desk, "plan");
+    let revoke = ["people", "revoke", "bob", "--reason", "left"];
+    let seen = at_terminal(&desk, &revoke, &[("leave to change nothing:", "revoke")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let typed = ("Type the value of key", "plan");
+    let seen =
+        at_terminal(&desk, &["--person", "bob", "approvals", "approve", "c1"], &[APPROVE, typed]);
+    assert_ne!(seen.code, 0, "{}", seen.screen);
+    let deny = ["--person", "carol", "approvals", "deny", "c1"];
+    let seen = at_terminal(&desk, &deny, &[("leave to change nothing:", "deny")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert_eq!(desk.ok(&["approvals", "list", "--json"]), "");
+    desk.ok(&["verify"]);
+}
+
+#[test]
+fn there_is_always_an_owner() {
+    let desk = desk();
+    let listed = desk.ok(&["people", "list", "--json"]);
+    let people: Vec<Value> =
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ada = people.iter().find(|one| one["name"] == "ada").unwrap();
+    let key = ada["key"].as_str().unwrap();
+    let demote = ["people", "enrol", key, "--name", "ada", "--role", "viewer"];
+    let seen = at_terminal(&desk, &demote, &[]);
+    assert!(seen.screen.contains("the only owner"), "{}", seen.screen);
+    let seen = at_terminal(&desk, &["people", "revoke", "ada"], &[]);
+    assert!(seen.screen.contains("the only owner"), "{}", seen.screen);
+    // An approver enrols and revokes nobody.
+    let enrol = ["--person", "bob", "people", "enrol", key, "--name", "ada", "--role", "owner"];
+    let seen = at_terminal(&desk, &enrol, &[("leave to change nothing:", "enrol")]);
+    assert_ne!(seen.code, 0, "{}", seen.screen);
+    desk.ok(&["verify"]);
+}
