@@ -13,6 +13,7 @@ use toolgate_kernel::config::{
     AgentText, Checked, ConfigDigests, Finding, Mistake, Reading, Severity, masked_text, read,
 };
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::token_key::TokenKey;
@@ -85,6 +86,16 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// Where it is written down which process has which session.
     held: PathBuf,
+}
+
+/// Says that calls will be refused soon, from 80 % of what the log may have.
+fn warn_of_growth(bytes: u64, bytes_max: u64) {
+    if bytes / 4 >= bytes_max / 5 {
+        console::hint(&format!(
+            "The log has {bytes} of {bytes_max} bytes (`limits.log_bytes_max`); calls are refused when \
+             it is full. Raise the limit, or begin a new log: toolgate log restart"
+        ));
+    }
 }
 
 /// How often and when it is looked whether another process is through with that: ten seconds in all,
@@ -202,8 +213,9 @@ impl Place {
     }
 
     /// Opens the project to run its agent.
-    pub(crate) fn open_trusted(&self, access: &TrustedAccess) -> Result<Opened> {
+    pub(crate) fn open_trusted(&self, access: &TrustedAccess, limits: &Limits) -> Result<Opened> {
         let opened = self.opened(resources(access)?)?;
+        warn_of_growth(opened.store.bytes(), limits.log_bytes_max);
         // Also those that this command does not use itself: a client may send any of them.
         redaction::learn(access);
         Ok(opened)

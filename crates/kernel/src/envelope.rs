@@ -51,6 +51,10 @@ codes! {
     APPROVAL_DENIED;
     /// More calls wait for a person than may.
     APPROVALS_OVER_LIMIT;
+    /// The log is as large as it may be.
+    LOG_FULL;
+    /// A client added as much to the log today as it may.
+    CLIENT_QUOTA_EXCEEDED;
     /// More calls in one turn than allowed.
     CALLS_OVER_LIMIT;
     /// The same call was made too often in a row.

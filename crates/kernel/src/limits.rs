@@ -48,6 +48,10 @@ pub struct Limits {
     pub approvals_max: u64,
     /// Calls of one MCP client that wait for a person's yes in a session; more are refused.
     pub approvals_client_max: u64,
+    /// Bytes of the log; when it has more, calls are refused.
+    pub log_bytes_max: u64,
+    /// Bytes that the calls of one MCP client may add to a session in a day; more are refused.
+    pub client_bytes_per_day_max: u64,
     /// Milliseconds one append to the log may take.
     pub append_ms_max: u64,
     /// Milliseconds the tools from outside that a phase needs may take to be there.
@@ -149,6 +153,8 @@ impl Default for Limits {
             approval_ms_max: 24 * 3_600_000,
             approvals_max: 20,
             approvals_client_max: 5,
+            log_bytes_max: 2 << 30,
+            client_bytes_per_day_max: 256 << 20,
             append_ms_max: 30_000,
             supply_ms_max: 120_000,
             list_ms_max: 8_000,
@@ -237,7 +243,7 @@ impl Limits {
     }
 
     /// Every limit with its name, its value and its ceiling, in the order of the docs.
-    pub fn table(&self) -> [(&'static str, u64, u64); 57] {
+    pub fn table(&self) -> [(&'static str, u64, u64); 59] {
         const BYTES: u64 = 64 << 20;
         // What is read from a file is no longer than this.
         const FILE_BYTES: u64 = 16 << 20;
@@ -265,6 +271,8 @@ impl Limits {
             ("approval_ms_max", self.approval_ms_max, MS),
             ("approvals_max", self.approvals_max, 1_000),
             ("approvals_client_max", self.approvals_client_max, 1_000),
+            ("log_bytes_max", self.log_bytes_max, 1 << 40),
+            ("client_bytes_per_day_max", self.client_bytes_per_day_max, 1 << 40),
             ("append_ms_max", self.append_ms_max, CALL_MS_CEILING),
             ("supply_ms_max", self.supply_ms_max, CALL_MS_CEILING),
             ("list_ms_max", self.list_ms_max, CALL_MS_CEILING),

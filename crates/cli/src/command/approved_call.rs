@@ -18,7 +18,7 @@ use crate::trust::TrustedCrew;
 pub(super) async fn make_call(place: &Place, card: &Card, config: Option<Digest>) -> Result<Exit> {
     let trusted = place.trusted_crew(&Flags::default()).await?;
     let TrustedCrew { mut crew, text, access } = trusted;
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     servers
         .around_until_told(async {

@@ -54,7 +54,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let TrustedCrew { mut crew, text, access } = trusted;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
     crew.person = AtTerminal::here(place, Ready::default());
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let actor = Actor::command_line();
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around_until_told(async {

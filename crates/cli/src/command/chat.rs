@@ -87,7 +87,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     // A reserved folder, which no tool reaches.
     let history = place.folder.join(".toolgate").join("chat.history");
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;

@@ -130,7 +130,7 @@ async fn serve(place: &Place, options: &Options) -> Result<Exit> {
     };
     let TrustedCrew { mut crew, text, access } = trusted;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let rival = options.have.rival();
     let mut reception = options.http.map(|address| Reception::of(place, address)).transpose()?;

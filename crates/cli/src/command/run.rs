@@ -143,7 +143,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let mut written = None;
     block_on(servers.around(async {
@@ -175,7 +175,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let cast = cast(place, &how.settings, &Speaks::default(), &begun)?;
     let Cast { mut crew, played, ready, text, access, .. } = cast;
     crew.on_ask = how.on_ask();
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {
         let mut written = None;

@@ -93,7 +93,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 fn connect(place: &Place, phase: Option<&PhaseName>) -> Result<Exit> {
     let trusted = block_on(place.trusted_crew(&Flags::default()))?;
     let TrustedCrew { mut crew, text, access } = trusted;
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let Some(supplier) = crew.supplier.clone() else { return Ok(Exit::Done) };
     let agent = Arc::clone(&crew.agent);

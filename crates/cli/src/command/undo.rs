@@ -81,7 +81,7 @@ pub(crate) fn run(place: &Place, session: &str, how: &How) -> Result<Exit> {
     person::attended().then_some(()).ok_or(Nobody)?;
     let trusted = block_on(place.trusted_crew(&Flags::default()))?;
     let TrustedCrew { mut crew, text, access } = trusted;
-    let opened = place.open_trusted(&access)?;
+    let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     let agent = Arc::clone(&crew.agent);
     block_on(servers.around_until_told(async {

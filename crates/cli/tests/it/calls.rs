@@ -105,3 +105,22 @@ fn a_file_that_cannot_be_read_is_a_failure_and_no_policy() {
     let (code, envelope) = call(&desk, &["read_file", r#"{"path":"link.md"}"#]);
     assert_eq!((code, &envelope["errors"][0]["code"]), (1, &Value::from("POLICY_ERROR")));
 }
+
+/// A log that is as large as it may be takes no more calls, and says before that it will be.
+#[test]
+fn a_full_log_takes_no_more_calls() {
+    let desk = Desk::new();
+    let config = |bytes: u64| format!("packs: [notes]\nlimits: {{log_bytes_max: {bytes}}}\n");
+    desk.write("toolgate.yaml", &config(1 << 30));
+    desk.ok(&["call", "list_notes"]);
+    let bytes = std::fs::metadata(desk.project().join(".toolgate/log.db")).unwrap().len();
+    desk.write("toolgate.yaml", &config(bytes + bytes / 10));
+    let told = desk.run(&["call", "list_notes"]);
+    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    assert!(told.err.contains("calls are refused when it is full"), "{}", told.err);
+    desk.write("toolgate.yaml", &config(bytes / 2));
+    let refused = desk.run(&["call", "list_notes", "--json"]);
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    assert!(refused.out.contains("LOG_FULL"), "{}", refused.out);
+    desk.ok(&["verify"]);
+}

@@ -12,8 +12,8 @@ pub use lap::Lap;
 pub use open::{OpenAnswer, OpenCall, OpenCalls, OpenQuestion, Progress};
 pub use project::{ClientDelegation, EnrolledPerson, Project, TrustedConfig, UntrustedWrite};
 pub use session::{
-    Allowance, CallOrigin, InformationFlow, READS_MAX, Ruled, Seen, SeenFlow, Session, Stay,
-    Supplied, TaintSource, Waiting, shown,
+    Allowance, CallOrigin, ClientBytes, InformationFlow, READS_MAX, Ruled, Seen, SeenFlow, Session,
+    Stay, Supplied, TaintSource, Waiting, shown,
 };
 pub use state::{Shelf, Slot, State, StateRefusal};
 pub use tally::{RATE_CALLS_MAX, Tally};

@@ -1,5 +1,6 @@
 //! Decides what a session is at any point of its log.
 
+mod client_bytes;
 mod flow;
 mod fork;
 mod person;
@@ -13,6 +14,7 @@ use imbl::{OrdMap, OrdSet, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use self::client_bytes::ClientBytes;
 pub use self::flow::{CallOrigin, InformationFlow, SeenFlow, TaintSource};
 pub use self::person::{Allowance, Ruled, Waiting, shown};
 use self::reply::Words;
@@ -22,7 +24,7 @@ use crate::actor::Actor;
 use crate::credential::PersonKey;
 use crate::decision::Role;
 use crate::digest::Digest;
-use crate::envelope::Code;
+use crate::envelope::{Code, Envelope};
 use crate::event::{
     Asked, Attached, CallAdmitted, CallRefused, CallSettled, Change, Closing, Conversation, Ending,
     Event, FaultKind, Finish, Image, IterationClosed, Note, Origin, Outcome, RawCall, Record, Saw,
@@ -169,6 +171,9 @@ pub struct Session {
     /// What it read, as far as the rule of two has to know.
     #[serde(default, skip_serializing_if = "InformationFlow::is_default")]
     pub flow: InformationFlow,
+    /// What the calls of clients added.
+    #[serde(default, skip_serializing_if = "ClientBytes::is_empty")]
+    pub client_bytes: ClientBytes,
     /// The roles in which answers were signed, by their places in the inbox.
     #[serde(default, skip_serializing_if = "OrdMap::is_empty")]
     pub answer_roles: OrdMap<u64, Role>,
@@ -272,6 +277,7 @@ impl Session {
             allowances: Vector::new(),
             statements: OrdSet::new(),
             flow: InformationFlow::default(),
+            client_bytes: ClientBytes::default(),
             answer_roles: OrdMap::new(),
             starter: None,
             origin: None,
@@ -364,6 +370,8 @@ impl Session {
                 self.failure = (!stopped).then(|| (*fault, reason.as_str().into()));
             }
             Event::CallReceived { call, of } => {
+                let bytes = call.name.len().saturating_add(call.args.len());
+                self.client_bytes.add(&record.actor, record.at, bytes);
                 self.receive(Arc::clone(call), &record.actor, None);
                 if let Some(of) = of {
                     self.taken_up(call.id, *of);
@@ -404,6 +412,7 @@ impl Session {
                 if let Some(open) = self.open.get(call).filter(|_| is_flow) {
                     self.flow.sends(&envelope.tool, None, &open.raw);
                 }
+                self.answered_client(*call, envelope, record.at);
                 self.put_off(*call, envelope, record.at);
                 let envelope = Arc::clone(envelope);
                 self.close(*call, || Told { envelope, message_only: false });
@@ -414,7 +423,10 @@ impl Session {
                 }
                 progress
             }),
-            Event::CallSettled(settled) => self.settled(settled),
+            Event::CallSettled(settled) => {
+                self.answered_client(settled.call, &settled.envelope, record.at);
+                self.settled(settled);
+            }
             Event::FileConflicted { note, .. } => {
                 self.feedback.push_back(note.as_str().into());
             }
@@ -541,6 +553,12 @@ impl Session {
             self.flow.admitted(&admitted, &open.raw);
         }
         self.progress(admitted.call, |_| Progress::Admitted(admitted));
+    }
+
+    fn answered_client(&mut self, call: CallId, envelope: &Envelope, at: Timestamp) {
+        if let Some(open) = self.open.get(&call) {
+            self.client_bytes.add_answer(&open.actor, at, envelope);
+        }
     }
 
     fn settled(&mut self, settled: &CallSettled) {

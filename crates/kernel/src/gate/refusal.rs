@@ -169,6 +169,24 @@ impl Refusal {
         Self::new(Stage::Answer, Trouble::new(Code::APPROVALS_OVER_LIMIT, message))
     }
 
+    /// The log is as large as it may be, so nothing is done that would have to stand in it.
+    pub fn log_full(bytes: u64, bytes_max: u64) -> Self {
+        let message = format!(
+            "The log of this project has {bytes} bytes, and `limits.log_bytes_max` is {bytes_max}. \
+             A person raises it, or begins a new log with `toolgate log restart`."
+        );
+        Self::new(Stage::Judge, Trouble::new(Code::LOG_FULL, message))
+    }
+
+    /// A client added as much to the log today as it may.
+    pub fn client_quota(bytes_max: u64) -> Self {
+        let message = format!(
+            "The calls of this client added {bytes_max} bytes to the log today, which is all they may \
+             (`limits.client_bytes_per_day_max`). Go on tomorrow."
+        );
+        Self::new(Stage::Judge, Trouble::new(Code::CLIENT_QUOTA_EXCEEDED, message))
+    }
+
     /// Nobody is asked in this run, so what a person must approve is not done.
     pub fn nobody_asked(reason: &str) -> Self {
         let message = format!(

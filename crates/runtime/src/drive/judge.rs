@@ -32,7 +32,7 @@ impl Driver {
     /// The gate's word on a call that is open.
     fn judged(&self, raw: &RawCall, project: &Project) -> Option<Judgement> {
         let (agent, session) = (&self.crew.agent, &self.session);
-        if let Some(refusal) = over_limit(agent, session, raw) {
+        if let Some(refusal) = over_limit(agent, session, raw).or_else(|| self.over_quota(raw)) {
             return Some(Judgement::Refused(refusal));
         }
         let call = match prepare(agent, session, &project.pins, session.open.get(&raw.id)?) {
@@ -45,6 +45,19 @@ impl Driver {
             Ok(touched) => admit(agent, &self.world(project), call, touched),
             Err(fault) => Judgement::Refused(unlooked(&fault)),
         })
+    }
+
+    /// Why a call is not made because of what the log has already.
+    fn over_quota(&self, raw: &RawCall) -> Option<Refusal> {
+        let limits = &self.crew.agent.limits;
+        let bytes = self.runtime.store.bytes();
+        if bytes >= limits.log_bytes_max {
+            return Some(Refusal::log_full(bytes, limits.log_bytes_max));
+        }
+        let actor = &self.session.open.get(&raw.id)?.actor;
+        let today = self.session.client_bytes.on_day(actor, self.session.last_at);
+        let quota = limits.client_bytes_per_day_max;
+        (today > quota).then(|| Refusal::client_quota(quota))
     }
 
     pub(super) fn refuse(&mut self, raw: &RawCall, refusal: &Refusal) -> Result<(), DriveFault> {

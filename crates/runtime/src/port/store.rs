@@ -166,6 +166,11 @@ pub trait Store: Send + Sync {
     /// Appends all or nothing; durable once it returns.
     fn append(&self, append: Append) -> Promised<'_, Result<(), StoreFault>>;
 
+    /// Bytes of the log as it is kept; zero where it is not.
+    fn bytes(&self) -> u64 {
+        0
+    }
+
     /// Whether what was appended is still there when the process is gone. Where it is not, nothing is
     /// gained by writing down what is about to run (ADR 0005).
     fn outlasts_process(&self) -> bool {

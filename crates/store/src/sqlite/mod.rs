@@ -15,7 +15,7 @@ mod trouble;
 mod worker;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -65,6 +65,7 @@ impl LogSetup {
 ///
 /// Dropping it finishes what is queued and waits for both threads.
 pub struct SqliteStore {
+    file: PathBuf,
     log: LogId,
     host: HostPublicKey,
     /// When the newest commit was made, as far as was known when it was opened.
@@ -91,7 +92,8 @@ impl SqliteStore {
         let writer = Some(writer.map_err(OpenFault::Thread)?);
         let read = move |asked| reader::run(reading, (log, host), asked);
         let reader = Worker::start("toolgate-read", read).map_err(OpenFault::Thread)?;
-        Ok(Self { log, host, newest_at, reader, writer })
+        let file = path.to_owned();
+        Ok(Self { file, log, host, newest_at, reader, writer })
     }
 
     /// Opens a log to read it. No secret is needed, nothing is changed, and what is not as it was
@@ -104,7 +106,8 @@ impl SqliteStore {
         let host = open::host(&reading, path)?.unwrap_or(HostPublicKey([0; 32]));
         let read = move |asked| reader::run(reading, (log, host), asked);
         let reader = Worker::start("toolgate-read", read).map_err(OpenFault::Thread)?;
-        Ok(Self { log, host, newest_at: Timestamp(i64::MIN), reader, writer: None })
+        let (file, newest_at) = (path.to_owned(), Timestamp(i64::MIN));
+        Ok(Self { file, log, host, newest_at, reader, writer: None })
     }
 
     /// Compares the log in a file with what is remembered of it, and says what that is.
@@ -155,6 +158,11 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn log_id(&self) -> LogId {
         self.log
+    }
+
+    /// The file alone: the WAL beside it is bounded, and repeats much of it.
+    fn bytes(&self) -> u64 {
+        std::fs::metadata(&self.file).map_or(0, |found| found.len())
     }
 
     fn claim(&self, stream: &StreamId) -> BoxFuture<'_, Result<u64, StoreFault>> {

@@ -16,6 +16,7 @@ impl Session {
             allowances: Default::default(),
             statements: Default::default(),
             answer_roles: Default::default(),
+            client_bytes: Default::default(),
             starter: None,
             stop: None,
             ended: None,
