@@ -189,6 +189,9 @@ pub(crate) fn policies(names: &[&str], rules: u32) -> Result<Vec<Arc<dyn Policy>
             message: "too much".to_owned(),
             matches: Vec::new(),
             not_match: Vec::new(),
+            by: Vec::new(),
+            count: None,
+            confirm: None,
         };
         policies.push(Arc::new(Rule::new(PolicyName::parse(&format!("rule-{at}"))?, text)?));
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -345,6 +345,7 @@ fn swapping_a_folder_for_a_link_gains_nothing() {
     let path = project.path().join("a");
     let targets = [neighbour.path(), Path::new(".toolgate")];
     let done = AtomicBool::new(false);
+    let attempts = AtomicU64::new(0);
     let mut placed = 0;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -357,9 +358,14 @@ fn swapping_a_folder_for_a_link_gains_nothing() {
                 drop(fs::rename(&path, project.path().join(format!("away{round}"))));
                 drop(symlink(target, &path));
                 drop(fs::remove_file(&path));
-                // Now and then the path is left alone for long enough to place a file.
-                if round % 8 == 0 {
-                    thread::sleep(Duration::from_millis(1));
+                // Now and then the path is left alone for one whole attempt, however slow the
+                // machine is: the attempt under way and the one after it.
+                let seen = attempts.load(Ordering::Relaxed);
+                while round % 8 == 0
+                    && attempts.load(Ordering::Relaxed) < seen + 2
+                    && !done.load(Ordering::Relaxed)
+                {
+                    thread::sleep(Duration::from_micros(100));
                 }
             }
         });
@@ -374,6 +380,7 @@ fn swapping_a_folder_for_a_link_gains_nothing() {
                 placed += 1;
             }
             folder.discard(&tag(round, 0)).unwrap();
+            attempts.fetch_add(1, Ordering::Relaxed);
         }
         done.store(true, Ordering::Relaxed);
     });
