@@ -103,7 +103,9 @@ impl Card {
             lines.extend(whole_lines(&told, 13));
         }
         lines.extend(self.expires_at.map(|until| format!("  until      {until}")));
-        lines.extend(self.needs.line().map(|line| format!("  needs      {line}")));
+        if let Some(needs) = self.needs.line() {
+            lines.extend(whole_lines(&format!("  needs      {needs}"), 13));
+        }
         lines.push(format!("  bound to   {}", self.shown.short()));
         lines.push("  would run, and nothing else:".to_owned());
         lines.push(format!("    {}", self.tool));

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use toolgate_http::Transport;
 use toolgate_kernel::agent::ConfigSource;
 use toolgate_kernel::config::{
-    AgentText, Checked, ConfigDigests, Finding, Mistake, Reading, Severity, masked_text, read,
+    AgentText, Checked, ConfigDifference, ConfigDigests, Finding, Mistake, Reading, Severity,
+    masked_text, read,
 };
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::limits::Limits;
@@ -321,11 +322,13 @@ impl Place {
         }
         let text = checked.text.clone();
         let agent = checked.into_agent().context("the configuration makes no agent")?;
-        // The file alone: what flags and variables fill in is recorded nowhere else, and weakens nothing.
+        // The file alone: what flags and variables fill in weakens nothing, and is recorded beside it.
         let file = read(&bytes).text;
         let digests = ConfigDigests::of(&file, &agent);
         let masked_text = masked_text(&bytes).context("the configuration cannot be read")?;
-        let source = ConfigSource { digests, masked_text };
+        let filled_in = ConfigDifference::between(&file, &text).changes.into_iter();
+        let overrides = filled_in.filter_map(|change| Some((change.key, change.after?))).collect();
+        let source = ConfigSource { digests, masked_text, overrides };
         let agent = Arc::new(agent.with_source(source.clone()));
         Ok(LoadedConfig { crew: Crew::new(agent, Toolbox::of(&packs)), text, file, source })
     }

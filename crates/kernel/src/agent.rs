@@ -122,6 +122,8 @@ pub struct ConfigSource {
     pub digests: ConfigDigests,
     /// Its text, with `***` in place of literal secrets.
     pub masked_text: String,
+    /// What flags and environment variables filled in, secrets masked.
+    pub overrides: BTreeMap<String, String>,
 }
 
 impl Agent {

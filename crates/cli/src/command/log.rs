@@ -148,6 +148,9 @@ fn diff_config(place: &Place, json: bool) -> Result<Exit> {
             Some(lines) => lines.iter().for_each(|line| console::say(line)),
             None => console::say("  There is no text before it to compare with."),
         }
+        for (key, value) in change.file.iter().flat_map(|file| &file.overrides) {
+            console::say(&format!("  by a flag or a variable: {key}: {}", console::visible(value)));
+        }
     }
     if changes.is_empty() && !json {
         console::say("The log has no configuration yet.");

@@ -104,3 +104,21 @@ fn the_kept_text_of_a_configuration_has_no_secret() {
         assert!(!holds(secret), "{secret}");
     }
 }
+
+/// What flags and variables fill in is in the log beside the file; a key is not.
+#[test]
+fn what_flags_and_variables_fill_in_is_recorded() {
+    let desk = Desk::new();
+    desk.write("toolgate.yaml", "packs: [notes]\n");
+    desk.write("script.yaml", "replies: [{text: Done.}]\n");
+    let mut command = desk.command();
+    command.args(["run", "x", "--model", "script:script.yaml", "--no-auto-pilot"]);
+    command.env("TOOLGATE_API_KEY", "sk-CANARY-0123456789");
+    command.output().unwrap();
+    let told = desk.ok(&["log", "diff-config"]);
+    assert!(told.contains("settings.model: script:script.yaml"), "{told}");
+    let told = desk.ok(&["log", "diff-config", "--json"]);
+    assert!(!told.contains("CANARY"), "{told}");
+    let change: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    assert_eq!(change["file"]["overrides"]["settings.model"], "script:script.yaml", "{told}");
+}

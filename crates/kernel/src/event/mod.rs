@@ -428,7 +428,7 @@ pub enum InboxEvent {
 }
 
 /// A configuration file that was put in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BoundFile {
     /// Digest of what it reaches: programs, addresses, secrets.
     pub reach: Digest,
@@ -438,6 +438,10 @@ pub struct BoundFile {
     pub rest: Digest,
     /// Hash of its text without secrets, which is kept aside.
     pub text: Digest,
+    /// What flags and environment variables filled in: keys of the file with their values, secrets
+    /// masked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub overrides: BTreeMap<String, String>,
 }
 
 /// The log that a new one was begun in place of.

@@ -352,6 +352,7 @@ impl Driver {
                 gate,
                 rest,
                 text: Digest::of(source.masked_text.as_bytes()),
+                overrides: source.overrides.clone(),
             })
         });
         let turn = runtime.project_turn.lock().await;
