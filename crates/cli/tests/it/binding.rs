@@ -116,9 +116,9 @@ fn what_flags_and_variables_fill_in_is_recorded() {
     command.env("TOOLGATE_API_KEY", "sk-CANARY-0123456789");
     command.output().unwrap();
     let told = desk.ok(&["log", "diff-config"]);
-    assert!(told.contains("settings.model: script:script.yaml"), "{told}");
+    assert!(told.contains("settings.model: \"script:script.yaml\""), "{told}");
     let told = desk.ok(&["log", "diff-config", "--json"]);
     assert!(!told.contains("CANARY"), "{told}");
     let change: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
-    assert_eq!(change["file"]["overrides"]["settings.model"], "script:script.yaml", "{told}");
+    assert_eq!(change["file"]["overrides"]["settings.model"], "\"script:script.yaml\"", "{told}");
 }

@@ -128,15 +128,24 @@ impl<'s> Walk<'s> {
             return true;
         }
         let constants: Vec<&str> = branches.iter().flat_map(|branch| choices(branch)).collect();
-        if !constants.is_empty() {
+        let kinds: Vec<&Value> = branches
+            .iter()
+            .copied()
+            .filter(|branch| !only_null(branch) && choices(branch).is_empty())
+            .collect();
+        let fitting = kinds.iter().copied().find(|branch| takes(branch, &node.kind));
+        // A union such as "a number, or `none`" takes the word only where it is that word.
+        let is_constant = matches!(
+            &node.kind,
+            Kind::Scalar { text, .. } if constants.iter().any(|word| word.eq_ignore_ascii_case(text))
+        );
+        if !constants.is_empty() && (kinds.is_empty() || is_constant) {
             return self.choice(&constants, node, at);
         }
-        let kinds: Vec<&Value> =
-            branches.iter().copied().filter(|branch| !only_null(branch)).collect();
-        let fitting = kinds.iter().copied().find(|branch| takes(branch, &node.kind));
         let Some(branch) = fitting else {
-            let expected: Vec<String> =
-                kinds.iter().map(|branch| expected(branch, at.list)).collect();
+            let kinds = kinds.iter().map(|branch| expected(branch, at.list));
+            let words = constants.iter().map(|word| format!("`{word}`"));
+            let expected: Vec<String> = kinds.chain(words).collect();
             self.wrong(&expected.join(" or "), node, at);
             return false;
         };

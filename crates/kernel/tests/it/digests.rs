@@ -69,6 +69,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("mcp_servers.*.auth", r#""env:ONE""#, r#""literal""#),
     ("mcp_servers.*.oauth.client_secret", r#""env:ONE""#, r#""file:ONE""#),
     ("tool_groups", r#"{"one": ["two"]}"#, r#"{"one": ["three"]}"#),
+    ("budget.total_tokens_max", "5", r#""none""#),
     ("policies.*.sequential", r#"{"one": ["two"]}"#, r#"{"one": ["two", "three"]}"#),
 ];
 
@@ -356,5 +357,5 @@ fn another_version_of_a_built_in_tool_changes_the_gate() {
 fn the_digests_of_a_file_are_these() {
     let found = digests(FILE);
     let shown = [found.reach, found.gate, found.rest, found.trust_digest()].map(|d| d.short());
-    assert_eq!(shown, ["40e9e47dbab4", "653ddabad638", "d39cfaf554c8", "f3da02261f13"]);
+    assert_eq!(shown, ["40e9e47dbab4", "308eeea1706f", "f29ef6a0c2f8", "1b0c1a8746ef"]);
 }
