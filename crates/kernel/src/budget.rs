@@ -62,7 +62,7 @@ pub struct Overspent(pub &'static str);
 
 /// A budget that would forbid everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is 0: a budget must be at least 1")]
+#[error("{0} is 0: a budget must be at least 1; `total_tokens_max: none` is no bound")]
 pub struct BudgetRefusal(pub &'static str);
 
 impl Budget {
