@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod crash;
 mod fuzz;
+mod names_report;
 mod picture;
 mod step;
 mod tidy;
@@ -26,6 +27,7 @@ usage: cargo xtask <chore>
   fuzz [--seconds N] [target]      every fuzz target, a minute each, or one of them
   crash [args]                     kill the process at every crash point and resume
   seeded [args]                    put known bugs in, one by one; each must be caught
+  names [--list KIND]              figures about type names and comments
   bench [args]                     the measurements of toolgate itself
   picture                          the pictures of the docs, drawn from real runs
 ";
@@ -48,6 +50,7 @@ fn run(args: &[String]) -> anyhow::Result<()> {
         "tidy" => no_arguments(rest).and_then(|()| tidy::run()),
         "fuzz" => fuzz::run(rest),
         "crash" | "seeded" => crash::run(chore, rest),
+        "names" => names_report::run(rest),
         "bench" => bench::run(rest),
         "picture" => no_arguments(rest).and_then(|()| picture::run()),
         "help" | "--help" | "-h" => {

@@ -21,7 +21,7 @@ mod hygiene;
 mod imports;
 mod kernel;
 mod layers;
-mod modules;
+mod names;
 mod pages;
 mod paths;
 mod size;

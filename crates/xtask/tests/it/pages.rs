@@ -56,3 +56,14 @@ fn spans_are_found_outside_fences_only() {
     let text = "# `a` and `b c`\n```\n`d`\n```\n`e`\n";
     assert_eq!(spans(text), ["a", "b c", "e"]);
 }
+
+#[test]
+fn every_crate_is_on_the_architecture_page() {
+    let page = tree::read("ARCHITECTURE.md");
+    let folders: std::collections::BTreeSet<String> =
+        tree::sources().iter().filter_map(|file| Some(file.crate_folder()?.to_owned())).collect();
+    assert!(folders.len() > 8, "only {} crates were found", folders.len());
+    let missing = folders.iter().filter(|folder| !page.contains(&format!("crates/{folder}")));
+    let complaints = missing.filter(|one| *one != "bench").cloned().collect();
+    report("ARCHITECTURE.md does not name these crates", complaints);
+}

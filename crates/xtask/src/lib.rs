@@ -1,0 +1,3 @@
+//! What the chores and the tidy tests of the tree share.
+
+pub mod names;
