@@ -133,6 +133,16 @@ pub(crate) fn known_key(place: &Place) -> Result<Option<PersonKey>> {
     Ok(read(&key_file(place)?)?.map(|kept| kept.key))
 }
 
+/// The key of the person who starts something. Where a person is named they must have a key here: a
+/// rule that excludes who started a session could be passed with any other name.
+pub(crate) fn starter_key(place: &Place) -> Result<Option<PersonKey>> {
+    let key = known_key(place)?;
+    if let (Some(name), None) = (&place.person, key) {
+        bail!("{name} has no key on this account; `toolgate people key` shows where one would be");
+    }
+    Ok(key)
+}
+
 /// Digest of the exact lines that a person was shown, as a statement names it.
 pub(crate) fn digest_of(lines: &[String]) -> Digest {
     Digest::of(lines.join("\n").as_bytes())

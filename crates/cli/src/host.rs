@@ -38,8 +38,8 @@ pub(crate) fn host_key(project: &Path, create: Create) -> Result<HostKey> {
 /// Where the newest heads of logs are remembered.
 pub(crate) fn anchors(project: &Path) -> Result<AnchorFolder> {
     let folder = outside(project, state_folder(ANCHORS)?, ANCHORS, "XDG_STATE_HOME")?;
-    for folder in [folder.clone(), folder.join("heads"), folder.join("folders")] {
-        close_to_others(&folder)?;
+    for folder in [&folder, &folder.join("heads"), &folder.join("folders"), &folder.join("roots")] {
+        close_to_others(folder)?;
     }
     let anchors = AnchorFolder::open(&folder);
     anchors.with_context(|| format!("{} cannot be made", folder.display()))

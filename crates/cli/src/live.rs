@@ -271,7 +271,7 @@ impl Live {
                         format!("{word} to {}{changed}{always}{sentence}", decision.call)
                     }
                     Said::Withdraw { tool, policy } => format!("{policy} asks about {tool} again"),
-                    Said::ClearTaint { reason } => {
+                    Said::ClearTaint { reason, seen: _ } => {
                         format!("what was read so far is no danger: {reason}")
                     }
                     Said::GoOn {} => return,

@@ -12,6 +12,7 @@ use toolgate_kernel::config::{
     AgentText, ConfigDigests, Secret, SecretPart, TrustBasis, TrustEvidence, TrustGap, TrustReason,
 };
 use toolgate_kernel::decision::{DecisionKind, SignedDecision};
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, TrustedConfig};
 use toolgate_kernel::tree::LogId;
@@ -23,7 +24,7 @@ use crate::card_code::{CardCode, CardWord};
 use crate::console::{hint, tell, visible};
 use crate::credential;
 use crate::environment::{self, Flags};
-use crate::host::{SystemClock, own_state_folder, state_folder};
+use crate::host::{SystemClock, anchors, anchors_to_read, own_state_folder, state_folder};
 use crate::machine_policy;
 use crate::person::{self, attended};
 use crate::project::{LoadedConfig, Log, Place, bounded, to_be_measured};
@@ -151,7 +152,7 @@ impl Place {
         let loaded = self.load(flags, |_| {})?;
         let access = self.require_trust(&loaded).await?;
         let LoadedConfig { mut crew, text, .. } = loaded;
-        crew.starter = credential::known_key(self)?;
+        crew.starter = credential::starter_key(self)?;
         Ok(TrustedCrew { crew, text, access })
     }
 
@@ -199,13 +200,27 @@ impl Place {
         let digests = loaded.digests();
         let policy = machine_policy::read()?;
         let known = self.known_project().await?;
-        let (entry, fault) = match self.trust_entry() {
+        let (entry, mut fault) = match self.trust_entry() {
             Ok(entry) => (entry, None),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
         let decisions = entry.iter().flat_map(|entry| &entry.decisions);
-        let statements: Vec<TrustedConfig> =
+        let signed: Vec<SignedTrust> =
             decisions.filter_map(|signed| counted(signed, &known)).collect();
+        let statements: Vec<TrustedConfig> = signed.iter().map(|one| one.trusted.clone()).collect();
+        // A change is shown against the text that was signed, or not at all.
+        let before_text = match entry {
+            None => known.used_text.clone(),
+            Some(entry) => {
+                let text = Digest::of(entry.text.as_bytes());
+                let is_signed = signed.iter().any(|one| one.text == text);
+                if !is_signed && !signed.is_empty() {
+                    let what = "the text kept beside the trust is not the one that was signed";
+                    fault = Some(what.to_owned());
+                }
+                is_signed.then_some(entry.text)
+            }
+        };
         let reasons = loaded.file.trust_reasons();
         let evidence = TrustEvidence {
             digests: &digests,
@@ -222,10 +237,6 @@ impl Place {
             format!("{} ({})", name.unwrap_or_default(), one.by.short())
         };
         let trusted_by = statements.iter().filter(same).map(label).collect();
-        let before_text = match entry {
-            Some(entry) => Some(entry.text),
-            None => known.used_text,
-        };
         Ok(TrustState { verdict, digests, reasons, trusted_by, before_text, fault })
     }
 
@@ -237,12 +248,36 @@ impl Place {
         let log = self.log_when_made().await?;
         let runtime = Runtime::new(Arc::clone(&log.store), Arc::new(SystemClock));
         let project = runtime.catch_up().await?;
+        self.compare_root_person(log.store.log_id(), &project)?;
         let used = match &project.config_file {
             Some(file) => log.store.blob(file.text).await?,
             None => None,
         };
         let used_text = used.and_then(|text| String::from_utf8(text).ok());
         Ok(KnownProject { log: Some(log.store.log_id()), project, used_text })
+    }
+
+    /// Compares who decided first in the log with who it was when the log was seen first. A log that
+    /// was written anew with the host key could name another person there.
+    fn compare_root_person(&self, log: LogId, project: &Project) -> Result<()> {
+        let Some(to_read) = anchors_to_read() else { return Ok(()) };
+        let known = to_read.root_person(log).context("who decided first in this log")?;
+        match (known, project.root_person) {
+            (Some(known), found) if found != Some(known) => {
+                let found = found.map_or("nobody".to_owned(), |key| key.short());
+                bail!(
+                    "{}: the person who decided first in this log was {}, and now it is {found}: it \
+                     was written anew. See `toolgate verify`; to go on, `toolgate log restart`",
+                    self.folder.display(),
+                    known.short(),
+                )
+            }
+            (None, Some(found)) => {
+                let context = "who decided first in this log cannot be remembered";
+                anchors(&self.folder)?.remember_root_person(log, found).context(context)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The log to look at. Another process may be making it at this moment.
@@ -329,18 +364,26 @@ fn is_a_persons(state: &TrustState) -> bool {
     }
 }
 
+/// What an owner signed about a configuration.
+struct SignedTrust {
+    trusted: TrustedConfig,
+    /// Digest of the text that they trusted, without secrets.
+    text: Digest,
+}
+
 /// What a kept statement trusts, where it counts: it is for this log and stands in it, its key is an
 /// owner's who is enrolled there, and the signature fits.
-fn counted(signed: &SignedDecision, known: &KnownProject) -> Option<TrustedConfig> {
+fn counted(signed: &SignedDecision, known: &KnownProject) -> Option<SignedTrust> {
     let SignedDecision { statement, signature } = signed;
-    let DecisionKind::Trust { reach, gate } = statement.what else { return None };
+    let DecisionKind::Trust { reach, gate, text } = statement.what else { return None };
     let project = &known.project;
     let is_owner = project.people.get(&statement.by)?.may(&statement.what, project.seq);
     let is_recorded = project.statements.contains(&statement.digest());
     let key = UnparsedPublicKey::new(&ED25519, statement.by.0);
     let fits = key.verify(&statement.signed_bytes(), &signature.0).is_ok();
     let counts = known.log == Some(statement.log) && is_owner && is_recorded && fits;
-    counts.then_some(TrustedConfig { reach, gate, by: statement.by })
+    let trusted = TrustedConfig { reach, gate, by: statement.by };
+    counts.then_some(SignedTrust { trusted, text })
 }
 
 /// Shows a person what a configuration does and takes their word for it. Tells whether they trust it.
@@ -395,7 +438,8 @@ async fn sign(place: &Place, loaded: &LoadedConfig, person: Author<'_>) -> Resul
     let state = own_state_folder(&place.folder, TRUST)?;
     let opened = place.open()?;
     let before = opened.runtime.catch_up().await?.seq;
-    let event = ProjectEvent::ConfigTrusted { reach, gate };
+    let text = Digest::of(loaded.masked_text().as_bytes());
+    let event = ProjectEvent::ConfigTrusted { reach, gate, text };
     let signed = |_: &Project| Ok::<_, SayFault>((vec![event.clone()], ()));
     opened.runtime.decide(person, signed).await?;
     let signed = recorded(opened.store.as_ref(), before, &event).await?;

@@ -210,6 +210,8 @@ pub enum DecisionKind {
         reach: Digest,
         /// What it allows.
         gate: Digest,
+        /// Its text without secrets, with which a later one is compared.
+        text: Digest,
     },
     /// The user of a client may answer some questions for a while.
     Delegate {
@@ -426,8 +428,8 @@ impl Decided for ProjectEvent {
             Self::PersonRevoked { key, .. } => {
                 Some(DecisionKind::Revoke { key: *key, content: self.content() })
             }
-            Self::ConfigTrusted { reach, gate } => {
-                Some(DecisionKind::Trust { reach: *reach, gate: *gate })
+            Self::ConfigTrusted { reach, gate, text } => {
+                Some(DecisionKind::Trust { reach: *reach, gate: *gate, text: *text })
             }
             Self::ClientDelegated(given) => Some(DecisionKind::Delegate {
                 client: given.client.clone(),

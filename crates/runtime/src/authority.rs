@@ -268,6 +268,8 @@ pub(crate) struct Hearing<'a> {
     seen: Option<Saw>,
     unfounded: Option<u64>,
     statements: BTreeSet<Digest>,
+    /// The newest head that a decision seals, with its record.
+    sealed: Option<SealedHead>,
     /// What was heard from the inbox and only a person may say, with the record that says so.
     heard: Vec<HeardWord>,
 }
@@ -301,6 +303,7 @@ impl<'a> Hearing<'a> {
             seen,
             unfounded: None,
             statements: BTreeSet::new(),
+            sealed: None,
             heard: Vec::new(),
         }
     }
@@ -308,6 +311,7 @@ impl<'a> Hearing<'a> {
     /// Takes in the next record.
     pub(crate) fn take(&mut self, record: &Record<Event>) {
         self.seen = record.saw.or(self.seen);
+        self.sealed = sealed_head(record).or(self.sealed);
         let seen = self.seen.map_or(0, |saw| saw.seq);
         let judge = Judge { log: self.log, project: self.project, seq: seen };
         let is_used = |digest: &Digest| !self.statements.insert(*digest);
@@ -332,6 +336,7 @@ impl<'a> Hearing<'a> {
 
     /// Whether all of it counts. What was heard is looked up where it was said.
     pub(crate) async fn end(self, store: &dyn Store) -> Result<(), ReadFault> {
+        check_seal(store, &self.stream, self.sealed).await?;
         let mut unfounded = self.unfounded;
         for word in &self.heard {
             if !self.was_said(store, word).await? {
@@ -359,6 +364,7 @@ impl<'a> Hearing<'a> {
         };
         let follows = Tip { seq: before, hash: before_hash }.follow(row);
         let Ok(record) = Record::<InboxEvent>::decode(&row.bytes) else { return Ok(false) };
+        check_seal(store, &inbox, sealed_head(&record)).await?;
         let judge = Judge { log: self.log, project: self.project, seq: word.seen };
         let InboxEvent::Spoken { said } = &record.event;
         Ok(follows.is_some_and(|tip| tip.hash == word.hash)
@@ -367,6 +373,29 @@ impl<'a> Hearing<'a> {
             && statement_digest(&record) == word.statement
             && signer_of(&record) == word.signer
             && judge.check_said(&record, &self.session, |_| false).is_ok())
+    }
+}
+
+/// The head of the log that a person's decision seals, with the number of its record.
+pub(crate) type SealedHead = (u64, TreeHead);
+
+/// The head that a record's decision seals.
+pub(crate) fn sealed_head<E>(record: &Record<E>) -> Option<SealedHead> {
+    let head = record.decision.as_deref()?.statement.head?;
+    Some((record.seq, head))
+}
+
+/// Refuses a log that is not what the person of its newest decision saw. One that was written anew with
+/// the host key lacks the history which that decision seals.
+pub(crate) async fn check_seal(
+    store: &dyn Store,
+    stream: &StreamId,
+    sealed: Option<SealedHead>,
+) -> Result<(), ReadFault> {
+    let Some((seq, head)) = sealed else { return Ok(()) };
+    match store.root_at(head.size).await? {
+        Some(root) if root == head.root => Ok(()),
+        _ => Err(ReadFault::OtherHistory { stream: stream.clone(), seq }),
     }
 }
 

@@ -88,6 +88,17 @@ pub enum ReadFault {
         /// The record.
         seq: u64,
     },
+    /// The log is not the one that a person saw when they decided something.
+    #[error(
+        "{stream}, record {seq}: the person who decided this saw another history of the log; run \
+         `toolgate verify` to see more"
+    )]
+    OtherHistory {
+        /// The stream.
+        stream: StreamId,
+        /// The record.
+        seq: u64,
+    },
     /// A record makes no sense to this program.
     #[error("{stream}, record {seq}: cannot be read by this version of toolgate")]
     Unreadable {

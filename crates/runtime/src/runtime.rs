@@ -18,7 +18,7 @@ use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::tree::LogId;
 
-use crate::authority::{Author, Judge, Unfounded, check_project, sign};
+use crate::authority::{Author, Judge, Unfounded, check_project, check_seal, sealed_head, sign};
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
 use crate::people::{enrolled, first_person, may_sign};
@@ -270,8 +270,9 @@ impl Runtime {
     /// accepted follow from its records alone, so a kept fold is not used.
     async fn load(&self) -> Result<(), ReadFault> {
         let (store, stream) = (self.store.as_ref(), StreamId::Project);
-        let (mut project, mut unfounded) = (Project::default(), None);
+        let (mut project, mut unfounded, mut sealed) = (Project::default(), None, None);
         let each = |record: Record<ProjectEvent>, _: &Row| {
+            sealed = sealed_head(&record).or(sealed);
             if check_project(self.log, &project, &record).is_err() {
                 unfounded = unfounded.or(Some(record.seq));
             }
@@ -281,6 +282,7 @@ impl Runtime {
         if let Some(seq) = unfounded {
             return Err(ReadFault::Unfounded { stream, seq });
         }
+        check_seal(store, &stream, sealed).await?;
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
             *mirror = Mirror { project: Arc::new(project), tip };
@@ -462,7 +464,7 @@ impl Runtime {
         let bytes = match &said {
             Said::Feedback { text, .. }
             | Said::Stop { reason: text }
-            | Said::ClearTaint { reason: text } => text.len(),
+            | Said::ClearTaint { reason: text, seen: _ } => text.len(),
             Said::Answer(decision) => {
                 decision.note.len()
                     + decision.args.as_ref().map_or(0, |args| args.to_string().len())

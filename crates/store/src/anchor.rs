@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tree::LogId;
@@ -40,6 +41,7 @@ pub struct Anchor {
 pub struct AnchorFolder {
     heads: PathBuf,
     folders: PathBuf,
+    roots: PathBuf,
 }
 
 /// Writes the anchor of one log.
@@ -51,13 +53,17 @@ pub(crate) struct AnchorWriter {
 impl AnchorFolder {
     /// Anchors below a folder, to be read. Nothing is made.
     pub fn at(state: &Path) -> Self {
-        Self { heads: state.join("heads"), folders: state.join("folders") }
+        Self {
+            heads: state.join("heads"),
+            folders: state.join("folders"),
+            roots: state.join("roots"),
+        }
     }
 
     /// Anchors below a folder, which is made when it is not there.
     pub fn open(state: &Path) -> io::Result<Self> {
         let anchors = Self::at(state);
-        for folder in [&anchors.heads, &anchors.folders] {
+        for folder in [&anchors.heads, &anchors.folders, &anchors.roots] {
             private_folder(folder)?;
         }
         Ok(anchors)
@@ -118,6 +124,27 @@ impl AnchorFolder {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// The person who decided something first in a log, as it was seen here the first time.
+    pub fn root_person(&self, log: LogId) -> io::Result<Option<PersonKey>> {
+        match std::fs::read_to_string(self.roots.join(log.to_string())) {
+            Ok(text) => {
+                let key = PersonKey::try_from(text.trim().to_owned());
+                key.map(Some).map_err(|_| io::Error::other("it is damaged"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Remembers the person who decided something first in a log.
+    pub fn remember_root_person(&self, log: LogId, key: PersonKey) -> io::Result<()> {
+        let mut temporary = tempfile::NamedTempFile::new_in(&self.roots)?;
+        temporary.write_all(key.to_string().as_bytes())?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(self.roots.join(log.to_string()))?;
+        Ok(())
     }
 
     pub(crate) fn folder_file(&self, folder: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use toolgate_kernel::decision::SignedDecision;
+use toolgate_kernel::decision::{DecisionKind, SignedDecision};
 use toolgate_kernel::digest::Digest;
 
 use crate::anchor::private_folder;
@@ -98,8 +98,8 @@ impl TrustFolder {
             Some(at) => entries.remove(at).decisions,
             None => Vec::new(),
         };
-        let (by, what) = (signed.statement.by, &signed.statement.what);
-        decisions.retain(|other| other.statement.what == *what && other.statement.by != by);
+        let (by, digests) = (signed.statement.by, trusted(&signed));
+        decisions.retain(|other| trusted(other) == digests && other.statement.by != by);
         decisions.truncate(DECISIONS_MAX - 1);
         decisions.push(signed);
         entries.truncate(ENTRIES_MAX - 1);
@@ -130,6 +130,14 @@ impl TrustFolder {
     }
 }
 
+/// The digests that a statement trusts.
+fn trusted(signed: &SignedDecision) -> Option<(Digest, Digest)> {
+    match signed.statement.what {
+        DecisionKind::Trust { reach, gate, .. } => Some((reach, gate)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -141,7 +149,7 @@ mod tests {
         let statement = json!({
             "log": "0".repeat(32), "by": key, "role": "owner", "at": 0, "expires": 1,
             "nonce": "0".repeat(32), "shown": zero,
-            "what": {"kind": "trust", "reach": zero, "gate": gate.repeat(64)},
+            "what": {"kind": "trust", "reach": zero, "gate": gate.repeat(64), "text": zero},
         });
         let signed = json!({"statement": statement, "signature": "0".repeat(128)});
         serde_json::from_value(signed).unwrap()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::tree::LogId;
+use toolgate_kernel::tree::{LogId, TreeHead};
 use toolgate_runtime::MemoryStore;
 use toolgate_runtime::port::{
     Append, Checkpoint, Promised, Row, Store, StoreFault, StreamHead, later,
@@ -79,6 +79,14 @@ impl<B: Bend> Store for Bent<B> {
             Ok(()) => self.log.read(stream, from, rows_max),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
+    }
+
+    fn tree_head(&self) -> BoxFuture<'_, Result<Option<TreeHead>, StoreFault>> {
+        self.log.tree_head()
+    }
+
+    fn root_at(&self, size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>> {
+        self.log.root_at(size)
     }
 
     fn head(&self, stream: &StreamId) -> BoxFuture<'_, Result<Option<StreamHead>, StoreFault>> {

@@ -218,6 +218,7 @@ pub async fn believed_forgeries() -> Result<Vec<&'static str>> {
     believed.extend(forged_admission(Forged::Approval)?);
     believed.extend(forged_admission(Forged::OtherRule)?);
     believed.extend(forged_checkpoint().await?);
+    believed.extend(forgetful_checkpoint().await?);
     Ok(believed)
 }
 
@@ -298,4 +299,23 @@ async fn forged_checkpoint() -> Result<Option<&'static str>> {
     let driver = stage.open_session().await?;
     let believed = !driver.session().allowances.is_empty();
     Ok(believed.then_some("an allowance of a kept fold"))
+}
+
+/// Whether a kept fold that forgets what was read and answered is used where people decide.
+async fn forgetful_checkpoint() -> Result<Option<&'static str>> {
+    let (folder, log) = (tempfile::tempdir()?, TestLog::founded().await?);
+    let scenario: Scenario = serde_saphyr::from_str("about: a forgetful checkpoint\n")?;
+    let stage = Stage::new(scenario, log.store.clone(), folder.path(), Ledger::default())?;
+    let stage = stage.map_err(|refused| anyhow::anyhow!("{}", refused.0))?;
+    let driver = stage.open_session().await?;
+    let mut session = driver.session().as_ref().clone();
+    drop(driver);
+    session.title = "what the log does not say".into();
+    let stream = stage.stream();
+    let head = log.store.head(&stream).await?.context("the session is there")?;
+    let body = checkpoint_body(&session).context("a fold can be kept")?;
+    log.store.save_checkpoint(Checkpoint { stream, seq: head.seq, hash: head.link, body }).await?;
+    let driver = stage.open_session().await?;
+    let believed = driver.session().title == session.title;
+    Ok(believed.then_some("a kept fold in a project where people decide"))
 }

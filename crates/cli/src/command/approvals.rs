@@ -537,9 +537,11 @@ fn clear_session(place: &Place, session: &str, reason: &str) -> Result<Exit> {
             return Ok(Exit::Failed);
         }
         let person = credential::decider(place).await?;
-        let said = Said::ClearTaint { reason: reason.to_owned() };
+        let said = Said::ClearTaint { reason: reason.to_owned(), seen: session.seq };
         place.open()?.runtime.say(&wanted, person.author(&shown), said).await?;
-        say(&format!("The rule of two begins anew in {wanted}."));
+        say(&format!(
+            "The rule of two begins anew in {wanted}, unless it has read something since you looked."
+        ));
         Ok(Exit::Done)
     })
 }
@@ -570,7 +572,13 @@ fn clear_families(place: &Place, families: &[String], reason: &str) -> Result<Ex
         let event =
             ProjectEvent::FamiliesCleared { families: families.clone(), reason: reason.to_owned() };
         let opened = place.open()?;
-        let decide = |_: &Project| Ok::<_, SayFault>((vec![event.clone()], ()));
+        let is_as_shown = |now: &Project| {
+            families.iter().all(|family| now.untrusted.get(family) == project.untrusted.get(family))
+        };
+        let decide = |now: &Project| match is_as_shown(now) {
+            true => Ok((vec![event.clone()], ())),
+            false => Err(SayFault::Busy),
+        };
         opened.runtime.decide(person.author(&shown), decide).await?;
         say("The mark is gone.");
         Ok(Exit::Done)

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use toolgate_kernel::credential::PersonKey;
+use toolgate_kernel::decision::Role;
 use toolgate_kernel::event::{BoundFile, ProjectEvent, Record, RestartedFrom, StreamId};
-use toolgate_kernel::fold::Project;
+use toolgate_kernel::fold::{EnrolledPerson, Project};
 use toolgate_kernel::tree::SignedNote;
 use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::Store;
@@ -51,7 +53,11 @@ enum What {
     /// Begins a new log that names the one before it, where that one cannot go on. The state is
     /// taken over; sessions, approvals and pins are not.
     #[command(after_help = "Example:\n  toolgate log restart")]
-    Restart,
+    Restart {
+        /// Begin it although no owner of the log before is there any more. The new log says so.
+        #[arg(long)]
+        owner_lost: bool,
+    },
 }
 
 impl Options {
@@ -64,7 +70,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     match &options.what {
         What::Head { json } => head(place, *json),
         What::DiffConfig { json } => diff_config(place, *json),
-        What::Restart => restart(place),
+        What::Restart { owner_lost } => restart(place, *owner_lost),
     }
 }
 
@@ -163,16 +169,30 @@ struct Predecessor {
     from: RestartedFrom,
     /// Its state, where it can be trusted.
     project: Option<Project>,
+    /// Who decided first in it, as it is remembered here.
+    root_person: Option<PersonKey>,
     /// Why it cannot go on, where it cannot.
     why: Option<String>,
     file: PathBuf,
 }
 
-fn restart(place: &Place) -> Result<Exit> {
+impl Predecessor {
+    /// Whether a key is an owner's there. A log in which no person decided anything has no owner yet;
+    /// of one that cannot be read it is known who decided first, if it was ever read here.
+    fn is_owner(&self, key: PersonKey) -> bool {
+        let Some(project) = &self.project else {
+            return self.root_person.is_none_or(|root| root == key);
+        };
+        let counts = |one: &EnrolledPerson| one.role == Role::Owner && one.revoked.is_none();
+        project.people.is_empty() || project.people.get(&key).is_some_and(counts)
+    }
+}
+
+fn restart(place: &Place, owner_lost: bool) -> Result<Exit> {
     person::attended().then_some(()).ok_or(Nobody)?;
     let (home, path) = (place.home()?, place.log_path()?);
     std::fs::create_dir_all(&home).with_context(|| format!("{} cannot be made", home.display()))?;
-    let old = predecessor(place, &home, &path)?;
+    let mut old = predecessor(place, &home, &path)?;
     let shown = report(&old);
     shown.iter().for_each(|line| console::say(line));
     block_on(async {
@@ -181,6 +201,13 @@ fn restart(place: &Place) -> Result<Exit> {
             return Ok(Exit::Failed);
         }
         let person = credential::decider(place).await?;
+        old.from.owner_lost = !old.is_owner(person.key());
+        if old.from.owner_lost && !owner_lost {
+            bail!(
+                "only an owner of the log before may begin a new one; `toolgate people list` shows \
+                 them. If no owner is there any more: `toolgate log restart --owner-lost`"
+            );
+        }
         let new = home.join("restart.db");
         begin(place, &new, &old, person.author(&shown)).await?;
         let aside = home.join(format!("log-{}.db", old.from.log));
@@ -227,9 +254,12 @@ fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
                     place.folder.display()
                 );
             };
-            let from = RestartedFrom { log: *expected, size: *anchored, root: None };
+            let from =
+                RestartedFrom { log: *expected, size: *anchored, root: None, owner_lost: false };
             let why = fault.map(|fault| fault.to_string());
-            return Ok(Predecessor { from, project: None, why, file: PathBuf::new() });
+            let root_person = anchors.root_person(from.log)?;
+            let file = PathBuf::new();
+            return Ok(Predecessor { from, project: None, root_person, why, file });
         }
     };
     let store = SqliteStore::look(&file)?;
@@ -250,8 +280,9 @@ fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
             }
             (None, true) => None,
         };
-        let from = RestartedFrom { log: store.log_id(), size, root };
-        Ok(Predecessor { from, project, why, file })
+        let from = RestartedFrom { log: store.log_id(), size, root, owner_lost: false };
+        let root_person = anchors.root_person(from.log)?;
+        Ok(Predecessor { from, project, root_person, why, file })
     })
 }
 

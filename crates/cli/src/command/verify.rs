@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use toolgate_kernel::tree::SignedNote;
+use toolgate_kernel::credential::{HexRefusal, PersonKey};
+use toolgate_kernel::tree::{LogId, SignedNote};
 use toolgate_runtime::port::Store;
 use toolgate_runtime::verify::{Problem, Report, verify};
 use toolgate_store::{OpenFault, SqliteStore};
 
 use crate::console;
 use crate::exit::Exit;
-use crate::host::{Create, host_key};
+use crate::host::{Create, anchors_to_read, host_key};
 use crate::project::{Place, block_on, named};
+use crate::reading;
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  toolgate verify --json\n  toolgate verify --against head.txt")]
@@ -24,6 +26,14 @@ pub(crate) struct Options {
     /// A head that `toolgate log head` printed earlier: the log must still contain it.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
+    /// The key of the person who must have decided first, from whom all others have their rights;
+    /// `toolgate people list` prints it.
+    #[arg(long, value_name = "KEY", value_parser = person_key)]
+    root: Option<PersonKey>,
+}
+
+fn person_key(text: &str) -> Result<PersonKey, HexRefusal> {
+    PersonKey::try_from(text.to_owned())
 }
 
 /// The report, and what vouches for it.
@@ -40,14 +50,35 @@ struct Shown {
     /// Commits that are remembered outside the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchored: Option<u64>,
+    /// Who decided first; everyone else was enrolled on their word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root_person: Option<PersonKey>,
+    /// What vouches for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root_known_from: Option<RootSource>,
+    /// Whether the log was begun anew although no owner of the one before was there.
+    owner_lost: bool,
     /// The folder that this log is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_of: Option<PathBuf>,
 }
 
+/// How it is known who decided first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum RootSource {
+    /// The command line names the key.
+    CommandLine,
+    /// It was the same when this log was first seen here.
+    Remembered,
+    /// Nothing is known but what the log says.
+    FirstSeen,
+}
+
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let store = place.log_as_it_is()?;
     let mut shown = checked(place, &store)?;
+    root(&mut shown, options.root, store.log_id());
     if let Some(file) = &options.against {
         let against = against(&store, file)?;
         shown.report.problems.extend(against.map(of_log));
@@ -62,10 +93,11 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
 }
 
 fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
-    let (mut report, note) = block_on(async {
+    let (mut report, note, first) = block_on(async {
         let report = verify(store).await?;
-        // What is wrong with the head is in the report.
-        Ok((report, store.note().await.ok().flatten()))
+        // What is wrong with the head is in the report, and so is what cannot be read.
+        let first = reading::project(store).await.ok();
+        Ok((report, store.note().await.ok().flatten(), first))
     })?;
     let head = note.and_then(|note| SignedNote::parse(&note).ok());
     let (mut anchored, mut copy_of) = (None, None);
@@ -82,8 +114,28 @@ fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
         host_key: store.host().to_string(),
         own_host_key: own,
         anchored,
+        root_person: first.as_ref().and_then(|project| project.root_person),
+        root_known_from: None,
+        owner_lost: first.is_some_and(|project| project.owner_lost),
         copy_of,
     })
+}
+
+/// Compares who decided first with the key on the command line, or else with what is remembered.
+fn root(shown: &mut Shown, wanted: Option<PersonKey>, log: LogId) {
+    let remembered = anchors_to_read().and_then(|anchors| anchors.root_person(log).ok().flatten());
+    let (known, source) = match (wanted, remembered) {
+        (Some(key), _) => (Some(key), RootSource::CommandLine),
+        (None, Some(key)) => (Some(key), RootSource::Remembered),
+        (None, None) => (None, RootSource::FirstSeen),
+    };
+    let found = shown.root_person;
+    if known.is_some() && known != found {
+        let key = |key: Option<PersonKey>| key.map_or("nobody".to_owned(), |key| key.to_string());
+        let what = format!("{} decided first here, and not {}", key(found), key(known));
+        shown.report.problems.push(of_log(what));
+    }
+    shown.root_known_from = found.map(|_| source);
 }
 
 /// What is wrong when the log is compared with a head that was kept elsewhere.
@@ -137,6 +189,17 @@ fn print(shown: &Shown) {
         (None, None) => {
             console::say("  Nothing is remembered of it here: it is seen for the first time.")
         }
+    }
+    if let (Some(key), Some(source)) = (shown.root_person, shown.root_known_from) {
+        let source = match source {
+            RootSource::CommandLine => "the key that you named",
+            RootSource::Remembered => "as it was when this log was first seen here",
+            RootSource::FirstSeen => "seen here for the first time; compare with `--root KEY`",
+        };
+        console::say(&format!("  Decisions go back to the person {} ({source}).", key.short()));
+    }
+    if shown.owner_lost {
+        console::say("  It was begun anew without an owner of the log before.");
     }
     console::say(
         "The host key proves nothing against its holder, who could have invented calls and results.",

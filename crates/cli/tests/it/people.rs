@@ -124,3 +124,72 @@ fn there_is_always_an_owner() {
     assert_ne!(seen.code, 0, "{}", seen.screen);
     desk.ok(&["verify"]);
 }
+
+#[test]
+fn only_an_owner_begins_a_new_log() {
+    let desk = desk();
+    let restart = ["--person", "bob", "log", "restart"];
+    let seen = at_terminal(&desk, &restart, &[("Type restart", "restart")]);
+    assert_ne!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("only an owner of the log before"), "{}", seen.screen);
+    // Nothing was changed: the people are who they were.
+    let people = desk.ok(&["people", "list", "--json"]);
+    assert_eq!(people.lines().count(), 4, "{people}");
+    let seen = at_terminal(&desk, &["log", "restart"], &[("Type restart", "restart")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(!desk.ok(&["verify"]).contains("without an owner"));
+    // Without an owner it takes a word more, and the log keeps it.
+    let lost = ["--person", "bob", "log", "restart", "--owner-lost"];
+    let seen = at_terminal(&desk, &lost, &[("Type restart", "restart")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let verified = desk.ok(&["verify"]);
+    assert!(verified.contains("begun anew without an owner of the log before"), "{verified}");
+}
+
+#[test]
+fn a_person_without_a_key_starts_nothing() {
+    let desk = desk();
+    let args = ["--person", "zoe", "call", "write_notes", r#"{"key":"plan","data":1}"#];
+    let ran = desk.run(&args);
+    assert!(ran.code != 0 && ran.err.contains("zoe has no key on this account"), "{}", ran.err);
+    assert_eq!(desk.ok(&["approvals", "list", "--json"]), "");
+}
+
+#[test]
+fn who_decided_first_is_remembered_and_can_be_named() {
+    let desk = desk();
+    desk.ok(&["call", "list_notes"]);
+    let shown: Value = serde_json::from_str(&desk.ok(&["verify", "--json"])).unwrap();
+    assert_eq!(shown["root_known_from"], "remembered", "{shown}");
+    let root = shown["root_person"].as_str().unwrap().to_owned();
+    desk.ok(&["verify", "--root", &root]);
+    let other = "1".repeat(64);
+    let ran = desk.run(&["verify", "--root", &other]);
+    assert!(ran.code == 1 && ran.out.contains("decided first here"), "{}", ran.out);
+    // The log names another first person than the one who is remembered: it was written anew.
+    let log = shown["log"].as_str().unwrap();
+    let kept = desk.home().join(".local/state/toolgate/roots").join(log);
+    std::fs::write(kept, other).unwrap();
+    let ran = desk.run(&["call", "list_notes"]);
+    assert!(ran.code != 0 && ran.err.contains("it was written anew"), "{}", ran.err);
+    assert_eq!(desk.run(&["verify"]).code, 1);
+}
+
+/// A statement names the head of the log that the person's process had checked.
+#[test]
+fn a_decision_seals_the_log_that_was_there() {
+    let desk = desk();
+    let log = rusqlite::Connection::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let mut rows = log.prepare("SELECT CAST(bytes AS TEXT) FROM records ORDER BY rowid").unwrap();
+    let texts = rows.query_map((), |row| row.get::<_, String>(0)).unwrap();
+    let decided: Vec<Value> = texts
+        .map(|text| serde_json::from_str::<Value>(&text.unwrap()).unwrap())
+        .filter(|record| record.get("decision").is_some())
+        .collect();
+    assert!(decided.len() >= 4, "{decided:?}");
+    // The first one may come before the first commit.
+    for record in &decided[1..] {
+        let head = &record["decision"]["statement"]["head"];
+        assert!(head["size"].as_u64().unwrap() > 0, "{record}");
+    }
+}

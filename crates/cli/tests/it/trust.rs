@@ -434,3 +434,64 @@ fn the_project_is_found_from_a_folder_below() {
     assert_eq!(output.status.code(), Some(0));
     assert!(below.join("toolgate.yaml").exists(), "a configuration is written where one is");
 }
+
+/// The pack `web` is harmless because the rule of two asks; a configuration that takes the rule away is
+/// not.
+#[test]
+fn a_clone_does_not_take_the_rule_of_two_away() {
+    for egress in ["{rule_of_two: off}", "{rule_of_two: observe}", "{allow: ['*.evil.test']}"] {
+        let desk = Desk::new();
+        desk.write(
+            "toolgate.yaml",
+            &format!("packs: [notes, web]\negress: {egress}\nphases: {{A: {{}}}}\n"),
+        );
+        let ran = run(&desk, CALL);
+        assert_eq!(ran.code, 78, "{egress}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("egress."), "{egress}: {}", ran.err);
+    }
+    for egress in ["{rule_of_two: ask}", "{rule_of_two: strict}", "{rule_of_two: deny}"] {
+        let desk = Desk::new();
+        desk.write(
+            "toolgate.yaml",
+            &format!("packs: [notes, web]\negress: {egress}\nphases: {{A: {{}}}}\n"),
+        );
+        let ran = run(&desk, CALL);
+        assert_eq!(ran.code, 0, "{egress}: {}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn the_card_shows_what_tools_of_servers_are_taken_for() {
+    let desk = server();
+    let config = std::fs::read_to_string(desk.project().join("toolgate.yaml")).unwrap();
+    let config = config.replace(
+        "command: sh,",
+        "command: sh, effects: {look: read}, labels: {'*': {private: false, sends: no}},",
+    );
+    assert!(config.contains("effects"), "{config}");
+    desk.write("toolgate.yaml", &config);
+    let seen = answering_trust(with_secret(&desk, &["trust"]), "n");
+    let rows = seen.screen.lines().filter(|row| !row.trim().starts_with("[code"));
+    let screen = rows.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+    for part in ["look has the effect read", "* is said to be: not private, sends nothing"] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+}
+
+/// What changed is shown against the text that was signed, not against one that was put in its place.
+#[test]
+fn a_text_that_nobody_signed_is_no_text_to_compare_with() {
+    let desk = server();
+    desk.trust();
+    let path = trust_file(&desk);
+    let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let changed = SERVER.replace("echo one", "echo two");
+    kept["entries"][0]["text"] = changed.clone().into();
+    std::fs::write(&path, kept.to_string()).unwrap();
+    desk.write("toolgate.yaml", &changed);
+    let seen = answering_trust(with_secret(&desk, &["trust"]), "n");
+    let screen = seen.screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(screen.contains("+ server x: sh -c \"echo two"), "{}", seen.screen);
+    let told = run(&desk, &["trust", "--show"]);
+    assert!(told.out.contains("not the one that was signed"), "{}", told.out);
+}

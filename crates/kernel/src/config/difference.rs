@@ -12,8 +12,9 @@ use super::secret::{LITERAL, is_secret};
 use super::shown::{MASK, masked_address, masked_args};
 use super::values::{KeyPath, PathStep, complete, flat_values};
 
-/// Changes that are listed.
-const CHANGES_MAX: usize = 200;
+/// Changes that are listed of what only a model is told. What is reached or allowed is never left off:
+/// the file is bounded, and a change that decides could hide behind others.
+const REST_CHANGES_MAX: usize = 200;
 
 /// Characters of a value that are shown, and of what stands before the first difference.
 const VALUE_CHARS_MAX: usize = 160;
@@ -128,7 +129,8 @@ impl ConfigDifference {
     fn push(&mut self, path: &KeyPath, before: Option<&Value>, after: Option<&Value>) {
         let parts = [before, after].into_iter().flatten().flat_map(|value| parts(path, value));
         let Some(part) = parts.min() else { return };
-        if self.changes.len() >= CHANGES_MAX {
+        let is_rest = part == DigestPart::Rest;
+        if is_rest && self.changes.len() >= REST_CHANGES_MAX {
             self.left_off += 1;
             return;
         }
@@ -137,7 +139,7 @@ impl ConfigDifference {
             (Some(before), Some(after)) => common_chars(before, after),
             (None, _) | (_, None) => 0,
         };
-        let cut = |text: String| cut(&text, lead);
+        let cut = |text: String| if is_rest { cut(&text, lead) } else { text };
         let (before, after) = (before.map(cut), after.map(cut));
         self.changes.push(ConfigChange { key: path.to_string(), part, before, after });
     }

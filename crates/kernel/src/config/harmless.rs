@@ -13,7 +13,8 @@ use super::address::HttpOrigin;
 use super::provider::PROVIDERS;
 use super::shown::{masked_address, masked_args, shown};
 use super::{
-    AgentText, Chosen, ModelText, Secret, SecretPart, ServerText, ToolCallingText, Transport,
+    AgentText, Chosen, EgressConfig, ModelText, RuleOfTwoMode, Secret, SecretPart, ServerText,
+    ToolCallingText, Transport,
 };
 
 /// A reason why a configuration needs a person's trust.
@@ -45,6 +46,7 @@ impl AgentText {
         if let Some(directives) = &self.directives {
             found.options("directives.request_overrides", &directives.request_overrides);
         }
+        found.egress(&self.egress);
         found.0
     }
 }
@@ -199,6 +201,21 @@ impl ReasonList {
                     self.push(key, format!("reads the file {} and sends it to {to}", shown(path)));
                 }
             }
+        }
+    }
+
+    /// What leaves without a question. The pack `web` needs no trust only because the rule of two asks.
+    fn egress(&mut self, egress: &EgressConfig) {
+        match egress.rule_of_two {
+            RuleOfTwoMode::Ask | RuleOfTwoMode::Strict | RuleOfTwoMode::Deny => {}
+            RuleOfTwoMode::Observe | RuleOfTwoMode::Off => {
+                let reason = "asks before nothing that a session sends, whatever it has read";
+                self.push("egress.rule_of_two", reason.to_owned());
+            }
+        }
+        for destination in &egress.allow {
+            let reason = format!("sends to {} without a question", shown(destination));
+            self.push("egress.allow", reason);
         }
     }
 

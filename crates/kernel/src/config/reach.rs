@@ -4,10 +4,10 @@
 //! masked.
 
 use super::harmless::{given_variable, sent_parts};
-use super::shown::{masked_address, masked_args};
+use super::shown::{masked_address, masked_args, shown};
 use super::{
     AgentText, HomeConfig, NetworkConfig, NetworkWord, SandboxConfig, SandboxModeConfig,
-    ServerText, Transport,
+    SendsConfig, ServerText, Transport,
 };
 use crate::names::ServerName;
 
@@ -53,7 +53,32 @@ fn program(name: &ServerName, server: &ServerText) -> String {
     if !given.is_empty() {
         parts.push(format!("given {}", given.join(", ")));
     }
+    parts.extend(tool_lines(server));
     parts.join("; ")
+}
+
+/// What the file says of the tools of a server: how often a call may run, and what the rule of two
+/// takes them for.
+fn tool_lines(server: &ServerText) -> Vec<String> {
+    let effects = server
+        .effects
+        .iter()
+        .map(|(tool, effect)| format!("{} has the effect {}", shown(tool), effect.as_str()));
+    let labels = server.labels.iter().map(|(tool, labels)| {
+        let flag = |name: &str, value: Option<bool>| {
+            value.map(|value| if value { name.to_owned() } else { format!("not {name}") })
+        };
+        let sends = match (&labels.sends_to, labels.sends) {
+            (Some(pointer), _) => Some(format!("sends to {}", shown(pointer))),
+            (None, Some(SendsConfig::No)) => Some("sends nothing".to_owned()),
+            (None, Some(SendsConfig::Configured)) => Some("sends to its service".to_owned()),
+            (None, None) => None,
+        };
+        let told = [flag("private", labels.private), flag("untrusted", labels.untrusted), sends];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        format!("{} is said to be: {}", shown(tool), told.join(", "))
+    });
+    effects.chain(labels).collect()
 }
 
 /// An argument, in quotes where it is more than a word.
@@ -121,5 +146,15 @@ fn address(name: &ServerName, server: &ServerText) -> String {
             sent => format!("sends {key} from {}", sent.join(" and ")),
         });
     }
+    if let Some(oauth) = &server.oauth {
+        parts.extend(oauth.client_id.as_deref().map(|id| format!("as the client {}", shown(id))));
+        if !oauth.scopes.is_empty() {
+            let scopes: Vec<String> = oauth.scopes.iter().map(|scope| shown(scope)).collect();
+            parts.push(format!("asks for the scopes {}", scopes.join(", ")));
+        }
+        let document = oauth.client_metadata_url.as_deref().map(masked_address);
+        parts.extend(document.map(|url| format!("names the document {url}")));
+    }
+    parts.extend(tool_lines(server));
     parts.join("; ")
 }

@@ -388,6 +388,8 @@ pub enum Said {
     ClearTaint {
         /// Why.
         reason: String,
+        /// The last record of the session that the person looked at. What was read after it stays.
+        seen: u64,
     },
 }
 
@@ -455,6 +457,9 @@ pub struct RestartedFrom {
     /// The root over them; absent where it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Digest>,
+    /// Whether no owner of that log began this one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner_lost: bool,
 }
 
 /// What can happen in a project.
@@ -540,6 +545,8 @@ pub enum ProjectEvent {
         reach: Digest,
         /// Digest of what it allows.
         gate: Digest,
+        /// Digest of its text without secrets.
+        text: Digest,
     },
     /// A person lets the user of a client answer some questions.
     ClientDelegated(Box<Delegation>),

@@ -41,6 +41,13 @@ pub struct Project {
     /// The people who may decide here, by their keys.
     #[serde(default)]
     pub people: OrdMap<PersonKey, EnrolledPerson>,
+    /// The person who decided something first. Every other key was enrolled on their word, or on the
+    /// word of those whom they enrolled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_person: Option<PersonKey>,
+    /// Whether the log was begun in place of another one whose owners are not there any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner_lost: bool,
     /// Digests of the statements that were taken in; none counts twice.
     #[serde(default)]
     pub statements: OrdSet<Digest>,
@@ -143,7 +150,9 @@ impl Project {
             self.statements.insert(decision.statement.digest());
         }
         match &record.event {
-            ProjectEvent::ProjectOpened { .. } => {}
+            ProjectEvent::ProjectOpened { restarted_from } => {
+                self.owner_lost = restarted_from.as_ref().is_some_and(|from| from.owner_lost);
+            }
             ProjectEvent::SessionOpened { session } => {
                 self.sessions.insert(session.clone());
             }
@@ -168,6 +177,7 @@ impl Project {
             ProjectEvent::PersonEnrolled { key, name, role, tools } => {
                 if self.people.is_empty() {
                     self.first_gate = self.config_file.as_ref().map(|file| file.gate);
+                    self.root_person = Some(*key);
                 }
                 let (name, tools) = (name.as_str().into(), tools.clone());
                 let person =
@@ -179,7 +189,7 @@ impl Project {
                     person.revoked = Some(record.seq);
                 }
             }
-            ProjectEvent::ConfigTrusted { reach, gate } => {
+            ProjectEvent::ConfigTrusted { reach, gate, text: _ } => {
                 if let Some(decision) = &record.decision {
                     let by = decision.statement.by;
                     self.trusted.push_back(TrustedConfig { reach: *reach, gate: *gate, by });

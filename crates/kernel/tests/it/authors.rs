@@ -64,7 +64,7 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "heard", "inbox": 3, "hash": DIGEST, "said": answer()}),
         json!({"kind": "heard", "inbox": 4, "hash": DIGEST, "said": withdraw()}),
         json!({"kind": "heard", "inbox": 5, "hash": DIGEST,
-               "said": {"what": "clear_taint", "reason": "read"}}),
+               "said": {"what": "clear_taint", "reason": "read", "seen": 9}}),
         json!({"kind": "ended", "ending": "completed", "note": ""}),
     ]
 }
@@ -91,7 +91,7 @@ fn project_events() -> Vec<Value> {
         pinned("rejected"),
         json!({"kind": "person_enrolled", "key": DIGEST, "name": "ada", "role": "owner"}),
         json!({"kind": "person_revoked", "key": DIGEST, "reason": "lost"}),
-        json!({"kind": "config_trusted", "reach": DIGEST, "gate": DIGEST}),
+        json!({"kind": "config_trusted", "reach": DIGEST, "gate": DIGEST, "text": DIGEST}),
         json!({"kind": "client_delegated", "client": "editor", "tools": ["mcp:bank:*"],
                "until": 1, "answers_max": 1}),
         json!({"kind": "delegation_ended", "delegation": 1}),
@@ -117,7 +117,7 @@ fn inbox_events() -> Vec<Value> {
         json!({"kind": "spoken", "said": {"what": "stop", "reason": "enough"}}),
         json!({"kind": "spoken", "said": answer()}),
         json!({"kind": "spoken", "said": withdraw()}),
-        json!({"kind": "spoken", "said": {"what": "clear_taint", "reason": "read"}}),
+        json!({"kind": "spoken", "said": {"what": "clear_taint", "reason": "read", "seen": 9}}),
     ]
 }
 

@@ -119,8 +119,14 @@ fn differences_are_bounded_and_show_where_they_begin() {
     );
     assert_eq!(told.len(), 1);
     assert!(told[0].len() < 400 && told[0].contains(" before x") && told[0].contains(" after x"));
-    let many: String = (0..1_000).map(|n| format!("a{n}, ")).collect();
-    let told = lines("deny: [a]", &format!("deny: [a, {many}]"));
+    let many: String = (0..1_000).map(|n| format!("  - a{n}\n")).collect();
+    let of = |key: &str| (format!("{key}:\n  - a\n"), format!("{key}:\n  - a\n{many}"));
+    // What is allowed is never left off: the change that matters could hide behind others.
+    let (before, after) = of("deny");
+    assert_eq!(lines(&before, &after).len(), 1_000);
+    let rules =
+        |text: &str| format!("phases:\n  P:\n    rules:\n{}", text.replace("  - ", "      - "));
+    let told = lines(&rules("  - a\n"), &rules(&format!("  - a\n{many}")));
     assert_eq!((told.len(), told[200].as_str()), (201, "… and 800 more"));
 }
 

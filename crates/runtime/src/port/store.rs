@@ -199,14 +199,10 @@ pub trait Store: Send + Sync {
 
     /// The newest signed head of the log, checked against what is stored; absent in a log without
     /// signed heads.
-    fn tree_head(&self) -> BoxFuture<'_, Result<Option<TreeHead>, StoreFault>> {
-        Box::pin(async { Ok(None) })
-    }
+    fn tree_head(&self) -> BoxFuture<'_, Result<Option<TreeHead>, StoreFault>>;
 
     /// The root over the first commits of the log; absent where it has fewer.
-    fn root_at(&self, _size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>> {
-        Box::pin(async { Ok(None) })
-    }
+    fn root_at(&self, size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>>;
 
     /// Checks everything that is stored beside the records: signed heads, the trees beneath them, and
     /// rows that belong to nothing.

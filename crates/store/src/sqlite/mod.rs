@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::time::Timestamp;
-use toolgate_kernel::tree::LogId;
+use toolgate_kernel::tree::{LogId, SignedNote, TreeHead};
 use toolgate_runtime::port::{
     Append, Checkpoint, Clock, IntegrityProblem, Promised, Row, Store, StoreFault, StreamHead,
     later,
@@ -138,11 +138,6 @@ impl SqliteStore {
         reader::ask(&self.reader, |shelf| shelf.note()).await
     }
 
-    /// The root over its first commits; `None` where it has fewer.
-    pub async fn root_at(&self, size: u64) -> Result<Option<Digest>, StoreFault> {
-        reader::ask(&self.reader, move |shelf| shelf.root_at(size)).await
-    }
-
     /// Hands work to the writer, which answers once it is durable or refused.
     async fn write(&self, work: Work) -> Result<Answered, StoreFault> {
         let (answer, answered) = oneshot::channel();
@@ -204,6 +199,20 @@ impl Store for SqliteStore {
 
     fn heads(&self) -> BoxFuture<'_, Result<Vec<StreamHead>, StoreFault>> {
         Box::pin(reader::ask(&self.reader, |shelf| shelf.heads()))
+    }
+
+    fn tree_head(&self) -> BoxFuture<'_, Result<Option<TreeHead>, StoreFault>> {
+        Box::pin(async move {
+            let Some(note) = self.note().await? else { return Ok(None) };
+            let signed = SignedNote::parse(&note);
+            signed
+                .map(|note| Some(note.head))
+                .map_err(|error| StoreFault::Damaged(error.to_string()))
+        })
+    }
+
+    fn root_at(&self, size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>> {
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.root_at(size)))
     }
 
     fn integrity(&self) -> BoxFuture<'_, Result<Vec<IntegrityProblem>, StoreFault>> {

@@ -186,7 +186,8 @@ async fn a_role_and_a_scope_bound_what_a_key_decides() {
 
     let log = TestLog::with_bob(Role::Approver, &["mcp:bank:*"]).await.unwrap();
     log.decide(Some(log.bob.as_ref()), fact("facts:b")).await.unwrap();
-    let owner_only = ProjectEvent::ConfigTrusted { reach: Digest::ZERO, gate: Digest::ZERO };
+    let zero = Digest::ZERO;
+    let owner_only = ProjectEvent::ConfigTrusted { reach: zero, gate: zero, text: zero };
     let refused = log.decide(Some(log.bob.as_ref()), owner_only).await;
     assert!(matches!(refused, Err(SayFault::NotAllowed(..))), "{refused:?}");
     let pin = |tool| pin(tool, "x", Ruling::Accepted);

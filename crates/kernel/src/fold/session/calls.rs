@@ -64,7 +64,7 @@ impl Session {
         self.pay(&settled.spent.unwrap_or_default());
         let admitted = self.open.get(&settled.call).and_then(|open| open.progress.admitted());
         if let Some(admitted) = admitted {
-            self.flow.settled(admitted, settled);
+            self.flow.settled(admitted, settled, self.seq);
         }
         if settled.outcome == Outcome::Done {
             self.successes += 1;

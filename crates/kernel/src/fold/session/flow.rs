@@ -51,6 +51,9 @@ pub struct InformationFlow {
     /// Whether there were more arguments than are remembered.
     #[serde(skip_serializing_if = "is_default")]
     sent_is_cut: bool,
+    /// The last record by which something private or untrusted came in.
+    #[serde(skip_serializing_if = "is_default")]
+    read_at: u64,
 }
 
 /// What was read.
@@ -140,8 +143,18 @@ impl InformationFlow {
         next
     }
 
-    /// A person looked at what was read.
-    pub(super) fn clear(&mut self) {
+    /// What another session had read came in with this record of the fork.
+    pub(super) fn taken_over_at(&mut self, seq: u64) {
+        if self.read_at > 0 {
+            self.read_at = seq;
+        }
+    }
+
+    /// A person looked at what was read up to a record. If more came in since, nothing is cleared.
+    pub(super) fn clear(&mut self, seen: u64) {
+        if self.read_at > seen {
+            return;
+        }
         (self.known, self.fresh) = (LearnedFlow::default(), LearnedFlow::default());
         (self.sent, self.sent_is_cut) = (OrdMap::new(), false);
     }
@@ -186,12 +199,13 @@ impl InformationFlow {
         }
     }
 
-    /// Takes in what a call answered.
-    pub(super) fn settled(&mut self, admitted: &CallAdmitted, settled: &CallSettled) {
+    /// Takes in what a call answered, by the record with this number.
+    pub(super) fn settled(&mut self, admitted: &CallAdmitted, settled: &CallSettled, seq: u64) {
         let Some(labels) = admitted.labels.as_deref() else { return };
         if !labels.private && !labels.untrusted {
             return;
         }
+        self.read_at = seq;
         let host = labels.sends.as_deref().filter(|to| *to != admitted.tool.as_str());
         let source = || {
             let (tool, host) = (admitted.tool.clone(), host.map(Into::into));

@@ -38,6 +38,7 @@ impl Session {
         let own = std::mem::replace(self, forked.carried.carried());
         (self.id, self.seq, self.epoch) = (own.id, own.seq, own.epoch);
         (self.opened_at, self.last_at, self.saw) = (own.opened_at, own.last_at, own.saw);
+        self.flow.taken_over_at(self.seq);
         (self.starter, self.origin) = (own.starter, Some(forked.from.clone()));
         if !forked.note.is_empty() {
             self.feedback.push_back(forked.note.as_str().into());

@@ -261,7 +261,7 @@ impl Session {
             Progress::Received | Progress::Asked(_) => false,
         };
         !self.allowances.is_empty()
-            || self.waiting.values().any(|waiting| waiting.approved())
+            || self.waiting.values().any(|one| one.word.is_some() || !one.given.is_empty())
             || self.open.iter().any(|open| is_answered(open))
     }
 

@@ -53,7 +53,7 @@ impl Session {
             Said::Withdraw { tool, policy } => {
                 self.withdraw(tool, policy);
             }
-            Said::ClearTaint { .. } => self.flow.clear(),
+            Said::ClearTaint { seen, reason: _ } => self.flow.clear(*seen),
         }
     }
 
