@@ -140,6 +140,7 @@ fn of_read(fault: &ReadFault) -> Exit {
         ReadFault::Broken { .. }
         | ReadFault::Unsigned { .. }
         | ReadFault::Unfounded { .. }
+        | ReadFault::OtherProject { .. }
         | ReadFault::Unreadable { .. } => Exit::Log,
     }
 }

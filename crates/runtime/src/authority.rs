@@ -266,6 +266,8 @@ pub(crate) struct Hearing<'a> {
     session: SessionId,
     stream: StreamId,
     seen: Option<Saw>,
+    /// The first record that says it saw less of the project than one before it.
+    backward: Option<u64>,
     unfounded: Option<u64>,
     statements: BTreeSet<Digest>,
     /// What was heard from the inbox and only a person may say, with the record that says so.
@@ -299,6 +301,7 @@ impl<'a> Hearing<'a> {
             session: session.clone(),
             stream: StreamId::Session(session.clone()),
             seen,
+            backward: None,
             unfounded: None,
             statements: BTreeSet::new(),
             heard: Vec::new(),
@@ -307,6 +310,9 @@ impl<'a> Hearing<'a> {
 
     /// Takes in the next record.
     pub(crate) fn take(&mut self, record: &Record<Event>) {
+        if goes_back(self.seen, record.saw) {
+            self.backward = self.backward.or(Some(record.seq));
+        }
         self.seen = record.saw.or(self.seen);
         let seen = self.seen.map_or(0, |saw| saw.seq);
         let judge = Judge { log: self.log, project: self.project, seq: seen };
@@ -332,6 +338,7 @@ impl<'a> Hearing<'a> {
 
     /// Whether all of it counts. What was heard is looked up where it was said.
     pub(crate) async fn end(self, store: &dyn Store) -> Result<(), ReadFault> {
+        self.compare_project(store).await?;
         let mut unfounded = self.unfounded;
         for word in &self.heard {
             if !self.was_said(store, word).await? {
@@ -341,6 +348,24 @@ impl<'a> Hearing<'a> {
         match unfounded {
             Some(seq) => Err(ReadFault::Unfounded { stream: self.stream, seq }),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the project is the one that the session saw. Each of its records covers all before it, so
+    /// the newest one that was seen is enough.
+    async fn compare_project(&self, store: &dyn Store) -> Result<(), ReadFault> {
+        let other = |seq| Err(ReadFault::OtherProject { stream: self.stream.clone(), seq });
+        if seeded(Bug::SawNotCompared) {
+            return Ok(());
+        }
+        if let Some(seq) = self.backward {
+            return other(seq);
+        }
+        let Some(saw) = self.seen else { return Ok(()) };
+        let rows = store.read(&StreamId::Project, saw.seq, 1).await?;
+        match rows.first().is_some_and(|row| row.seq == saw.seq && row.hash == saw.hash) {
+            true => Ok(()),
+            false => other(saw.seq),
         }
     }
 
@@ -368,6 +393,12 @@ impl<'a> Hearing<'a> {
             && signer_of(&record) == word.signer
             && judge.check_said(&record, &self.session, |_| false).is_ok())
     }
+}
+
+/// Whether a record says that it saw less of the project than one before it. Keys that were revoked
+/// would count again.
+pub(crate) fn goes_back(before: Option<Saw>, saw: Option<Saw>) -> bool {
+    matches!((before, saw), (Some(before), Some(saw)) if saw.seq < before.seq)
 }
 
 /// Who signed the statement that a record carries.

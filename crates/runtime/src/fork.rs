@@ -175,6 +175,7 @@ pub(crate) async fn misfit(
             | ReadFault::Broken { .. }
             | ReadFault::Unsigned { .. }
             | ReadFault::Unfounded { .. }
+            | ReadFault::OtherProject { .. }
             | ReadFault::Unreadable { .. },
         ) => {}
         Err(ReadFault::Store(fault)) => return Err(fault),
