@@ -10,6 +10,7 @@ use toolgate_runtime::port::Store;
 use toolgate_runtime::verify::{Problem, Report, verify};
 use toolgate_store::{OpenFault, SqliteStore};
 
+use super::trust_root::{RootArgs, RootCheck, RootOfTrust, RootProblem};
 use crate::console;
 use crate::exit::Exit;
 use crate::host::{Create, host_key};
@@ -24,6 +25,8 @@ pub(crate) struct Options {
     /// A head that `toolgate log head` printed earlier: the log must still contain it.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
+    #[command(flatten)]
+    root: RootArgs,
 }
 
 /// The report, and what vouches for it.
@@ -43,6 +46,9 @@ struct Shown {
     /// The folder that this log is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_of: Option<PathBuf>,
+    /// The person on whose decision all others rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root: Option<RootOfTrust>,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
@@ -52,6 +58,11 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         let against = against(&store, file)?;
         shown.report.problems.extend(against.map(of_log));
     }
+    let is_known_here = shown.anchored.is_some();
+    let RootCheck { root, problems } =
+        block_on(async { options.root.check(&store, is_known_here).await })?;
+    shown.root = root;
+    shown.report.problems.extend(problems.into_iter().map(of_people));
     let exit = if shown.report.problems.is_empty() { Exit::Done } else { Exit::Failed };
     if options.json {
         console::json(&shown);
@@ -83,6 +94,7 @@ fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
         own_host_key: own,
         anchored,
         copy_of,
+        root: None,
     })
 }
 
@@ -105,6 +117,10 @@ fn against(store: &SqliteStore, file: &std::path::Path) -> Result<Option<String>
 
 fn of_log(what: String) -> Problem {
     Problem { stream: "log".to_owned(), seq: 0, what: what.into() }
+}
+
+fn of_people(RootProblem { seq, what }: RootProblem) -> Problem {
+    Problem { stream: "project".to_owned(), seq, what: what.into() }
 }
 
 fn print(shown: &Shown) {
@@ -138,6 +154,10 @@ fn print(shown: &Shown) {
             console::say("  Nothing is remembered of it here: it is seen for the first time.")
         }
     }
+    console::say(&match &shown.root {
+        Some(root) => format!("  {}", console::visible(&root.line())),
+        None => "  No person decided anything in it.".to_owned(),
+    });
     console::say(
         "The host key proves nothing against its holder, who could have invented calls and results.",
     );
