@@ -397,6 +397,17 @@ impl Stage {
         if !new {
             return Ok(());
         }
+        let done = self.done_outside(step, session).await;
+        // A log that fails is the crash loop's doing; the person decides again. What was said is in the log
+        // perhaps, and a second time changes nothing.
+        let is_decision = matches!(step, StepText::Decide(_) | StepText::Enrol(_));
+        if done.is_err() && is_decision {
+            self.outside_done.lock().map_err(|_| anyhow!("poisoned"))?.remove(&at);
+        }
+        done
+    }
+
+    async fn done_outside(&self, step: &StepText, session: &SessionId) -> Result<()> {
         match step {
             StepText::Say(say) => {
                 self.process().say(session, self.author(&say.actor), say.said.clone()).await?;
