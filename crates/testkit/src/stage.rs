@@ -393,18 +393,19 @@ impl Stage {
     }
 
     async fn outside(&self, at: usize, step: &StepText, session: &SessionId) -> Result<()> {
-        let new = self.outside_done.lock().map_err(|_| anyhow!("poisoned"))?.insert(at);
-        if !new {
+        let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
+        if done()?.contains(&at) {
             return Ok(());
         }
-        let done = self.done_outside(step, session).await;
-        // A log that fails is the crash loop's doing; the person decides again. What was said is in the log
-        // perhaps, and a second time changes nothing.
-        let is_decision = matches!(step, StepText::Decide(_) | StepText::Enrol(_));
-        if done.is_err() && is_decision {
-            self.outside_done.lock().map_err(|_| anyhow!("poisoned"))?.remove(&at);
+        // A person whose decision met the crash decides again: where it is in the log already, a second
+        // time changes nothing. Whatever else is done outside is done once.
+        if matches!(step, StepText::Decide(_) | StepText::Enrol(_)) {
+            self.done_outside(step, session).await?;
+            done()?.insert(at);
+            return Ok(());
         }
-        done
+        done()?.insert(at);
+        self.done_outside(step, session).await
     }
 
     async fn done_outside(&self, step: &StepText, session: &SessionId) -> Result<()> {
