@@ -141,6 +141,7 @@ fn of_read(fault: &ReadFault) -> Exit {
         | ReadFault::Unsigned { .. }
         | ReadFault::Unfounded { .. }
         | ReadFault::OtherHistory { .. }
+        | ReadFault::OtherProject { .. }
         | ReadFault::Unreadable { .. } => Exit::Log,
     }
 }

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
-use toolgate_kernel::config::MachinePolicy;
+use toolgate_kernel::config::{MachinePolicy, PolicyText};
 use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::names::PolicyName;
+use toolgate_kernel::policy::MACHINE_POLICY_PREFIX;
 
 /// Where it lies.
 const POLICY: &str = "/etc/toolgate/policy.yaml";
@@ -29,6 +31,7 @@ struct MachinePolicyConfig {
     people: BTreeMap<String, PersonKey>,
     digests: Vec<String>,
     trust_count: Option<usize>,
+    policies: Vec<PolicyText>,
 }
 
 /// A policy of the machine that cannot be used. Nothing is started then.
@@ -54,19 +57,61 @@ impl fmt::Display for MachinePolicyError {
 
 /// What holds on this machine; nothing special where there is no such file.
 pub(crate) fn read() -> Result<MachinePolicy, MachinePolicyError> {
+    here(read_from)
+}
+
+/// The policies that govern every project of this machine beside its own.
+pub(crate) fn policies() -> Result<Vec<PolicyText>, MachinePolicyError> {
+    here(policies_from)
+}
+
+fn here<T>(read: impl Fn(&Path, u32) -> Result<T>) -> Result<T, MachinePolicyError> {
     let path = Path::new(POLICY);
-    let found = read_from(path, 0);
+    let found = read(path, 0);
     found.map_err(|error| MachinePolicyError { path: path.to_owned(), why: format!("{error:#}") })
+}
+
+/// The policies of a file. They deny, ask or count; each has a name, which says where it comes from.
+fn policies_from(path: &Path, owner: u32) -> Result<Vec<PolicyText>> {
+    let Some(written) = written(path, owner)? else { return Ok(Vec::new()) };
+    let mut policies = Vec::new();
+    for (at, text) in written.policies.into_iter().enumerate() {
+        let number = at + 1;
+        let kinds = text.rule.is_some() || text.limit.is_some() || text.rate.is_some();
+        ensure!(kinds, "policy {number} is no `rule`, `limit` or `rate`");
+        let name = text.name.as_ref().with_context(|| format!("policy {number} has no name"))?;
+        let name = PolicyName::parse(&format!("{MACHINE_POLICY_PREFIX}{name}"))?;
+        let text = PolicyText { name: Some(name), ..text };
+        // One that cannot be used stops everything here, and not where it would govern.
+        text.clone().build(number)?;
+        policies.push(text);
+    }
+    Ok(policies)
 }
 
 /// The policy in a file, which must belong to this user.
 fn read_from(path: &Path, owner: u32) -> Result<MachinePolicy> {
+    let Some(written) = written(path, owner)? else { return Ok(MachinePolicy::default()) };
+    let digests = written.digests.iter().map(|text| trust_digest(text).map_err(anyhow::Error::msg));
+    let trust_count = written.trust_count.unwrap_or(1);
+    if !(1..=TRUST_COUNT_MAX).contains(&trust_count) {
+        bail!("`trust_count` must be from 1 to {TRUST_COUNT_MAX}");
+    }
+    Ok(MachinePolicy {
+        people: written.people.into_values().collect(),
+        digests: digests.collect::<Result<_>>()?,
+        trust_count,
+    })
+}
+
+/// What a file says, which must belong to this user; nothing where there is none.
+fn written(path: &Path, owner: u32) -> Result<Option<MachinePolicyConfig>> {
     let mut options = std::fs::OpenOptions::new();
     let no_follow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     options.read(true).custom_flags(no_follow.bits().cast_signed());
     let file = match options.open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(MachinePolicy::default());
+            return Ok(None);
         }
         file => file.context("it cannot be opened, or is a link")?,
     };
@@ -83,17 +128,7 @@ fn read_from(path: &Path, owner: u32) -> Result<MachinePolicy> {
     file.take(POLICY_BYTES_MAX + 1).read_to_string(&mut text).context("it is not a text")?;
     let fits = u64::try_from(text.len()).is_ok_and(|len| len <= POLICY_BYTES_MAX);
     ensure!(fits, "it has more than {POLICY_BYTES_MAX} bytes");
-    let written: MachinePolicyConfig = serde_saphyr::from_str(&text)?;
-    let digests = written.digests.iter().map(|text| trust_digest(text).map_err(anyhow::Error::msg));
-    let trust_count = written.trust_count.unwrap_or(1);
-    if !(1..=TRUST_COUNT_MAX).contains(&trust_count) {
-        bail!("`trust_count` must be from 1 to {TRUST_COUNT_MAX}");
-    }
-    Ok(MachinePolicy {
-        people: written.people.into_values().collect(),
-        digests: digests.collect::<Result<_>>()?,
-        trust_count,
-    })
+    Ok(Some(serde_saphyr::from_str(&text)?))
 }
 
 /// A digest as `toolgate trust --print` prints it.
@@ -139,6 +174,25 @@ mod tests {
         assert!(read_from(&path, owner).unwrap().people.is_empty());
         let missing = path.with_file_name("other.yaml");
         assert_eq!(read_from(&missing, owner).unwrap(), MachinePolicy::default());
+    }
+
+    #[test]
+    fn policies_of_a_machine_say_where_they_come_from() {
+        let rule = "policies:\n  - name: no-pay\n    rule: {tools: ['mcp:bank:pay'], deny: 'true', message: No.}\n";
+        let (_folder, path, owner) = policy(rule);
+        let found = policies_from(&path, owner).unwrap();
+        let names: Vec<_> = found.iter().map(|one| one.name.clone().unwrap().to_string()).collect();
+        assert_eq!(names, ["machine-no-pay"]);
+        for (text, why) in [
+            (rule.replace("name: no-pay\n    ", ""), "has no name"),
+            (rule.replace("'true'", "'tru'"), "tru"),
+            ("policies: [{name: a, read_before_write: {}}]\n".to_owned(), "is no `rule`"),
+            ("policies: [{name: a, rule: {}, limit: {}}]\n".to_owned(), ""),
+        ] {
+            let (_folder, path, owner) = policy(&text);
+            let error = policies_from(&path, owner).err().map(|error| format!("{error:#}"));
+            assert!(error.as_ref().is_some_and(|error| error.contains(why)), "{text}: {error:?}");
+        }
     }
 
     #[test]

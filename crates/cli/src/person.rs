@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
+use toolgate_kernel::config::ConfigDigests;
 use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::Answer;
@@ -23,6 +25,7 @@ use crate::approval_needs::ApprovalNeeds;
 use crate::card_code::{CardCode, CardWord};
 use crate::console::{hint, on_screen, tell, visible, visible_lines};
 use crate::credential;
+use crate::environment::Flags;
 use crate::host::SystemClock;
 use crate::project::Place;
 use crate::reading;
@@ -32,6 +35,8 @@ use crate::visible::exact;
 /// Whoever sits at the terminal.
 pub(crate) struct AtTerminal {
     place: Place,
+    /// The configuration that calls are judged by here.
+    digests: Option<ConfigDigests>,
     /// Makes the screen ready for a question.
     ready: Ready,
 }
@@ -57,9 +62,10 @@ impl Ready {
 
 impl AtTerminal {
     /// The person at the terminal; nobody when input or output is a pipe.
-    pub(crate) fn here(place: &Place, ready: Ready) -> Option<Arc<dyn Person>> {
+    pub(crate) fn here(place: &Place, agent: &Agent, ready: Ready) -> Option<Arc<dyn Person>> {
         let place = place.clone();
-        attended().then(|| Arc::new(Self { place, ready }) as Arc<dyn Person>)
+        let digests = agent.source.as_deref().map(|source| source.digests);
+        attended().then(|| Arc::new(Self { place, digests, ready }) as Arc<dyn Person>)
     }
 
     async fn answer(&self, question: &Question) -> Option<Response> {
@@ -84,6 +90,14 @@ impl AtTerminal {
             hint("The call waits: toolgate approvals list");
             return None;
         }
+        if choice.answer == Answer::Approve && !self.is_file_unchanged() {
+            tell(
+                "The configuration changed while the question was on the screen, so your yes is for \
+                 something else. Nothing ran.",
+            );
+            hint("Start again, and you are asked anew. The call waits: toolgate approvals list");
+            return None;
+        }
         // The key is the person: without it there is no answer.
         let person = match credential::unlock(&self.place).await {
             Ok(person) => person?,
@@ -105,6 +119,16 @@ impl AtTerminal {
 }
 
 impl AtTerminal {
+    /// Whether the file still says what calls are judged by here.
+    fn is_file_unchanged(&self) -> bool {
+        let Some(before) = self.digests else { return true };
+        let loaded = self.place.load(&Flags::default(), |_| {});
+        loaded.is_ok_and(|loaded| {
+            let ConfigDigests { reach, gate, rest: _ } = loaded.digests();
+            (reach, gate) == (before.reach, before.gate)
+        })
+    }
+
     /// Why the approval of the person at the terminal would not count.
     async fn refusal(&self, needs: &ApprovalNeeds, is_edited: bool) -> Option<String> {
         if needs.requires.is_default() {

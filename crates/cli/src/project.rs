@@ -34,6 +34,7 @@ use crate::host::{
     Create, LogClock, SystemClock, anchors_to_read, config_folder, host_key, log_setup,
     state_folder,
 };
+use crate::machine_policy;
 use crate::model;
 use crate::redaction::{self, redactor};
 use crate::trust::TrustedAccess;
@@ -348,6 +349,7 @@ impl Place {
         light: impl Fn(&mut AgentText),
     ) -> Result<(Checked, Vec<Pack>)> {
         light(&mut reading.text);
+        reading.text.machine_policies = machine_policy::policies()?;
         if let Some(flags) = flags {
             let file = std::mem::take(&mut reading.text.settings);
             let mut here = environment::settings()?.away_from(&file);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -10,7 +11,7 @@ use crate::budget::BudgetRefusal;
 use crate::limits::LimitRefusal;
 use crate::names::{AgentId, GroupName, PhaseName, PolicyName, ServerName, ToolName, nearest};
 use crate::phase::{Grant, Phase};
-use crate::policy::EgressRefusal;
+use crate::policy::{EgressRefusal, MACHINE_POLICY_PREFIX, Policy};
 use crate::prompt::UnknownWord;
 use crate::section::{Toolset, ToolsetRefusal};
 use crate::settings::SettingRefusal;
@@ -34,8 +35,10 @@ pub enum AgentRefusal {
     /// A destination is none.
     #[error(transparent)]
     Egress(#[from] EgressRefusal),
-    /// A policy has the name of one that is built in.
-    #[error("policy {0}: this name is taken by the built-in policy; give yours another one")]
+    /// A policy has the name of one that is built in, or of the machine.
+    #[error(
+        "policy {0}: this name is for a policy that is built in or of the machine; give yours another one"
+    )]
     OwnPolicy(PolicyName),
     /// The system prompt uses a word that nobody gives a meaning to.
     #[error("system_prompt: {0}")]
@@ -317,7 +320,10 @@ impl Masks<'_> {
     fn check_policies(&mut self) {
         let enabled = self.draft.sections.iter().filter(|section| section.enabled);
         let own = enabled.flat_map(|section| &section.policies);
-        for policy in own.chain(&self.draft.policies) {
+        // A policy of the machine names tools that only some of its projects have.
+        let of_project =
+            |policy: &&Arc<dyn Policy>| !policy.name().as_str().starts_with(MACHINE_POLICY_PREFIX);
+        for policy in own.chain(self.draft.policies.iter().filter(of_project)) {
             let place = Place::Policy(policy.name().clone());
             let names = policy.names();
             let named: Vec<ToolName> = names.tools.into_iter().cloned().collect();

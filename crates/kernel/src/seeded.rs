@@ -38,11 +38,17 @@ pub enum Bug {
     CheckpointCarriesAuthority,
     /// A configuration that nobody trusts starts programs.
     UntrustedConfigStarts,
+    /// The digests of a configuration leave out which servers it starts and connects to.
+    DigestWithoutServers,
+    /// A session goes on though the project is not the one that it saw.
+    SawNotCompared,
+    /// The program of a server is granted the folder of the keys.
+    KeyFolderGranted,
 }
 
 impl Bug {
     /// Every one of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::AckBeforeCommit,
         Self::NoIntent,
         Self::BlindRetry,
@@ -60,6 +66,9 @@ impl Bug {
         Self::TaintLostAtFork,
         Self::CheckpointCarriesAuthority,
         Self::UntrustedConfigStarts,
+        Self::DigestWithoutServers,
+        Self::SawNotCompared,
+        Self::KeyFolderGranted,
     ];
 }
 

@@ -266,6 +266,8 @@ pub(crate) struct Hearing<'a> {
     session: SessionId,
     stream: StreamId,
     seen: Option<Saw>,
+    /// The first record that says it saw less of the project than one before it.
+    backward: Option<u64>,
     unfounded: Option<u64>,
     statements: BTreeSet<Digest>,
     /// The newest head that a decision seals, with its record.
@@ -301,6 +303,7 @@ impl<'a> Hearing<'a> {
             session: session.clone(),
             stream: StreamId::Session(session.clone()),
             seen,
+            backward: None,
             unfounded: None,
             statements: BTreeSet::new(),
             sealed: None,
@@ -310,6 +313,9 @@ impl<'a> Hearing<'a> {
 
     /// Takes in the next record.
     pub(crate) fn take(&mut self, record: &Record<Event>) {
+        if goes_back(self.seen, record.saw) {
+            self.backward = self.backward.or(Some(record.seq));
+        }
         self.seen = record.saw.or(self.seen);
         self.sealed = sealed_head(record).or(self.sealed);
         let seen = self.seen.map_or(0, |saw| saw.seq);
@@ -337,6 +343,7 @@ impl<'a> Hearing<'a> {
     /// Whether all of it counts. What was heard is looked up where it was said.
     pub(crate) async fn end(self, store: &dyn Store) -> Result<(), ReadFault> {
         check_seal(store, &self.stream, self.sealed).await?;
+        self.compare_project(store).await?;
         let mut unfounded = self.unfounded;
         for word in &self.heard {
             if !self.was_said(store, word).await? {
@@ -346,6 +353,24 @@ impl<'a> Hearing<'a> {
         match unfounded {
             Some(seq) => Err(ReadFault::Unfounded { stream: self.stream, seq }),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the project is the one that the session saw. Each of its records covers all before it, so
+    /// the newest one that was seen is enough.
+    async fn compare_project(&self, store: &dyn Store) -> Result<(), ReadFault> {
+        let other = |seq| Err(ReadFault::OtherProject { stream: self.stream.clone(), seq });
+        if seeded(Bug::SawNotCompared) {
+            return Ok(());
+        }
+        if let Some(seq) = self.backward {
+            return other(seq);
+        }
+        let Some(saw) = self.seen else { return Ok(()) };
+        let rows = store.read(&StreamId::Project, saw.seq, 1).await?;
+        match rows.first().is_some_and(|row| row.seq == saw.seq && row.hash == saw.hash) {
+            true => Ok(()),
+            false => other(saw.seq),
         }
     }
 
@@ -397,6 +422,12 @@ pub(crate) async fn check_seal(
         Some(root) if root == head.root => Ok(()),
         _ => Err(ReadFault::OtherHistory { stream: stream.clone(), seq }),
     }
+}
+
+/// Whether a record says that it saw less of the project than one before it. Keys that were revoked
+/// would count again.
+pub(crate) fn goes_back(before: Option<Saw>, saw: Option<Saw>) -> bool {
+    matches!((before, saw), (Some(before), Some(saw)) if saw.seq < before.seq)
 }
 
 /// Who signed the statement that a record carries.

@@ -176,6 +176,7 @@ pub(crate) async fn misfit(
             | ReadFault::Unsigned { .. }
             | ReadFault::Unfounded { .. }
             | ReadFault::OtherHistory { .. }
+            | ReadFault::OtherProject { .. }
             | ReadFault::Unreadable { .. },
         ) => {}
         Err(ReadFault::Store(fault)) => return Err(fault),

@@ -99,6 +99,17 @@ pub enum ReadFault {
         /// The record.
         seq: u64,
     },
+    /// The project is not the one that a session saw: it was cut off, or another one was put in its place.
+    #[error(
+        "{stream} saw record {seq} of a project with another history; run `toolgate verify` to see \
+         where they differ"
+    )]
+    OtherProject {
+        /// The session.
+        stream: StreamId,
+        /// The record of the project that it saw, or its own record that saw less than one before it.
+        seq: u64,
+    },
     /// A record makes no sense to this program.
     #[error("{stream}, record {seq}: cannot be read by this version of toolgate")]
     Unreadable {

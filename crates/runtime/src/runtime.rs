@@ -19,6 +19,7 @@ use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::tree::LogId;
 
 use crate::authority::{Author, Judge, Unfounded, check_project, check_seal, sealed_head, sign};
+use crate::crash_point;
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
 use crate::people::{enrolled, first_person, may_sign};
@@ -377,6 +378,7 @@ impl Runtime {
             let append = self.store.append(Append { batches, blobs: Vec::new() });
             match within(SAY_MS_MAX, pin!(append)).await {
                 Some(Ok(())) => {
+                    crash_point!("after_decide");
                     self.project_appended(prepared);
                     drop(turn);
                     return Ok(told);
@@ -499,7 +501,10 @@ impl Runtime {
             let batch = batch(stream.clone(), None, after, rows, tip);
             let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });
             match within(SAY_MS_MAX, pin!(append)).await {
-                Some(Ok(())) => return Ok(seq),
+                Some(Ok(())) => {
+                    crash_point!("after_say");
+                    return Ok(seq);
+                }
                 Some(Err(StoreFault::Moved { .. })) => {}
                 Some(Err(fault)) => return Err(fault.into()),
                 None => return Err(StoreFault::TimedOut(SAY_MS_MAX).into()),

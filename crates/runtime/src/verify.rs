@@ -19,7 +19,7 @@ use toolgate_kernel::receipt::SettledCall;
 use toolgate_kernel::tree::{LogId, TreeHead};
 
 use self::decisions::InboxRecord;
-use crate::authority::{check_project, signer_of, statement_digest};
+use crate::authority::{check_project, goes_back, signer_of, statement_digest};
 use crate::checkpoint;
 use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
@@ -230,6 +230,13 @@ impl Check {
             }
             StreamId::Session(id) => match Record::<Event>::decode(&row.bytes) {
                 Ok(record) => {
+                    if goes_back(session.seen, record.saw) {
+                        self.problem(
+                            stream,
+                            row.seq,
+                            "a record saw less of the project than one before",
+                        );
+                    }
                     session.seen = record.saw.or(session.seen);
                     self.seals(stream, &record);
                     let judge = self.judge(session.seen);

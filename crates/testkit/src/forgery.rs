@@ -1,6 +1,7 @@
 //! Writes records as somebody with the host key could, and says which of them are believed. Used by
 //! tests and to see that seeded bugs are caught.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -12,14 +13,14 @@ use toolgate_kernel::decision::{
 };
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Answer, Basis, Change, Decision, Event, ProjectEvent, Record, Said, StreamId, Written,
+    Answer, Basis, Change, Decision, Event, ProjectEvent, Record, Said, Saw, StreamId, Written,
 };
 use toolgate_kernel::fold::{Allowance, Progress, Session, shown};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PolicyName, SessionId, ToolName, ToolPattern};
 use toolgate_kernel::pin::{Definition, Pinned, Ruling};
 use toolgate_kernel::time::Timestamp;
-use toolgate_runtime::log::Tip;
+use toolgate_runtime::log::{Tip, read_from};
 use toolgate_runtime::port::{Append, Batch, Checkpoint, Clock, Rows, Store, StreamHead};
 use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Author, MemoryStore, Runtime, SayFault, Signer, checkpoint_body};
@@ -219,6 +220,7 @@ pub async fn believed_forgeries() -> Result<Vec<&'static str>> {
     believed.extend(forged_admission(Forged::OtherRule)?);
     believed.extend(forged_checkpoint().await?);
     believed.extend(forgetful_checkpoint().await?);
+    believed.extend(other_project().await?);
     Ok(believed)
 }
 
@@ -271,13 +273,86 @@ fn forged_admission(forged: Forged) -> Result<Option<&'static str>> {
     }))
 }
 
+/// A stage on which nothing was done yet.
+fn empty_stage(store: &Arc<MemoryStore>, folder: &Path) -> Result<Stage> {
+    let scenario: Scenario = serde_saphyr::from_str("about: forged records\n")?;
+    let stage = Stage::new(scenario, store.clone(), folder, Ledger::default())?;
+    stage.map_err(|refused| anyhow::anyhow!("{}", refused.0))
+}
+
+/// How the project that a session saw was replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeenProject {
+    /// It had another record in that place.
+    Other,
+    /// It had more records than there are.
+    Longer,
+    /// The session says that it saw less than before, so that keys revoked since count again.
+    Shorter,
+}
+
+/// A session that says it saw another project than the one that is there, and what becomes of it: what
+/// opening it says, and what `verify` finds.
+pub async fn session_of_another_project(
+    seen: SeenProject,
+) -> Result<(Option<String>, Vec<String>)> {
+    let folder = tempfile::tempdir()?;
+    let store = Arc::new(MemoryStore::new());
+    let stage = empty_stage(&store, folder.path())?;
+    drop(stage.open_session().await?);
+    let stream = stage.stream();
+    // A record that a session may have seen, and one before it.
+    let marked = ProjectEvent::FamiliesMarked {
+        families: Vec::new(),
+        session: SessionId::parse("s1")?,
+        call: CallId(1),
+    };
+    let runtime = Runtime::new(store.clone(), Arc::new(FakeClock::default()));
+    let decide = |_: &_| Ok::<_, SayFault>((vec![marked.clone()], ()));
+    runtime.decide(&Actor::System, decide).await?;
+    let project = store.head(&StreamId::Project).await?.context("the project is there")?;
+    let mut last = None;
+    let end = read_from::<Event>(store.as_ref(), &stream, Tip::START, |record, _| {
+        last = Some(record);
+    });
+    let mut tip = end.await?;
+    let record = last.context("the session has records")?;
+    let first = store.read(&StreamId::Project, 1, 1).await?;
+    let first = first.first().context("the project has a record")?.hash;
+    let newest = Saw { seq: project.seq, hash: project.link };
+    let saws = match seen {
+        SeenProject::Other => vec![Saw { hash: Digest::of(b"another"), ..newest }],
+        SeenProject::Longer => vec![Saw { seq: project.seq + 5, hash: Digest::of(b"another") }],
+        SeenProject::Shorter => vec![newest, Saw { seq: 1, hash: first }],
+    };
+    let (after, mut rows) = (tip.seq, Rows::default());
+    for saw in saws {
+        tip.add(&Record { seq: tip.seq + 1, saw: Some(saw), ..record.clone() }, &mut rows)?;
+    }
+    let head = StreamHead { stream: stream.clone(), seq: tip.seq, link: tip.hash };
+    let batch = Batch { epoch: None, after, rows, head };
+    store.append(Append { batches: vec![batch], blobs: Vec::new() }).await?;
+    let opened = stage.open_session().await.err().map(|error| format!("{error:#}"));
+    let report = verify(store.as_ref()).await?;
+    let found = report.problems.iter().map(|problem| problem.what.to_string()).collect();
+    Ok((opened, found))
+}
+
+/// Whether a session goes on though the project is not the one that it saw.
+async fn other_project() -> Result<Option<&'static str>> {
+    for seen in [SeenProject::Other, SeenProject::Longer, SeenProject::Shorter] {
+        if session_of_another_project(seen).await?.0.is_none() {
+            return Ok(Some("another project than the one that was seen"));
+        }
+    }
+    Ok(None)
+}
+
 /// Whether a kept fold lets calls run because it says that a person allowed them.
 async fn forged_checkpoint() -> Result<Option<&'static str>> {
     let folder = tempfile::tempdir()?;
-    let scenario: Scenario = serde_saphyr::from_str("about: a forged checkpoint\n")?;
     let store = Arc::new(MemoryStore::new());
-    let stage = Stage::new(scenario, store.clone(), folder.path(), Ledger::default())?;
-    let stage = stage.map_err(|refused| anyhow::anyhow!("{}", refused.0))?;
+    let stage = empty_stage(&store, folder.path())?;
     let driver = stage.open_session().await?;
     let mut session = driver.session().as_ref().clone();
     drop(driver);

@@ -393,10 +393,22 @@ impl Stage {
     }
 
     async fn outside(&self, at: usize, step: &StepText, session: &SessionId) -> Result<()> {
-        let new = self.outside_done.lock().map_err(|_| anyhow!("poisoned"))?.insert(at);
-        if !new {
+        let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
+        if done()?.contains(&at) {
             return Ok(());
         }
+        // A person whose decision met the crash decides again: where it is in the log already, a second
+        // time changes nothing. Whatever else is done outside is done once.
+        if matches!(step, StepText::Decide(_) | StepText::Enrol(_)) {
+            self.done_outside(step, session).await?;
+            done()?.insert(at);
+            return Ok(());
+        }
+        done()?.insert(at);
+        self.done_outside(step, session).await
+    }
+
+    async fn done_outside(&self, step: &StepText, session: &SessionId) -> Result<()> {
         match step {
             StepText::Say(say) => {
                 self.process().say(session, self.author(&say.actor), say.said.clone()).await?;

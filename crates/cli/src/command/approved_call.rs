@@ -32,6 +32,13 @@ pub(super) async fn make_call(place: &Place, card: &Card, config: Option<Digest>
             };
             let runtime = opened.runtime.clone();
             let mut driver = Driver::resume(runtime, crew, card.session.clone()).await?;
+            if driver.session().ended.is_some() {
+                hint(
+                    "Another process had the session, and it has ended since; `toolgate sessions show` \
+                     tells what became of the call.",
+                );
+                return Ok(Exit::Done);
+            }
             driver.settle_open().await?;
             let made = driver.take_up_approved().await?;
             let session = driver.session();

@@ -53,7 +53,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let trusted = block_on(place.trusted_crew(&Flags::default()))?;
     let TrustedCrew { mut crew, text, access } = trusted;
     let phase = phase(&crew.agent, options.phase.as_deref())?;
-    crew.person = AtTerminal::here(place, Ready::default());
+    crew.person = AtTerminal::here(place, &crew.agent, Ready::default());
     let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let actor = Actor::command_line();
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;

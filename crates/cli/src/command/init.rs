@@ -14,6 +14,7 @@ use crate::project::{OWN_AGENT, Place, block_on};
 use crate::standing;
 
 const MINIMAL: &str = include_str!("../../demo/minimal.yaml");
+const FILES: &str = include_str!("../../demo/files.yaml");
 const HELLO: &str = include_str!("../../demo/hello.yaml");
 
 #[derive(Args)]
@@ -38,6 +39,8 @@ enum Template {
     Novel,
     /// Two phases, and a script that plays its model.
     Minimal,
+    /// One phase that works on the files of the folder, and asks before files that others run.
+    Files,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
@@ -46,6 +49,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     match options.template {
         Template::Novel => write(place, "toolgate.yaml", OWN_AGENT, options.force)?,
+        Template::Files => write(place, "toolgate.yaml", FILES, options.force)?,
         Template::Minimal => {
             write(place, "toolgate.yaml", MINIMAL, options.force)?;
             write(place, "hello.yaml", HELLO, options.force)?;
@@ -57,6 +61,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     console::say(match options.template {
         Template::Novel => "  toolgate run \"a premise\"  runs it; a script plays the model",
         Template::Minimal => "  toolgate run \"a question\" --model script:hello.yaml",
+        Template::Files => "  toolgate run \"what to do\" --model ollama:qwen3",
     });
     Ok(Exit::Done)
 }

@@ -26,6 +26,7 @@ pub(crate) mod sessions;
 pub(crate) mod token;
 pub(crate) mod tools;
 pub(crate) mod trust;
+pub(crate) mod trust_root;
 mod undo;
 pub(crate) mod verify;
 

@@ -265,7 +265,7 @@ pub(crate) fn cast(
     let (provider, played) = model::provider(&access, &text, &crew.agent)?;
     crew.provider = Some(provider);
     let ready = Ready::default();
-    crew.person = AtTerminal::here(place, ready.clone());
+    crew.person = AtTerminal::here(place, &crew.agent, ready.clone());
     Ok(Cast { crew, played, ready, text, access, speaker })
 }
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use toolgate_kernel::credential::{HexRefusal, PersonKey};
-use toolgate_kernel::tree::{LogId, SignedNote};
+use toolgate_kernel::tree::SignedNote;
 use toolgate_runtime::port::Store;
 use toolgate_runtime::verify::{Problem, Report, verify};
 use toolgate_store::{OpenFault, SqliteStore};
 
+use super::trust_root::{RootArgs, RootCheck, RootOfTrust, RootProblem};
 use crate::console;
 use crate::exit::Exit;
 use crate::host::{Create, anchors_to_read, host_key};
@@ -26,14 +26,8 @@ pub(crate) struct Options {
     /// A head that `toolgate log head` printed earlier: the log must still contain it.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// The key of the person who must have decided first, from whom all others have their rights;
-    /// `toolgate people list` prints it.
-    #[arg(long, value_name = "KEY", value_parser = person_key)]
-    root: Option<PersonKey>,
-}
-
-fn person_key(text: &str) -> Result<PersonKey, HexRefusal> {
-    PersonKey::try_from(text.to_owned())
+    #[command(flatten)]
+    root: RootArgs,
 }
 
 /// The report, and what vouches for it.
@@ -50,39 +44,30 @@ struct Shown {
     /// Commits that are remembered outside the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchored: Option<u64>,
-    /// Who decided first; everyone else was enrolled on their word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    root_person: Option<PersonKey>,
-    /// What vouches for that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    root_known_from: Option<RootSource>,
     /// Whether the log was begun anew although no owner of the one before was there.
     owner_lost: bool,
     /// The folder that this log is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_of: Option<PathBuf>,
-}
-
-/// How it is known who decided first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum RootSource {
-    /// The command line names the key.
-    CommandLine,
-    /// It was the same when this log was first seen here.
-    Remembered,
-    /// Nothing is known but what the log says.
-    FirstSeen,
+    /// The person on whose decision all others rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root: Option<RootOfTrust>,
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let store = place.log_as_it_is()?;
     let mut shown = checked(place, &store)?;
-    root(&mut shown, options.root, store.log_id());
     if let Some(file) = &options.against {
         let against = against(&store, file)?;
         shown.report.problems.extend(against.map(of_log));
     }
+    let is_known_here = shown.anchored.is_some();
+    let anchors = anchors_to_read();
+    let remembered = anchors.and_then(|anchors| anchors.root_person(store.log_id()).ok().flatten());
+    let check = options.root.check(&store, is_known_here, remembered);
+    let RootCheck { root, problems } = block_on(check)?;
+    shown.root = root;
+    shown.report.problems.extend(problems.into_iter().map(of_people));
     let exit = if shown.report.problems.is_empty() { Exit::Done } else { Exit::Failed };
     if options.json {
         console::json(&shown);
@@ -114,28 +99,10 @@ fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
         host_key: store.host().to_string(),
         own_host_key: own,
         anchored,
-        root_person: first.as_ref().and_then(|project| project.root_person),
-        root_known_from: None,
         owner_lost: first.is_some_and(|project| project.owner_lost),
         copy_of,
+        root: None,
     })
-}
-
-/// Compares who decided first with the key on the command line, or else with what is remembered.
-fn root(shown: &mut Shown, wanted: Option<PersonKey>, log: LogId) {
-    let remembered = anchors_to_read().and_then(|anchors| anchors.root_person(log).ok().flatten());
-    let (known, source) = match (wanted, remembered) {
-        (Some(key), _) => (Some(key), RootSource::CommandLine),
-        (None, Some(key)) => (Some(key), RootSource::Remembered),
-        (None, None) => (None, RootSource::FirstSeen),
-    };
-    let found = shown.root_person;
-    if known.is_some() && known != found {
-        let key = |key: Option<PersonKey>| key.map_or("nobody".to_owned(), |key| key.to_string());
-        let what = format!("{} decided first here, and not {}", key(found), key(known));
-        shown.report.problems.push(of_log(what));
-    }
-    shown.root_known_from = found.map(|_| source);
 }
 
 /// What is wrong when the log is compared with a head that was kept elsewhere.
@@ -157,6 +124,10 @@ fn against(store: &SqliteStore, file: &std::path::Path) -> Result<Option<String>
 
 fn of_log(what: String) -> Problem {
     Problem { stream: "log".to_owned(), seq: 0, what: what.into() }
+}
+
+fn of_people(RootProblem { seq, what }: RootProblem) -> Problem {
+    Problem { stream: "project".to_owned(), seq, what: what.into() }
 }
 
 fn print(shown: &Shown) {
@@ -190,14 +161,10 @@ fn print(shown: &Shown) {
             console::say("  Nothing is remembered of it here: it is seen for the first time.")
         }
     }
-    if let (Some(key), Some(source)) = (shown.root_person, shown.root_known_from) {
-        let source = match source {
-            RootSource::CommandLine => "the key that you named",
-            RootSource::Remembered => "as it was when this log was first seen here",
-            RootSource::FirstSeen => "seen here for the first time; compare with `--root KEY`",
-        };
-        console::say(&format!("  Decisions go back to the person {} ({source}).", key.short()));
-    }
+    console::say(&match &shown.root {
+        Some(root) => format!("  {}", console::visible(&root.line())),
+        None => "  No person decided anything in it.".to_owned(),
+    });
     if shown.owner_lost {
         console::say("  It was begun anew without an owner of the log before.");
     }

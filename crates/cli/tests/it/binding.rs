@@ -1,6 +1,9 @@
 //! What an approval and an "always" answer are bound to: every edit of the configuration that decides
 //! what a call may do asks anew.
 
+use toolgate_testkit::mcp::Mode;
+
+use crate::servers::Web;
 use crate::support::Desk;
 use crate::terminal::{APPROVE, typing};
 
@@ -121,4 +124,78 @@ fn what_flags_and_variables_fill_in_is_recorded() {
     assert!(!told.contains("CANARY"), "{told}");
     let change: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
     assert_eq!(change["file"]["overrides"]["settings.model"], "\"script:script.yaml\"", "{told}");
+}
+
+/// A project with a server that sends, and much beside it that decides about calls.
+const WIDE: &str = r#"packs: [notes, web]
+web: {searxng_url: "http://127.0.0.1:9/"}
+models:
+  m: {provider: openai, model: small, base_url: "http://127.0.0.1:9/v1", api_key: word}
+settings: {model: m}
+mcp_servers:
+  x: {url: "SANDBOX", effects: {echo: read}}
+  bank: {command: /bin/true, args: [--sandbox], env: {STAGE: test}}
+policies:
+  - name: careful
+    rule: {tools: ["mcp:x:write"], ask: "args.text != ''", message: A dry run.}
+  - limit: {tools: ["mcp:x:write"], per: session, max: 30}
+  - name: never
+    rule: {tools: ["mcp:x:env"], deny: "true", message: Never.}
+phases:
+  main: {tools: {mcp: [x], groups: [notes], exclude: [delete_notes]}}
+"#;
+
+/// What stands in the file and what is written in its place.
+const WIDE_EDITS: &[(&str, &str, &str)] = &[
+    (
+        "an ask rule is removed",
+        "  - name: careful\n    rule: {tools: [\"mcp:x:write\"], ask: \"args.text != ''\", message: A dry run.}\n",
+        "",
+    ),
+    ("an ask rule is weakened", "args.text != ''", "args.text == 'much'"),
+    ("a message", "A dry run.", "The real thing."),
+    ("a limit is raised", "max: 30", "max: 300"),
+    ("a limit is removed", "  - limit: {tools: [\"mcp:x:write\"], per: session, max: 30}\n", ""),
+    ("a deny rule is weakened", "deny: \"true\"", "deny: \"false\""),
+    ("an effect", "echo: read", "echo: read, write: read"),
+    ("the address of the server", "SANDBOX", "PRODUCTION"),
+    ("a command", "/bin/true", "/bin/false"),
+    ("an argument", "--sandbox", "--production"),
+    ("a variable", "STAGE: test", "STAGE: production"),
+    ("a new server", "policies:\n", "  other: {command: /bin/true}\npolicies:\n"),
+    ("a phase excludes less", "exclude: [delete_notes]", "exclude: []"),
+    ("the model", "model: small", "model: large"),
+    ("the address of the model", "127.0.0.1:9/v1", "127.0.0.1:9/v2"),
+    ("the address of the search", "127.0.0.1:9/\"", "127.0.0.1:19/\""),
+    ("redirects", "web: {", "web: {follow_redirects: true, "),
+    ("a call limit", "policies:\n", "limits: {call_ms_max: 5000}\npolicies:\n"),
+    ("data that leaves", "policies:\n", "egress: {rule_of_two: \"off\"}\npolicies:\n"),
+    ("isolation", "args: [--sandbox]", "sandbox: {mode: \"off\"}, args: [--sandbox]"),
+];
+
+/// A call that was shown under one file, and approved under another, reaches neither server.
+#[test]
+fn no_edit_lets_an_approval_pass_over() {
+    let desk = Desk::new();
+    let [sandbox, production] = ["x", "y"].map(|name| Web::new(&desk, name, Mode::Normal));
+    let file = |from: &str, to: &str| {
+        assert!(WIDE.contains(from), "{from}");
+        let text = WIDE.replacen(from, to, 1);
+        text.replace("SANDBOX", &sandbox.url).replace("PRODUCTION", &production.url)
+    };
+    for (at, (about, from, to)) in WIDE_EDITS.iter().enumerate() {
+        desk.write_trusted(&file("packs", "packs"));
+        let session = format!("s{at}");
+        let call = ["call", "mcp:x:write", r#"{"text":"pay"}"#, "--session", &session, "--json"];
+        let ran = desk.run(&call);
+        assert!(ran.out.contains("APPROVAL_PENDING"), "{about}: {}{}", ran.out, ran.err);
+        desk.write_trusted(&file(from, to));
+        let mut command = desk.command();
+        command.args(["approvals", "approve", &format!("{session}/c1")]);
+        let seen = typing(command, &[APPROVE], || {});
+        assert!(seen.screen.contains("Nothing ran."), "{about}: {}", seen.screen);
+        let reached = (sandbox.calls(), production.calls());
+        assert_eq!(reached, (vec![], vec![]), "{about}: {}", seen.screen);
+    }
+    desk.ok(&["verify"]);
 }

@@ -127,7 +127,7 @@ fn the_documented_examples_are_sound() {
 
 #[test]
 fn init_writes_what_check_finds_sound_and_never_over_a_file() {
-    for template in ["novel", "minimal"] {
+    for template in ["novel", "minimal", "files"] {
         let desk = Desk::new();
         let out = desk.ok(&["init", "--template", template]);
         assert!(out.lines().count() <= 4, "{out}");
@@ -145,6 +145,44 @@ fn init_writes_what_check_finds_sound_and_never_over_a_file() {
         assert_eq!(kept, "name: mine\n");
         desk.ok(&["init", "--template", template, "--force"]);
         desk.ok(&["check"]);
+    }
+}
+
+/// The template with files asks before it writes what other programs run, in every spelling that leads
+/// there, and before nothing else.
+#[test]
+fn the_template_with_files_asks_before_files_that_others_run() {
+    let desk = Desk::new();
+    desk.ok(&["init", "--template", "files"]);
+    let write = |path: &str| {
+        let args = serde_json::json!({"path": path, "content": "x"}).to_string();
+        desk.run(&["call", "write_file", &args, "--json"])
+    };
+    for path in [
+        ".github/workflows/ci.yml",
+        "./.GitHub/dependabot.yml",
+        "vendor/lib/.github/x",
+        ".envrc",
+        "a/../.envrc",
+        "sub/.ENVRC",
+        ".gitmodules",
+        "Makefile",
+        "src/makefile",
+        "GNUmakefile",
+    ] {
+        let ran = write(path);
+        assert_eq!(ran.code, 1, "{path}: {}{}", ran.out, ran.err);
+        assert!(ran.out.contains("APPROVAL_PENDING"), "{path}: {}", ran.out);
+    }
+    let edit = r#"{"path":"Makefile","old_text":"a","new_text":"b"}"#;
+    let ran = desk.run(&["call", "edit_file", edit, "--json", "--session", "edit"]);
+    assert!(ran.out.contains("APPROVAL_PENDING"), "{}{}", ran.out, ran.err);
+    for path in ["notes.md", "makefiles.md", "github/x", "envrc.txt"] {
+        let ran = write(path);
+        assert_eq!(ran.code, 0, "{path}: {}{}", ran.out, ran.err);
+    }
+    for path in [".github", ".envrc", ".gitmodules", "Makefile", "GNUmakefile"] {
+        assert!(!desk.project().join(path).exists(), "{path} was written");
     }
 }
 

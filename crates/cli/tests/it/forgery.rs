@@ -54,7 +54,7 @@ fn desk() -> Desk {
 
 /// Which signature is put under a forged record.
 #[derive(Clone, Copy, Debug)]
-enum Under {
+pub(crate) enum Under {
     Nothing,
     /// The key that is known, and a signature that is not its own.
     Scribble(PersonKey),
@@ -62,7 +62,7 @@ enum Under {
 
 /// When a forged record says that it was written.
 #[derive(Clone, Copy, Debug)]
-enum When {
+pub(crate) enum When {
     Now,
     /// Before anybody's key was known.
     Long,
@@ -77,7 +77,7 @@ impl Clock for Now {
 }
 
 /// The log, opened by somebody who holds the host key and writes anchors too.
-fn thief(desk: &Desk) -> SqliteStore {
+pub(crate) fn thief(desk: &Desk) -> SqliteStore {
     let seed = std::fs::read(desk.home().join(".config/toolgate/host.key")).unwrap();
     let host = HostKey::from_seed(&seed.try_into().unwrap()).unwrap();
     let anchors = AnchorFolder::open(&desk.home().join(".local/state/toolgate")).unwrap();
@@ -86,7 +86,13 @@ fn thief(desk: &Desk) -> SqliteStore {
 }
 
 /// Adds a record to the end of a stream, with everything in order that the host key can sign.
-fn forge<E: Written + Decided>(desk: &Desk, stream: StreamId, event: E, under: Under, when: When) {
+pub(crate) fn forge<E: Written + Decided>(
+    desk: &Desk,
+    stream: StreamId,
+    event: E,
+    under: Under,
+    when: When,
+) {
     let at = match when {
         When::Now => Timestamp(4_000_000_000_000),
         When::Long => Timestamp(1),
@@ -114,12 +120,16 @@ fn forge<E: Written + Decided>(desk: &Desk, stream: StreamId, event: E, under: U
 }
 
 /// The same for what is not a person's word.
-fn forge_as<E: Written>(desk: &Desk, stream: StreamId, event: E, actor: Actor) {
+pub(crate) fn forge_as<E: Written>(desk: &Desk, stream: StreamId, event: E, actor: Actor) {
     let (at, decision) = (Timestamp(4_000_000_000_000), None);
     append(desk, stream, |seq, epoch| Record { seq, at, actor, epoch, saw: None, event, decision });
 }
 
-fn append<E: Written>(desk: &Desk, stream: StreamId, record: impl FnOnce(u64, u64) -> Record<E>) {
+pub(crate) fn append<E: Written>(
+    desk: &Desk,
+    stream: StreamId,
+    record: impl FnOnce(u64, u64) -> Record<E>,
+) {
     let store = thief(desk);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -139,7 +149,7 @@ fn append<E: Written>(desk: &Desk, stream: StreamId, record: impl FnOnce(u64, u6
 }
 
 /// The key that the project knows.
-fn known(desk: &Desk) -> PersonKey {
+pub(crate) fn known(desk: &Desk) -> PersonKey {
     let kept = std::fs::read(desk.home().join(".config/toolgate/person.key")).unwrap();
     let kept: Value = serde_json::from_slice(&kept).unwrap();
     serde_json::from_value(kept["key"].clone()).unwrap()
@@ -242,7 +252,7 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
 }
 
 /// The records of a session, as they lie in the log.
-fn session_records(desk: &Desk, session: &str) -> Vec<Value> {
+pub(crate) fn session_records(desk: &Desk, session: &str) -> Vec<Value> {
     let log = rusqlite::Connection::open(desk.project().join(".toolgate/log.db")).unwrap();
     let sql = "SELECT CAST(bytes AS TEXT) FROM records WHERE stream = (SELECT id FROM streams WHERE \
                stream = ?1) ORDER BY seq";

@@ -10,6 +10,7 @@ use serde_json::Value;
 use toolgate_sandbox::{IsolationLevel, KernelSupport, NetworkAccess};
 
 use crate::support::{Desk, Ran};
+use crate::terminal::answering_trust;
 
 /// Whether programs can be isolated here; says so where they cannot.
 fn is_supported() -> bool {
@@ -199,6 +200,40 @@ fn a_server_has_a_home_of_its_own() {
     assert_eq!(text(&Path::new(own[1]).join("note")), "kept\n");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(fs::metadata(own[0]).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+/// What `sandbox.pass_env` names is passed on, and nothing else of the environment.
+#[test]
+fn a_server_is_given_the_variables_that_are_named() {
+    let desk = desk("env > out/env", "{write: [out], pass_env: [MY_PROXY]}", "");
+    let mut command = desk.command();
+    command.args(["tools", "--connect"]).env("PATH", std::env::var_os("PATH").unwrap());
+    command.env("MY_PROXY", "http://proxy.example").env("MY_SECRET", "hunter2");
+    assert!(command.output().unwrap().status.success());
+    let env = text(&desk.project().join("out/env"));
+    assert!(env.contains("MY_PROXY=http://proxy.example"), "{env}");
+    assert!(!env.contains("hunter2"), "{env}");
+}
+
+/// The card of a configuration says how isolated its programs will be, before anything starts.
+#[test]
+fn the_card_says_how_isolated_a_server_will_be() {
+    if !is_supported() {
+        return;
+    }
+    for (sandbox, level) in
+        [("{}", "isolation: full"), ("{mode: 'off'}", "it can read your keys and this log")]
+    {
+        let desk = Desk::new();
+        let yaml = format!("mcp_servers: {{x: {{command: sh, sandbox: {sandbox}}}}}\n");
+        desk.write("toolgate.yaml", &yaml);
+        let mut command = desk.command();
+        command.arg("trust").env("PATH", std::env::var_os("PATH").unwrap());
+        let screen = answering_trust(command, "n").screen;
+        let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = screen.split("+ server x:").nth(1).expect(&screen);
+        assert!(told.contains(level), "{sandbox}: {screen}");
+    }
 }
 
 /// The memory, the environment and the files of toolgate are closed to every program of the user.

@@ -4,10 +4,12 @@
 
 mod agents;
 mod approvals;
+mod audit;
 mod beside;
 mod binding;
 mod calls;
 mod configs;
+mod contention;
 mod doctor;
 mod down;
 mod ending;
@@ -20,7 +22,9 @@ mod gateway;
 mod held;
 mod isolation;
 mod known;
+mod leaving;
 mod login;
+mod machine;
 mod matrix;
 mod mcp;
 mod migrate;
@@ -34,8 +38,10 @@ mod rollback;
 mod runs;
 mod schemas;
 mod servers;
+mod shares;
 mod support;
 mod terminal;
+mod thief;
 mod trust;
 mod undo;
 

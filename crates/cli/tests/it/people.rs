@@ -160,12 +160,12 @@ fn who_decided_first_is_remembered_and_can_be_named() {
     let desk = desk();
     desk.ok(&["call", "list_notes"]);
     let shown: Value = serde_json::from_str(&desk.ok(&["verify", "--json"])).unwrap();
-    assert_eq!(shown["root_known_from"], "remembered", "{shown}");
-    let root = shown["root_person"].as_str().unwrap().to_owned();
+    assert_eq!(shown["root"]["basis"], "seen_here", "{shown}");
+    let root = shown["root"]["key"].as_str().unwrap().to_owned();
     desk.ok(&["verify", "--root", &root]);
     let other = "1".repeat(64);
     let ran = desk.run(&["verify", "--root", &other]);
-    assert!(ran.code == 1 && ran.out.contains("decided first here"), "{}", ran.out);
+    assert!(ran.code == 1 && ran.out.contains("has another key than --root says"), "{}", ran.out);
     // The log names another first person than the one who is remembered: it was written anew.
     let log = shown["log"].as_str().unwrap();
     let kept = desk.home().join(".local/state/toolgate/roots").join(log);

@@ -12,6 +12,8 @@ use super::AgentText;
 use super::values::{KeyPath, PathStep, by_pointer, complete, flat_values};
 use crate::agent::Agent;
 use crate::digest::Digest;
+use crate::policy::MACHINE_POLICY_PREFIX;
+use crate::seeded::{Bug, seeded};
 
 /// The digests of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -41,7 +43,10 @@ impl ConfigDigests {
     /// The digests of a configuration as its file says it, without settings of the environment; the
     /// agent that was made of it has the versions of the built-in tools.
     pub fn of(text: &AgentText, agent: &Agent) -> Self {
-        let values = flat_values(&complete(text));
+        let mut values = flat_values(&complete(text));
+        if seeded(Bug::DigestWithoutServers) {
+            values.retain(|path, _| !is_at(path, "mcp_servers"));
+        }
         let digest = |part, own: Value| {
             let of_part = values.iter().filter(|(path, _)| part_of(path) == Some(part));
             Digest::of_json(&json!({
@@ -70,7 +75,11 @@ fn built_in(agent: &Agent) -> Value {
     let own = entries.filter(|entry| entry.spec.name.of_server().is_none());
     let tools: BTreeMap<_, _> = own
         .map(|entry| {
-            let policies = entry.policies.iter().map(|one| json!([one.name(), one.describe()]));
+            let of_file = entry
+                .policies
+                .iter()
+                .filter(|one| !one.name().as_str().starts_with(MACHINE_POLICY_PREFIX));
+            let policies = of_file.map(|one| json!([one.name(), one.describe()]));
             let policies: Vec<Value> = policies.collect();
             (entry.spec.name.to_string(), json!([entry.spec.version, policies]))
         })

@@ -79,7 +79,7 @@ use crate::agent::{Agent, AgentDraft, AgentRefusal};
 use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::names::{AgentId, GroupName, PhaseName, ServerName, ToolName};
-use crate::policy::ReadScope;
+use crate::policy::{MACHINE_POLICY_PREFIX, ReadScope};
 use crate::section::Section;
 
 /// An agent as it is written down.
@@ -156,6 +156,10 @@ pub struct AgentText {
     /// read_before_write, limit, rate or rule.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyText>,
+    /// Policies of the machine, which govern beside those of the file. No file says them, and no digest of a
+    /// file covers them.
+    #[serde(skip)]
+    pub machine_policies: Vec<PolicyText>,
     /// What may leave a session that has read private data and untrusted content.
     pub egress: EgressConfig,
     /// Bounds and deadlines. Zero never means "no limit".
@@ -386,6 +390,17 @@ impl AgentText {
             policy.read_before_write.as_ref().is_some_and(|text| text.scope == ReadScope::Project)
         });
         for (at, text) in self.policies.into_iter().enumerate() {
+            let named = text.name.as_ref();
+            if let Some(name) = named.filter(|one| one.as_str().starts_with(MACHINE_POLICY_PREFIX))
+            {
+                refuse(at, AgentRefusal::OwnPolicy(name.clone()).into());
+            }
+            match text.build(at + 1) {
+                Ok(policy) => draft.policies.push(policy),
+                Err(refusal) => refuse(at, refusal.into()),
+            }
+        }
+        for (at, text) in self.machine_policies.into_iter().enumerate() {
             match text.build(at + 1) {
                 Ok(policy) => draft.policies.push(policy),
                 Err(refusal) => refuse(at, refusal.into()),

@@ -26,6 +26,10 @@ use crate::key::Touched;
 use crate::names::{Family, PolicyName, ToolName};
 use crate::tool::ToolSpec;
 
+/// What the names of the policies of a machine begin with. They are of the machine and not of a file: no file
+/// has a policy with such a name, and the digests of a file do not depend on them.
+pub const MACHINE_POLICY_PREFIX: &str = "machine-";
+
 /// A judge of calls. What it needs to remember is in the folds, so a rollback cannot confuse it.
 pub trait Policy: Send + Sync {
     /// Its name, as refusals quote it.

@@ -91,7 +91,7 @@ impl Launch<'_> {
             path: self.env.get("PATH").map(Hidden::reveal),
         };
         let refused = |error: SandboxError| ServerFault::NotStarted(error.to_string());
-        let prepared = sandbox.request.prepare(&start, sandbox.support).map_err(refused)?;
+        let prepared = sandbox.prepare(&start).map_err(refused)?;
         // The starter could not say in our words that there is no such program.
         let prepared = prepared.ok_or_else(|| self.not_started(ErrorKind::NotFound))?;
         let PreparedProgram { program, policy, level } = prepared;

@@ -16,6 +16,7 @@ use toolgate_kernel::names::CallId;
 
 use super::{DriveFault, Driver, Halt, OnAsk};
 use crate::authority::{Author, signer_of, statement_digest};
+use crate::crash_point;
 use crate::execute::within;
 use crate::port::{Pause, Person, Question, Response, Word};
 
@@ -163,11 +164,14 @@ impl Driver {
         if unheard.is_empty() {
             return Ok(());
         }
+        crash_point!("before_hear");
         for (record, hash) in unheard {
             let actor = record.actor.clone();
             self.note(&actor, received(record, hash))?;
         }
-        self.flush().await
+        self.flush().await?;
+        crash_point!("after_hear");
+        Ok(())
     }
 
     /// Asks whether the run goes on after a phase change. Without a word it waits.

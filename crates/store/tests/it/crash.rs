@@ -1,23 +1,31 @@
 //! A writer that dies at its crash points: what was acknowledged is there, the rest is whole or absent.
 #![cfg(feature = "crash-points")]
+#![allow(clippy::disallowed_methods)] // How long is waited for a process is measured.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use toolgate_kernel::event::StreamId;
 use toolgate_runtime::crash::{Plot, plot, report};
-use toolgate_runtime::port::{Append, Store};
+use toolgate_runtime::log::Tip;
+use toolgate_runtime::port::{Append, Store, StoreFault};
 
-use crate::support::{Author, block_on, inbox, open, texts};
+use crate::support::{Author, block_on, inbox, open, open_anchored, texts};
 
 const FOLDER: &str = "TOOLGATE_STORE_CRASH_FOLDER";
 const PLOT: &str = "TOOLGATE_STORE_CRASH_PLOT";
+/// Set where the log has an anchor.
+const ANCHORED: &str = "TOOLGATE_STORE_CRASH_ANCHORED";
 
 /// Appends to two streams at once, and writes down what was acknowledged.
 async fn work(folder: &Path) {
-    let store = open(folder);
+    let store = match std::env::var(ANCHORED) {
+        Ok(_) => open_anchored(folder),
+        Err(_) => open(folder),
+    };
     let mut project = Author::new(StreamId::Project, None);
     let mut said = Author::new(inbox("s1"), None);
     project.follow(&store).await;
@@ -63,6 +71,49 @@ fn what_was_acknowledged_survives_every_crash_point() {
             }
         }
     }
+}
+
+/// One process dies at each point while another one commits to the same tree: neither loses what was
+/// acknowledged, and the tree and the anchor are those of both.
+#[test]
+fn two_writers_follow_one_tree_when_one_of_them_dies() {
+    for at in 1..=15 {
+        let folder = tempfile::tempdir().unwrap();
+        let ours = open_anchored(folder.path());
+        let mut own = Author::new(inbox("s2"), None);
+        block_on(own.write(&ours, &["before"])).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "crash::child"]).env(FOLDER, folder.path()).env(ANCHORED, "1");
+        child.env(PLOT, format!("kill {at}")).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = child.spawn().unwrap();
+        let (mut beside, ends) = (0, Instant::now() + Duration::from_secs(60));
+        let ended = loop {
+            match block_on(own.write(&ours, &["beside"])) {
+                Ok(()) => beside += 1,
+                Err(StoreFault::Unavailable(_)) => own.tip = tip(&ours, &own),
+                Err(fault) => panic!("{at}: {fault}"),
+            }
+            if let Some(ended) = child.try_wait().unwrap() {
+                break ended;
+            }
+            assert!(Instant::now() < ends, "the other process does not end");
+        };
+        assert!(!ended.success() && beside > 0, "{at}: {ended}, {beside} commits beside it");
+        assert_eq!(block_on(ours.integrity()).unwrap(), [], "{at}");
+        block_on(own.write(&ours, &["after"])).unwrap();
+        drop(ours);
+        let store = open_anchored(folder.path());
+        assert_eq!(block_on(store.integrity()).unwrap(), [], "{at}: opened anew");
+        assert_eq!(block_on(texts(&store, &own.stream)).len(), beside + 2, "{at}");
+        drop(store);
+        check(folder.path());
+    }
+}
+
+/// Where the stream of an author ends.
+fn tip(store: &dyn Store, author: &Author) -> Tip {
+    let head = block_on(store.head(&author.stream)).unwrap();
+    head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.link })
 }
 
 /// How many records there are: all that were acknowledged, and the same in both streams.

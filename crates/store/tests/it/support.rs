@@ -12,7 +12,7 @@ use toolgate_runtime::log::Tip;
 use toolgate_runtime::port::{
     Append, Batch, Clock, Files, FilesFault, Row, StageTag, Store, StoreFault, StreamHead,
 };
-use toolgate_store::{Folder, LogSetup, SqliteStore};
+use toolgate_store::{AnchorFolder, Folder, LogSetup, SqliteStore};
 
 /// A clock that stands still.
 pub(crate) struct Still;
@@ -38,6 +38,13 @@ pub(crate) fn inbox(name: &str) -> StreamId {
 
 pub(crate) fn open(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder.join("log.db"), &setup()).unwrap()
+}
+
+/// The same with an anchor outside of the log, as people's programs have one.
+pub(crate) fn open_anchored(folder: &Path) -> SqliteStore {
+    let anchors = Some(AnchorFolder::open(&folder.join("state")).unwrap());
+    let setup = LogSetup { anchors, ..setup() };
+    SqliteStore::open(folder.join("log.db"), &setup).unwrap()
 }
 
 /// Runs a test that waits.

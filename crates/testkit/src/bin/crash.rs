@@ -11,12 +11,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand};
-use toolgate_kernel::config::{ConfigDigests, GateRule, MachinePolicy, TrustEvidence};
+use toolgate_kernel::config::{ConfigDigests, GateRule, MachinePolicy, TrustEvidence, read};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::seeded::{Bug, seed};
+use toolgate_mcp::client::ProgramSandbox;
 use toolgate_runtime::MemoryStore;
 use toolgate_runtime::crash::{Plot, plot, report};
 use toolgate_runtime::port::Store;
+use toolgate_sandbox::{
+    HomeAccess, IsolationLevel, KernelSupport, NetworkAccess, PathAccess, PathGrant, ProgramStart,
+    SandboxMode, SandboxRequest, Starter,
+};
 use toolgate_store::{AnchorFolder, LogSetup, SqliteStore};
 use toolgate_testkit::bent::Bent;
 use toolgate_testkit::crash::wounds;
@@ -44,7 +49,7 @@ enum What {
         #[arg(default_value = "")]
         only: String,
     },
-    /// Puts each of six bugs in and sees that it is caught.
+    /// Puts each bug in and sees that it is caught.
     Seeded {
         /// Only the scenarios that are made for it.
         #[arg(long)]
@@ -67,6 +72,10 @@ const KILLED: &[&str] =
     &["transaction/world", "policy/sequential", "approval/asked", "undo/calls", "fork/calls"];
 
 fn main() -> std::process::ExitCode {
+    // It starts programs in a sandbox, and is their starter.
+    if let Some(code) = toolgate_sandbox::init(std::env::args_os()) {
+        return code;
+    }
     match chosen() {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
@@ -273,6 +282,9 @@ fn seeded(quick: bool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let believed = runtime.block_on(believed_forgeries())?;
     ensure!(believed.is_empty(), "without a bug: {}", believed.join(", "));
+    for found in [caught_in_trust(), caught_in_digests(), caught_in_sandbox()?] {
+        ensure!(found.is_none(), "without a bug: {}", found.unwrap_or_default());
+    }
     let mut missed = Vec::new();
     for bug in Bug::ALL {
         seed(Some(bug));
@@ -292,6 +304,12 @@ fn caught_by(quick: bool) -> Result<Option<String>> {
         return Ok(Some(by));
     }
     if let Some(by) = caught_in_trust() {
+        return Ok(Some(by));
+    }
+    if let Some(by) = caught_in_digests() {
+        return Ok(Some(by));
+    }
+    if let Some(by) = caught_in_sandbox()? {
         return Ok(Some(by));
     }
     for path in scenarios()? {
@@ -348,6 +366,68 @@ fn caught_in_trust() -> Option<String> {
     };
     let trusted = evidence.decide().is_ok();
     trusted.then(|| "a configuration that nobody trusts may start programs".to_owned())
+}
+
+/// Looks for a bug in what the digests of a configuration cover.
+fn caught_in_digests() -> Option<String> {
+    let digests = |server: &str| {
+        let yaml = format!("mcp_servers: {{bank: {{{server}}}}}\n");
+        let checked = read(yaml.as_bytes()).check(Vec::new());
+        checked.agent().map(|agent| ConfigDigests::of(&checked.text, agent))
+    };
+    let before = digests("command: bank, args: [--sandbox]")?;
+    let edits = [
+        "command: bank, args: [--production]",
+        "command: other, args: [--sandbox]",
+        "command: bank, args: [--sandbox], env: {TOKEN: 'env:OTHER'}",
+        "command: bank, args: [--sandbox], sandbox: {mode: 'off'}",
+        "url: 'https://bank.example/mcp'",
+    ];
+    let unseen = edits.into_iter().find(|edit| digests(edit).is_some_and(|after| after == before));
+    unseen.map(|edit| format!("another server has the digests of before: {edit}"))
+}
+
+/// Looks for a bug in what the program of a server is granted: by its policy, and, where programs can be
+/// isolated here, by what it prints.
+fn caught_in_sandbox() -> Result<Option<String>> {
+    let top = tempfile::tempdir()?;
+    let home = top.path().canonicalize()?;
+    let (keys, project) = (home.join(".config/toolgate"), home.join("project"));
+    for folder in [&keys, &project] {
+        std::fs::create_dir_all(folder)?;
+    }
+    let key = keys.join("host.key");
+    std::fs::write(&key, "the key")?;
+    let request = SandboxRequest {
+        mode: SandboxMode::Auto,
+        project: project.clone(),
+        read: vec![".".into()],
+        write: Vec::new(),
+        network: NetworkAccess::None,
+        home: HomeAccess::Shared,
+        user_home: Some(home.clone()),
+        private_folder: home.join("homes/own"),
+        unix_sockets: false,
+        protected: vec![keys],
+        extra_files: Vec::new(),
+    };
+    let support = KernelSupport::probe();
+    let sandbox = ProgramSandbox { starter: Starter::find()?, request, support };
+    let program = Path::new("/bin/cat");
+    let start = ProgramStart { program, args: &[], cwd: &project, path: None };
+    let prepared = sandbox.prepare(&start)?.context("there is no cat here")?;
+    let around =
+        |grant: &&PathGrant| grant.access != PathAccess::List && key.starts_with(&grant.path);
+    if let Some(grant) = prepared.policy.paths.iter().find(around) {
+        return Ok(Some(format!("granted around a key: {}", grant.path.display())));
+    }
+    if prepared.level != IsolationLevel::Full {
+        return Ok(None);
+    }
+    let arguments = Starter::arguments(&prepared.policy, &prepared.program)?;
+    let mut command = Command::new(sandbox.starter.path());
+    let ran = command.args(arguments).arg(&key).current_dir(&project).output()?;
+    Ok((!ran.stdout.is_empty()).then(|| "the program of a server reads a key".to_owned()))
 }
 
 /// Looks for a bug in the log on the disk: after crashes, and with an older copy in its place.

@@ -14,7 +14,9 @@ use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tree::LogId;
 use toolgate_runtime::port::Clock;
 use toolgate_runtime::{SayFault, Signer};
-use toolgate_testkit::forgery::{TestLog, believed_forgeries, signed};
+use toolgate_testkit::forgery::{
+    SeenProject, TestLog, believed_forgeries, session_of_another_project, signed,
+};
 use toolgate_testkit::signer::TestSigner;
 
 /// A signer that signs something else than it is given.
@@ -73,6 +75,22 @@ async fn is_sound(log: &TestLog) {
 #[tokio::test]
 async fn no_forgery_is_believed() {
     assert_eq!(believed_forgeries().await.unwrap(), Vec::<&str>::new());
+}
+
+/// Somebody with the host key cuts the project off, or lets a session say that it saw less of it, so
+/// that a revoked key counts again.
+#[tokio::test]
+async fn a_session_does_not_go_on_in_another_project_than_it_saw() {
+    for (seen, what) in [
+        (SeenProject::Other, "a session saw another record here"),
+        (SeenProject::Longer, "a session saw another record here"),
+        (SeenProject::Shorter, "a record saw less of the project than one before"),
+    ] {
+        let (opened, found) = session_of_another_project(seen).await.unwrap();
+        let said = opened.unwrap_or_default();
+        assert!(said.contains("a project with another history"), "{seen:?}: {said}");
+        assert_eq!(found, [what], "{seen:?}");
+    }
 }
 
 #[tokio::test]
