@@ -13,7 +13,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     Decision, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::Project;
+use toolgate_kernel::fold::{LogRestore, Project};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
@@ -92,6 +92,8 @@ pub(crate) enum Unfounded {
     Unbounded,
     /// A client's user answered without a delegation that covers it.
     NotDelegated,
+    /// It was signed in a part of the log that an owner gave up.
+    GivenUp,
 }
 
 impl Unfounded {
@@ -111,6 +113,9 @@ impl Unfounded {
                 "a person's decision that allows more than 30 days or 1,000 uses at once"
             }
             Self::NotDelegated => "an answer of a client's user that no delegation covers",
+            Self::GivenUp => {
+                "a person's decision from a part of the log that was given up when it was restored"
+            }
         }
     }
 }
@@ -193,6 +198,11 @@ impl Judge<'_> {
         }
         if !what.is_bounded(statement.at) {
             return Err(Unfounded::Unbounded);
+        }
+        // What was decided in a part that is lost could allow something a second time.
+        let given_up = |restore: &LogRestore| restore.precedes(statement);
+        if !what.only_restricts() && self.project.restores.iter().any(given_up) {
+            return Err(Unfounded::GivenUp);
         }
         // The first key makes itself known, and nothing else counts before it.
         let person = self.project.people.get(&statement.by);
