@@ -29,6 +29,8 @@ pub(crate) enum CardWord<'a> {
     Edit,
     /// To trust a folder, with the code.
     Trust,
+    /// To go on from a restored log, with the code.
+    Restore,
     /// To deny, and why.
     No(&'a str),
     /// To approve or to trust, without the code or with another one.
@@ -66,6 +68,11 @@ impl CardCode {
         format!("Type `trust {}` to trust this folder:", self.letters)
     }
 
+    /// The last line of a card about a restored log.
+    pub(crate) fn restore_prompt(&self) -> String {
+        format!("Type `restore {}` to go on from it, `n` to change nothing:", self.letters)
+    }
+
     /// What a word with the code looks like.
     pub(crate) fn with(&self, word: &str) -> String {
         format!("{word} {}", self.letters)
@@ -82,7 +89,8 @@ impl CardCode {
             "yes" | "y" if coded => CardWord::Yes,
             "always" if coded => CardWord::Always,
             "trust" if coded => CardWord::Trust,
-            "yes" | "y" | "always" | "trust" => CardWord::NoCode,
+            "restore" if coded => CardWord::Restore,
+            "yes" | "y" | "always" | "trust" | "restore" => CardWord::NoCode,
             "edit" if rest.is_empty() => CardWord::Edit,
             "n" | "no" => CardWord::No(rest),
             _ => CardWord::Unknown,
@@ -103,6 +111,8 @@ mod tests {
             ("always QWER", CardWord::Always),
             ("trust qwer", CardWord::Trust),
             ("trust", CardWord::NoCode),
+            ("restore qwer", CardWord::Restore),
+            ("restore", CardWord::NoCode),
             ("y", CardWord::NoCode),
             ("yes", CardWord::NoCode),
             ("yes QWEX", CardWord::NoCode),

@@ -25,7 +25,7 @@ pub(crate) enum Create {
 /// What a log of a project is written with.
 pub(crate) fn log_setup(project: &Path, create: Create) -> Result<LogSetup> {
     let (host, clock) = (Arc::new(host_key(project, create)?), Arc::new(SystemClock));
-    Ok(LogSetup { host, clock, anchors: Some(anchors(project)?) })
+    Ok(LogSetup { host, clock, anchors: Some(anchors(project)?), pointer: None })
 }
 
 /// The key that signs the heads of this user's logs on this machine.
@@ -105,7 +105,7 @@ fn user_folder(variable: &str, below_home: &str, what: &str) -> Result<PathBuf> 
 
 /// Keeps a folder for its owner alone. One that others may write is refused: what lies in it may be
 /// theirs.
-fn close_to_others(folder: &Path) -> Result<()> {
+pub(crate) fn close_to_others(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     if let Ok(found) = std::fs::metadata(folder) {
         use std::os::unix::fs::PermissionsExt;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use toolgate_kernel::config::{
-    AgentText, HomeConfig, NetworkConfig, NetworkWord, SandboxConfig, SandboxModeConfig, ServerText,
+    AgentText, HomeConfig, NetworkConfig, NetworkWord, SandboxConfig, SandboxModeConfig,
+    ServerText, masked_text,
 };
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::hidden::Hidden;
@@ -26,6 +27,9 @@ pub(crate) struct Isolation {
     user_home: Option<PathBuf>,
     homes: PathBuf,
     protected: Vec<PathBuf>,
+    /// Of these, what a program may have that is granted to write the whole project: the log lies
+    /// outside, and nothing that is left of toolgate in the project has authority.
+    exposed: Vec<PathBuf>,
     support: KernelSupport,
 }
 
@@ -49,8 +53,20 @@ impl Isolation {
         protected.extend(usual);
         protected.extend(place.config.as_ref().map(|config| absolute(config)).transpose()?);
         protected.extend(text.secret_files().into_iter().map(|path| project.join(path)));
+        let log = place.log_home()?;
+        let mut exposed = Vec::new();
+        if log.pointer.is_some() {
+            protected.push(log.folder);
+            // A configuration with a literal secret is not given away.
+            let (_, bytes) = place.config_bytes()?;
+            let has_secret = masked_text(&bytes).is_none_or(|text| text.as_bytes() != bytes);
+            if !has_secret {
+                exposed = vec![project.join(".toolgate"), project.join("toolgate.yaml")];
+            }
+        }
         let homes = state.join("homes").join(name);
-        Ok(Self { project, user_home, homes, protected, support: KernelSupport::probe() })
+        let support = KernelSupport::probe();
+        Ok(Self { project, user_home, homes, protected, exposed, support })
     }
 
     /// The sandbox of the program of a server.
@@ -70,6 +86,14 @@ impl Isolation {
             real.is_ok_and(|real| real.starts_with(&self.project))
         };
         read.extend(server.cwd.iter().filter(inside).map(PathBuf::from));
+        let is_project = |path: &String| {
+            let real = self.project.join(path).canonicalize();
+            real.is_ok_and(|real| real == self.project)
+        };
+        let mut protected = self.protected.clone();
+        if config.write.iter().any(is_project) {
+            protected.retain(|path| !self.exposed.contains(path));
+        }
         SandboxRequest {
             mode: match config.mode {
                 SandboxModeConfig::Auto => SandboxMode::Auto,
@@ -91,7 +115,7 @@ impl Isolation {
             user_home: self.user_home.clone(),
             private_folder: self.homes.join(name.as_str()),
             unix_sockets: config.unix_sockets,
-            protected: self.protected.clone(),
+            protected,
             extra_files: files_of(&passed(&config)),
         }
     }

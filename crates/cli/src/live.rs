@@ -281,6 +281,9 @@ impl Live {
                     state.said(&text);
                 }
             }
+            Event::LogRestored { .. } => {
+                state.said("the log was restored from a backup; what was decided before lapses");
+            }
             // Of a run its title is shown above; a conversation begins with it.
             Event::Opened { title, chat: true, .. } if !self.talk => {
                 state.said(title);

@@ -234,7 +234,11 @@ pub(crate) async fn card_word(
                 hint("A yes takes the code that stands among the arguments.");
                 continue;
             }
-            CardWord::Always | CardWord::Trust | CardWord::Unknown | CardWord::NoCode => {
+            CardWord::Always
+            | CardWord::Trust
+            | CardWord::Restore
+            | CardWord::Unknown
+            | CardWord::NoCode => {
                 hint("That is not one of the answers.");
                 continue;
             }

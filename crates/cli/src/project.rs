@@ -24,7 +24,9 @@ use toolgate_packs::{enabled, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Store, StoreFault};
 use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
-use toolgate_store::{Anchor, Folder, Handover, Hold, HoldFault, OpenFault, Rival, SqliteStore};
+use toolgate_store::{
+    Anchor, Folder, Handover, Hold, HoldFault, LogPointer, LogSetup, OpenFault, Rival, SqliteStore,
+};
 
 use crate::console;
 use crate::credential::PersonName;
@@ -74,6 +76,27 @@ impl LoadedConfig {
     /// The text of the file without secrets.
     pub(crate) fn masked_text(&self) -> &str {
         &self.source.masked_text
+    }
+}
+
+/// Where the log of a project is.
+pub(crate) struct LogHome {
+    /// The folder that it lies in.
+    pub(crate) folder: PathBuf,
+    /// The file in the project that names that folder, where it lies outside.
+    pub(crate) pointer: Option<PathBuf>,
+}
+
+impl LogHome {
+    /// The file of the log.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("log.db")
+    }
+
+    /// The real path by which the log is known outside the project.
+    pub(crate) fn known_folder(&self) -> Result<PathBuf> {
+        let named = self.pointer.as_ref().unwrap_or(&self.folder);
+        Ok(named.canonicalize()?)
     }
 }
 
@@ -168,8 +191,17 @@ impl Place {
 
     /// Compares the log with what is remembered of it outside the project, and says what that is.
     pub(crate) fn compare_anchor(&self) -> std::result::Result<Option<Anchor>, OpenFault> {
-        let Some(anchors) = anchors_to_read() else { return Ok(None) };
-        SqliteStore::compare(self.folder.join(".toolgate/log.db"), &anchors)
+        let own = self.folder.join(".toolgate");
+        let unreadable = |source| OpenFault::Unreachable { path: own.clone(), source };
+        let pointer = LogPointer::read(&own).map_err(unreadable)?;
+        let pointed = pointer.as_ref().map(|_| own.as_path());
+        let path = pointer.as_ref().map_or(own.as_path(), |pointer| &pointer.target).join("log.db");
+        match (anchors_to_read(), pointed) {
+            (Some(anchors), pointed) => SqliteStore::compare(path, pointed, &anchors),
+            (None, None) => Ok(None),
+            // Nothing says that the log which it names belongs here.
+            (None, Some(_)) => Err(OpenFault::ForeignPointer { pointer: own, path }),
+        }
     }
 
     /// The same, whether or not it is the newest one.
@@ -195,6 +227,11 @@ impl Place {
 
     /// The folder of the log.
     pub(crate) fn home(&self) -> Result<PathBuf> {
+        Ok(self.log_home()?.folder)
+    }
+
+    /// Where the log is: in the project, or where the file in its place says.
+    pub(crate) fn log_home(&self) -> Result<LogHome> {
         ensure!(self.folder.is_dir(), "{} is not a folder", self.folder.display());
         let home = self.folder.join(".toolgate");
         // What was approved in one project would count in another, and a lost log would not be missed.
@@ -205,7 +242,19 @@ impl Place {
             ));
             return Err(fault.into());
         }
-        Ok(home)
+        let unusable = |why: &str| {
+            let why = format!("{}: {why}; remove it, or put the right one back", home.display());
+            StoreFault::Unavailable(why)
+        };
+        let pointer = LogPointer::read(&home).map_err(|error| unusable(&error.to_string()))?;
+        let Some(LogPointer { target }) = pointer else {
+            return Ok(LogHome { folder: home, pointer: None });
+        };
+        let (project, real) = (self.folder.canonicalize()?, target.canonicalize());
+        if real.as_ref().unwrap_or(&target).starts_with(&project) {
+            return Err(unusable("it names a folder inside the project").into());
+        }
+        Ok(LogHome { folder: target, pointer: Some(home) })
     }
 
     /// Opens the project to write in its log, which is made when it is not there yet. Nothing that the
@@ -224,10 +273,18 @@ impl Place {
     }
 
     fn opened(&self, resources: Resources) -> Result<Opened> {
-        let home = self.home()?;
+        let LogHome { folder: home, pointer } = self.log_home()?;
         // A key that was lost cannot be made anew: the log it signed would count as another's.
         let create = if home.join("log.db").exists() { Create::No } else { Create::Yes };
-        let setup = log_setup(&self.folder, create)?;
+        if create == Create::Yes {
+            // Nothing is made in the place of a log that was lost.
+            self.compare_anchor()?;
+            if pointer.is_some() {
+                let (path, source) = (home.join("log.db"), std::io::ErrorKind::NotFound.into());
+                return Err(OpenFault::Unreachable { path, source }.into());
+            }
+        }
+        let setup = LogSetup { pointer, ..log_setup(&self.folder, create)? };
         let staged = home.join("staged");
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
@@ -273,7 +330,10 @@ impl Place {
     /// whatever they are called.
     fn files(&self, staged: &Path) -> Result<Folder> {
         let mut folder = Folder::open(&self.folder, staged)?;
-        for own in [config_folder("key"), state_folder("state")].into_iter().flatten() {
+        let home = self.log_home()?;
+        let log = home.pointer.is_some().then_some(home.folder);
+        let own = [config_folder("key"), state_folder("state")].into_iter().flatten().chain(log);
+        for own in own {
             folder = folder.keeping_outside_from_tools(own);
         }
         let top = self.folder.canonicalize()?;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
+use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Event, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::Runtime;
-use toolgate_runtime::drive::received;
+use toolgate_runtime::drive::{received, unknown_restore};
 use toolgate_runtime::log::{ReadFault, Tip, read_from, read_signed};
 use toolgate_runtime::port::Store;
 
@@ -87,12 +88,23 @@ pub(crate) async fn session(store: &dyn Store, id: &SessionId) -> Result<Session
 
 /// A session as it will be when somebody drives it on: with what lies in its inbox.
 pub(crate) async fn caught_up(log: &Log, id: &SessionId) -> Result<Session> {
+    caught_up_in(log, &project(log.store.as_ref()).await?, id).await
+}
+
+/// The same in a project that was read already.
+pub(crate) async fn caught_up_in(log: &Log, project: &Project, id: &SessionId) -> Result<Session> {
     let mut session = session(log.store.as_ref(), id).await?;
     let runtime = Runtime::new(Arc::clone(&log.store), Arc::new(SystemClock));
     for (record, hash) in runtime.unheard(&session).await? {
         let (seq, at, actor) = (session.seq + 1, record.at, record.actor.clone());
         let event = received(record, hash);
         session.apply(&Record { seq, at, actor, epoch: 0, saw: None, event, decision: None });
+    }
+    // What was decided before the log was restored does not count any more.
+    if let Some(restore) = unknown_restore(project, session.restored) {
+        let (seq, at, epoch) = (session.seq + 1, session.last_at, session.epoch);
+        let (actor, event) = (Actor::System, Event::LogRestored { restore });
+        session.apply(&Record { seq, at, actor, epoch, saw: None, event, decision: None });
     }
     Ok(session)
 }

@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use toolgate_store::LogPointer;
+
 use crate::console::{hint, visible};
 use crate::environment;
 
@@ -46,7 +48,9 @@ fn above(current: &Path, home: Option<&Path>) -> Option<PathBuf> {
 
 fn is_project(folder: &Path) -> bool {
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    is_there("toolgate.yaml") || is_there(".toolgate/log.db")
+    // A log that lies outside has a file in its place.
+    let is_pointer = matches!(LogPointer::read(&folder.join(".toolgate")), Ok(Some(_)));
+    is_there("toolgate.yaml") || is_there(".toolgate/log.db") || is_pointer
 }
 
 #[cfg(test)]
@@ -73,6 +77,11 @@ mod tests {
         create_dir_all(home.join("work/.toolgate")).unwrap();
         write(home.join("work/.toolgate/log.db"), "").unwrap();
         assert_eq!(above(&below, Some(&home)), Some(home.join("work")));
+        std::fs::remove_dir_all(home.join("work/.toolgate")).unwrap();
+        write(home.join("work/.toolgate"), "anything\n").unwrap();
+        assert_eq!(above(&below, Some(&home)), None, "it names no log");
+        write(home.join("work/.toolgate"), "toolgate-log: /srv/logs/1\n").unwrap();
+        assert_eq!(above(&below, Some(&home)), Some(home.join("work")), "one that lies outside");
         set_permissions(&project, Permissions::from_mode(0o777)).unwrap();
         assert_eq!(above(&below, Some(&home)), None, "others may write in between");
     }

@@ -90,7 +90,8 @@ impl ProgramReport {
             }
             for path in &report.closed_at_top {
                 paragraph(&format!(
-                    "New names at the top of {} are refused, because toolgate's own files lie in it.",
+                    "New names at the top of {} are refused, because toolgate's own files lie in it. Of \
+                     the project they can be made after: toolgate log move --outside",
                     visible(path)
                 ));
             }

@@ -130,6 +130,7 @@ impl Summary {
             | Event::StateChanged { .. }
             | Event::Undone(_)
             | Event::ToolsSupplied { .. }
+            | Event::LogRestored { .. }
             | Event::Heard { .. }
             | Event::Ended { .. } => {}
         }

@@ -421,6 +421,7 @@ async fn typed_code(code: &CardCode) -> bool {
             CardWord::Yes
             | CardWord::Always
             | CardWord::Edit
+            | CardWord::Restore
             | CardWord::NoCode
             | CardWord::Unknown => {
                 if left > 0 {

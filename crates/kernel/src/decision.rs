@@ -229,6 +229,15 @@ pub enum DecisionKind {
         /// Where it stands in the project stream.
         delegation: u64,
     },
+    /// An older state of the log is gone on from; the commits after it are lost.
+    Restore {
+        /// The newest head that was known.
+        #[schemars(with = "serde_json::Value")]
+        seen: TreeHead,
+        /// The head that is gone on from.
+        #[schemars(with = "serde_json::Value")]
+        now: TreeHead,
+    },
     /// A call is approved, approved with other arguments, or denied.
     Answer {
         /// The session.
@@ -313,6 +322,7 @@ impl DecisionKind {
             | Self::Revoke { .. }
             | Self::Trust { .. }
             | Self::EndDelegation { .. }
+            | Self::Restore { .. }
             | Self::Answer { allow: None, .. }
             | Self::Withdraw { .. }
             | Self::Clear { .. }
@@ -331,7 +341,8 @@ impl DecisionKind {
             | Self::Enrol { .. }
             | Self::Revoke { .. }
             | Self::Trust { .. }
-            | Self::Delegate { .. } => Role::Owner,
+            | Self::Delegate { .. }
+            | Self::Restore { .. } => Role::Owner,
             Self::EndDelegation { .. }
             | Self::Answer { .. }
             | Self::Withdraw { .. }
@@ -340,6 +351,28 @@ impl DecisionKind {
             | Self::Pin { .. }
             | Self::State { .. }
             | Self::Undo { .. } => Role::Approver,
+        }
+    }
+
+    /// Whether it only takes away what is allowed. Such a decision harms nothing when it counts again.
+    pub fn only_restricts(&self) -> bool {
+        match self {
+            Self::Revoke { .. }
+            | Self::EndDelegation { .. }
+            | Self::Withdraw { .. }
+            | Self::Pin { ruling: Ruling::Rejected, .. }
+            | Self::Answer { answer: Answer::Deny, .. } => true,
+            Self::Bootstrap { .. }
+            | Self::Enrol { .. }
+            | Self::Trust { .. }
+            | Self::Delegate { .. }
+            | Self::Restore { .. }
+            | Self::Answer { .. }
+            | Self::Clear { .. }
+            | Self::ClearFamilies { .. }
+            | Self::Pin { .. }
+            | Self::State { .. }
+            | Self::Undo { .. } => false,
         }
     }
 
@@ -355,6 +388,7 @@ impl DecisionKind {
             | Self::Trust { .. }
             | Self::Delegate { .. }
             | Self::EndDelegation { .. }
+            | Self::Restore { .. }
             | Self::Clear { .. }
             | Self::ClearFamilies { .. }
             | Self::State { .. }
@@ -439,6 +473,9 @@ impl Decided for ProjectEvent {
             }),
             Self::DelegationEnded { delegation } => {
                 Some(DecisionKind::EndDelegation { delegation: *delegation })
+            }
+            Self::LogRestored { seen, now } => {
+                Some(DecisionKind::Restore { seen: *seen, now: *now })
             }
             Self::ToolPinned(pinned) if pinned.ruling.is_a_persons() => Some(DecisionKind::Pin {
                 tool: pinned.tool.clone(),

@@ -363,6 +363,7 @@ impl Telling<'_> {
             | Event::Forked(_)
             | Event::PhaseEntered { .. }
             | Event::ToolsSupplied { .. }
+            | Event::LogRestored { .. }
             | Event::Heard { .. } => {}
         }
     }

@@ -13,7 +13,7 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
     Decision, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::Project;
+use toolgate_kernel::fold::{LogRestore, Project};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
@@ -92,6 +92,8 @@ pub(crate) enum Unfounded {
     Unbounded,
     /// A client's user answered without a delegation that covers it.
     NotDelegated,
+    /// It was signed in a part of the log that an owner gave up.
+    GivenUp,
 }
 
 impl Unfounded {
@@ -111,6 +113,9 @@ impl Unfounded {
                 "a person's decision that allows more than 30 days or 1,000 uses at once"
             }
             Self::NotDelegated => "an answer of a client's user that no delegation covers",
+            Self::GivenUp => {
+                "a person's decision from a part of the log that was given up when it was restored"
+            }
         }
     }
 }
@@ -193,6 +198,11 @@ impl Judge<'_> {
         }
         if !what.is_bounded(statement.at) {
             return Err(Unfounded::Unbounded);
+        }
+        // What was decided in a part that is lost could allow something a second time.
+        let given_up = |restore: &LogRestore| restore.precedes(statement);
+        if !what.only_restricts() && self.project.restores.iter().any(given_up) {
+            return Err(Unfounded::GivenUp);
         }
         // The first key makes itself known, and nothing else counts before it.
         let person = self.project.people.get(&statement.by);
@@ -342,7 +352,7 @@ impl<'a> Hearing<'a> {
 
     /// Whether all of it counts. What was heard is looked up where it was said.
     pub(crate) async fn end(self, store: &dyn Store) -> Result<(), ReadFault> {
-        check_seal(store, &self.stream, self.sealed).await?;
+        check_seal(store, self.project, &self.stream, self.sealed).await?;
         self.compare_project(store).await?;
         let mut unfounded = self.unfounded;
         for word in &self.heard {
@@ -389,7 +399,7 @@ impl<'a> Hearing<'a> {
         };
         let follows = Tip { seq: before, hash: before_hash }.follow(row);
         let Ok(record) = Record::<InboxEvent>::decode(&row.bytes) else { return Ok(false) };
-        check_seal(store, &inbox, sealed_head(&record)).await?;
+        check_seal(store, self.project, &inbox, sealed_head(&record)).await?;
         let judge = Judge { log: self.log, project: self.project, seq: word.seen };
         let InboxEvent::Spoken { said } = &record.event;
         Ok(follows.is_some_and(|tip| tip.hash == word.hash)
@@ -411,15 +421,18 @@ pub(crate) fn sealed_head<E>(record: &Record<E>) -> Option<SealedHead> {
 }
 
 /// Refuses a log that is not what the person of its newest decision saw. One that was written anew with
-/// the host key lacks the history which that decision seals.
+/// the host key lacks the history which that decision seals. What an owner gave up for a restored
+/// backup is not missed.
 pub(crate) async fn check_seal(
     store: &dyn Store,
+    project: &Project,
     stream: &StreamId,
     sealed: Option<SealedHead>,
 ) -> Result<(), ReadFault> {
     let Some((seq, head)) = sealed else { return Ok(()) };
     match store.root_at(head.size).await? {
         Some(root) if root == head.root => Ok(()),
+        _ if project.restores.iter().any(|restore| restore.gives_up(&head)) => Ok(()),
         _ => Err(ReadFault::OtherHistory { stream: stream.clone(), seq }),
     }
 }

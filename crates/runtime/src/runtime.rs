@@ -283,7 +283,7 @@ impl Runtime {
         if let Some(seq) = unfounded {
             return Err(ReadFault::Unfounded { stream, seq });
         }
-        check_seal(store, &stream, sealed).await?;
+        check_seal(store, &project, &stream, sealed).await?;
         let mut mirror = self.mirror();
         if mirror.tip.seq < tip.seq {
             *mirror = Mirror { project: Arc::new(project), tip };

@@ -540,7 +540,11 @@ fn undeclared(what: &str) -> Fault {
 }
 
 pub(crate) fn idempotency_key(session: &Session, call: CallId) -> String {
-    format!("{}/{call}", session.id)
+    match session.restored {
+        None => format!("{}/{call}", session.id),
+        // Calls of the part that is lost had the same ids, and the world may know their keys.
+        Some(restore) => format!("{}/{}/{call}", session.id, restore.statement.short()),
+    }
 }
 
 /// The key of a file.

@@ -82,6 +82,7 @@ pub async fn verify(store: &dyn Store) -> Result<Report, StoreFault> {
     }
     check.unheard();
     check.sealed(store).await?;
+    check.restores(store).await?;
     check.forks(store).await?;
     check.lost(&present);
     Ok(check.report)
@@ -199,6 +200,7 @@ impl Check {
                         | ProjectEvent::FamiliesMarked { .. }
                         | ProjectEvent::FamiliesCleared { .. }
                         | ProjectEvent::DelegationEnded { .. }
+                        | ProjectEvent::LogRestored { .. }
                         | ProjectEvent::DelegationUsed { .. }
                         | ProjectEvent::ProjectConfigured { .. }
                         | ProjectEvent::ToolPinned(_)

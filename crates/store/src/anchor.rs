@@ -14,6 +14,8 @@ use toolgate_kernel::digest::Digest;
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tree::LogId;
 
+use crate::decision_copies::{CopiedDecision, DecisionCopies};
+
 /// Bytes of one of the two slots that an anchor is written to in turn.
 const SLOT_BYTES: usize = 4_096;
 
@@ -46,8 +48,10 @@ pub struct AnchorFolder {
 
 /// Writes the anchor of one log.
 pub(crate) struct AnchorWriter {
-    file: File,
+    /// Where heads are written; absent while an older state of the log is not accepted yet.
+    file: Option<File>,
     folder: PathBuf,
+    copies: DecisionCopies,
 }
 
 impl AnchorFolder {
@@ -147,6 +151,30 @@ impl AnchorFolder {
         Ok(())
     }
 
+    /// The copies of people's decisions in a log.
+    pub(crate) fn copies(&self, log: LogId) -> DecisionCopies {
+        DecisionCopies::at(self.heads.join(format!("{log}.decisions")))
+    }
+
+    /// Copies of people's decisions in a log, in the order of the log, as far as they are kept.
+    pub fn decisions(&self, log: LogId) -> io::Result<Vec<CopiedDecision>> {
+        self.copies(log).read()
+    }
+
+    /// Remembers a head in place of what was remembered, also an older one.
+    pub fn replace(&self, log: LogId, anchor: &Anchor) -> io::Result<()> {
+        let mut bytes = vec![b' '; 2 * SLOT_BYTES];
+        let (first, second) = bytes.split_at_mut(SLOT_BYTES);
+        let half = if anchor.size.is_multiple_of(2) { first } else { second };
+        half.copy_from_slice(&slot(anchor)?);
+        let mut temporary = tempfile::NamedTempFile::new_in(&self.heads)?;
+        temporary.write_all(&bytes)?;
+        temporary.as_file().sync_all()?;
+        // A process that still has the file before open writes where nothing is read any more.
+        temporary.persist(self.file(log))?;
+        Ok(())
+    }
+
     pub(crate) fn folder_file(&self, folder: &Path) -> PathBuf {
         self.folders.join(Digest::of(folder.as_os_str().as_encoded_bytes()).to_string())
     }
@@ -159,17 +187,32 @@ impl AnchorFolder {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(AnchorWriter { file: options.open(self.file(log))?, folder })
+        let file = Some(options.open(self.file(log))?);
+        Ok(AnchorWriter { file, folder, copies: self.copies(log) })
+    }
+
+    /// Writes copies of decisions and no heads: the log is an older one than what is remembered.
+    pub(crate) fn writer_of_copies(&self, log: LogId, folder: &Path) -> AnchorWriter {
+        AnchorWriter { file: None, folder: folder.to_owned(), copies: self.copies(log) }
     }
 }
 
 impl AnchorWriter {
     /// Remembers a head that was committed.
     pub(crate) fn write(&self, note: String, size: u64, at: Timestamp) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
         let slot = slot(&Anchor { note, size, folder: self.folder.clone(), at })?;
         // In turn, so that the one before stays whole while this one is written.
         let at = (size % 2).saturating_mul(u64::try_from(SLOT_BYTES).unwrap_or(0));
-        write_at(&self.file, &slot, at)
+        write_at(file, &slot, at)
+    }
+
+    /// Copies decisions among records of the project stream that are about to be committed.
+    pub(crate) fn copy<'a>(
+        &self,
+        rows: impl Iterator<Item = (u64, Digest, &'a [u8])>,
+    ) -> io::Result<()> {
+        self.copies.add(rows)
     }
 }
 
@@ -242,6 +285,24 @@ mod tests {
         bytes[100] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         assert!(anchors.read(log).is_err(), "neither can be read");
+    }
+
+    #[test]
+    fn an_older_head_takes_the_place_of_a_newer_one_only_when_it_replaces_it() {
+        let state = tempfile::tempdir().unwrap();
+        let (anchors, log) = anchors(state.path());
+        let writer = anchors.writer(log, Path::new("/project")).unwrap();
+        writer.write("note 9".to_owned(), 9, Timestamp(0)).unwrap();
+        writer.write("note 8".to_owned(), 8, Timestamp(0)).unwrap();
+        assert_eq!(anchors.read(log).unwrap().unwrap().size, 9);
+        for size in [4, 5] {
+            let folder = PathBuf::from("/project");
+            let anchor = Anchor { note: format!("note {size}"), size, folder, at: Timestamp(1) };
+            anchors.replace(log, &anchor).unwrap();
+            // What still has the file before open changes nothing.
+            writer.write("note 10".to_owned(), 10, Timestamp(0)).unwrap();
+            assert_eq!(anchors.read(log).unwrap(), Some(anchor));
+        }
     }
 
     #[test]

@@ -206,7 +206,7 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
     let project = reading::project(log.store.as_ref()).await?;
     let mut open = Vec::new();
     for id in &project.sessions {
-        let session = match reading::caught_up(&log, id).await {
+        let session = match reading::caught_up_in(&log, &project, id).await {
             Ok(session) => session,
             // What nobody signed says nothing about this session, and nothing about the others.
             Err(error) => {

@@ -89,7 +89,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     }
     let opened = place.open_trusted(&access, &crew.agent.limits)?;
     // A reserved folder, which no tool reaches.
-    let history = place.folder.join(".toolgate").join("chat.history");
+    let history = place.home()?.join("chat.history");
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;

@@ -141,7 +141,7 @@ fn ruled(ruling: Ruling) -> &'static str {
 }
 
 /// A decision in a sentence.
-fn described(what: &DecisionKind) -> String {
+pub(super) fn described(what: &DecisionKind) -> String {
     match what {
         DecisionKind::Bootstrap { name, .. } => format!("{name} enrolled as the first owner"),
         DecisionKind::Enrol { name, role, .. } => format!("enrolled {name} as {role}"),
@@ -149,6 +149,9 @@ fn described(what: &DecisionKind) -> String {
         DecisionKind::Trust { .. } => "trusted the configuration".to_owned(),
         DecisionKind::Delegate { client, answers_max, until, .. } => {
             format!("delegated {answers_max} answers to the user of {client}, until {until}")
+        }
+        DecisionKind::Restore { seen, now } => {
+            format!("accepted a restored log: {} commits in place of {}", now.size, seen.size)
         }
         DecisionKind::EndDelegation { delegation } => format!("ended delegation {delegation}"),
         DecisionKind::Answer { call, tool, answer, edited, allow, .. } => {

@@ -17,6 +17,7 @@ use toolgate_runtime::verify::verify;
 use toolgate_runtime::{Author, Runtime};
 use toolgate_store::{LogSetup, OpenFault, SqliteStore};
 
+use super::{accept_restore, move_log};
 use crate::console;
 use crate::credential;
 use crate::exit::Exit;
@@ -58,6 +59,29 @@ enum What {
         #[arg(long)]
         owner_lost: bool,
     },
+    /// Goes on from a restored backup: a state of the log that is older than what is remembered here.
+    /// An owner signs it. Decisions that took permission away are made again; questions, "always"
+    /// answers and delegations lapse.
+    #[command(after_help = "Example:\n  toolgate log accept-restore")]
+    AcceptRestore,
+    /// Moves the log out of the project, where a file takes its place, or back in. Then the program of
+    /// a server may write everything in the project.
+    #[command(
+        after_help = "Examples:\n  toolgate log move --outside\n  toolgate log move --outside \
+                      /srv/toolgate\n  toolgate log move --inside"
+    )]
+    Move(MoveOptions),
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct MoveOptions {
+    /// Into a folder of its own in DIR, or in toolgate's state folder.
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    outside: Option<Option<PathBuf>>,
+    /// Back into the project.
+    #[arg(long)]
+    inside: bool,
 }
 
 impl Options {
@@ -71,6 +95,11 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         What::Head { json } => head(place, *json),
         What::DiffConfig { json } => diff_config(place, *json),
         What::Restart { owner_lost } => restart(place, *owner_lost),
+        What::AcceptRestore => accept_restore::run(place),
+        What::Move(MoveOptions { outside: Some(folder), .. }) => {
+            move_log::outside(place, folder.as_deref())
+        }
+        What::Move(MoveOptions { outside: None, .. }) => move_log::inside(place),
     }
 }
 
@@ -190,9 +219,17 @@ impl Predecessor {
 
 fn restart(place: &Place, owner_lost: bool) -> Result<Exit> {
     person::attended().then_some(()).ok_or(Nobody)?;
-    let (home, path) = (place.home()?, place.log_path()?);
-    std::fs::create_dir_all(&home).with_context(|| format!("{} cannot be made", home.display()))?;
-    let mut old = predecessor(place, &home, &path)?;
+    let log_home = place.log_home()?;
+    let (home, path) = (log_home.folder.clone(), log_home.log());
+    if log_home.pointer.is_none() {
+        let made = std::fs::create_dir_all(&home);
+        made.with_context(|| format!("{} cannot be made", home.display()))?;
+    } else if let Err(fault @ OpenFault::ForeignPointer { .. }) = place.compare_anchor() {
+        // It may be another project's.
+        return Err(fault.into());
+    }
+    let known = log_home.known_folder()?;
+    let mut old = predecessor(place, &home, &known, &path)?;
     let shown = report(&old);
     shown.iter().for_each(|line| console::say(line));
     block_on(async {
@@ -215,7 +252,11 @@ fn restart(place: &Place, owner_lost: bool) -> Result<Exit> {
             SqliteStore::set_aside(&path, &aside)?;
         }
         std::fs::rename(&new, &path).context("the new log cannot take its place")?;
-        anchors(&place.folder)?.release(&home.canonicalize()?)?;
+        let anchors = anchors(&place.folder)?;
+        anchors.release(&known)?;
+        if let Some(pointer) = &log_home.pointer {
+            SqliteStore::look(&path)?.remember(Some(pointer), &anchors).await?;
+        }
         let kept = match aside.exists() {
             true => format!("The one before is kept in {}.", aside.display()),
             false => "The one before is lost.".to_owned(),
@@ -239,10 +280,10 @@ async fn begin(place: &Place, new: &Path, old: &Predecessor, person: Author<'_>)
 
 /// The log in its place, or the one that an earlier try set aside, or what is remembered of one that
 /// is lost.
-fn predecessor(place: &Place, home: &Path, path: &Path) -> Result<Predecessor> {
+fn predecessor(place: &Place, home: &Path, known: &Path, path: &Path) -> Result<Predecessor> {
     let anchors = anchors(&place.folder)?;
-    let fault = SqliteStore::compare(path, &anchors).err();
-    let expected = anchors.log_in(&home.canonicalize()?)?;
+    let fault = place.compare_anchor().err();
+    let expected = anchors.log_in(known)?;
     let aside = expected.map(|log| home.join(format!("log-{log}.db"))).filter(|file| file.exists());
     let file = match (path.exists(), aside) {
         (true, _) => path.to_owned(),

@@ -1,5 +1,6 @@
 //! One file per command, and what several of them ask of their flags.
 
+mod accept_restore;
 pub(crate) mod approvals;
 mod approved_call;
 pub(crate) mod call;
@@ -17,6 +18,7 @@ pub(crate) mod log;
 mod login;
 pub(crate) mod mcp;
 pub(crate) mod migrate;
+mod move_log;
 pub(crate) mod people;
 mod pins;
 mod refusal;

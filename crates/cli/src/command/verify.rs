@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
+use toolgate_kernel::fold::LogRestore;
 use toolgate_kernel::tree::SignedNote;
 use toolgate_runtime::port::Store;
 use toolgate_runtime::verify::{Problem, Report, verify};
@@ -46,12 +47,33 @@ struct Shown {
     anchored: Option<u64>,
     /// Whether the log was begun anew although no owner of the one before was there.
     owner_lost: bool,
+    /// Where an owner went on from a restored backup: what was given up counts as that, and nothing
+    /// else may be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    restores: Vec<ShownRestore>,
     /// The folder that this log is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_of: Option<PathBuf>,
     /// The person on whose decision all others rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     root: Option<RootOfTrust>,
+}
+
+/// A restore that stands in the log.
+#[derive(Serialize)]
+struct ShownRestore {
+    /// Its record in the project stream.
+    record: u64,
+    /// The commits that it goes on from.
+    from: u64,
+    /// The commits that there were.
+    seen: u64,
+}
+
+impl ShownRestore {
+    fn of(restore: &LogRestore) -> Self {
+        Self { record: restore.seq, from: restore.now.size, seen: restore.seen.size }
+    }
 }
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
@@ -99,6 +121,7 @@ fn checked(place: &Place, store: &SqliteStore) -> Result<Shown> {
         host_key: store.host().to_string(),
         own_host_key: own,
         anchored,
+        restores: first.iter().flat_map(|one| &one.restores).map(ShownRestore::of).collect(),
         owner_lost: first.is_some_and(|project| project.owner_lost),
         copy_of,
         root: None,
@@ -113,8 +136,15 @@ fn against(store: &SqliteStore, file: &std::path::Path) -> Result<Option<String>
         Ok(head) => head,
         Err(fault) => return Ok(Some(format!("{name} does not fit this log: {fault}"))),
     };
-    let root = block_on(async { Ok(store.root_at(head.size).await?) })?;
+    let (root, restores) = block_on(async {
+        // Whether each is signed is in the report.
+        let restores = reading::project(store).await.map(|project| project.restores);
+        Ok((store.root_at(head.size).await?, restores.unwrap_or_default()))
+    })?;
     let size = head.size;
+    if restores.iter().any(|restore| restore.gives_up(&head)) {
+        return Ok(None);
+    }
     Ok(match root {
         Some(root) if root == head.root => None,
         Some(_) => Some(format!("its first {size} commits are not those of {name}")),
@@ -149,6 +179,12 @@ fn print(shown: &Shown) {
     let key: String = shown.host_key.chars().take(16).collect();
     let commits = shown.commits;
     console::say(&format!("  {commits} commits, signed by the host key {key}… ({whose})."));
+    for ShownRestore { record, from, seen } in &shown.restores {
+        console::say(&format!(
+            "  An owner went on from commit {from} in project record {record}; commits up to {seen} are \
+             given up."
+        ));
+    }
     match (&shown.copy_of, shown.anchored) {
         (Some(original), _) => {
             let original = console::visible(&original.display().to_string());

@@ -20,7 +20,7 @@ fn older_copy() -> (Desk, tempfile::TempDir) {
     (desk, copy)
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

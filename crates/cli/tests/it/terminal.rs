@@ -33,7 +33,7 @@ struct Sitting {
 }
 
 /// What stands before the code in the last line of a card.
-const BEFORE_CODE: [&str; 2] = ["Type `yes ", "Type `trust "];
+const BEFORE_CODE: [&str; 3] = ["Type `yes ", "Type `trust ", "Type `restore "];
 
 impl Sitting {
     fn begin(mut command: Command) -> Self {

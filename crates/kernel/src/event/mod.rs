@@ -27,7 +27,7 @@ pub use conversation::Conversation;
 pub use fault::{FaultKind, Worth};
 pub use forked::{Forked, Origin};
 pub use iteration::{Asked, Closing, IterationClosed, Note, NoteKind};
-pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, Saw, StreamId};
+pub use record::{AuthorRefusal, Authored, DecodeRefusal, Record, RestoreRef, Saw, StreamId};
 pub use reply::{Attempt, Finish, Image, Native, Usage};
 pub use undone::{Undone, UndoneCall};
 pub use write::Written;
@@ -42,7 +42,7 @@ use crate::names::{
 };
 use crate::pin::Pinned;
 use crate::time::Timestamp;
-use crate::tree::LogId;
+use crate::tree::{LogId, TreeHead};
 
 /// What can happen in a session. Packs add state keys, never variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -275,6 +275,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         isolation: BTreeMap<ServerName, String>,
     },
+    /// The session goes on in a log that was restored: what people decided before lapses, and calls
+    /// that were open may have run in the part that is lost.
+    LogRestored {
+        /// Which restore.
+        restore: RestoreRef,
+    },
     /// Something from the inbox was taken in.
     Heard {
         /// Sequence number in the inbox.
@@ -322,6 +328,7 @@ impl Event {
             Self::Undone(_) => "undone",
             Self::PhaseEntered { .. } => "phase_entered",
             Self::ToolsSupplied { .. } => "tools_supplied",
+            Self::LogRestored { .. } => "log_restored",
             Self::Heard { .. } => "heard",
             Self::Ended { .. } => "ended",
         }
@@ -554,6 +561,16 @@ pub enum ProjectEvent {
     DelegationEnded {
         /// Where the delegation stands in this stream.
         delegation: u64,
+    },
+    /// An owner accepts that an older state of the log was put in its place: the commits between are
+    /// lost, and what people allowed for later lapses.
+    LogRestored {
+        /// The newest head of the log that was known here.
+        #[schemars(with = "serde_json::Value")]
+        seen: TreeHead,
+        /// The head of the state that it goes on from.
+        #[schemars(with = "serde_json::Value")]
+        now: TreeHead,
     },
     /// The user of a client answered within a delegation.
     DelegationUsed {

@@ -84,6 +84,15 @@ pub struct Saw {
     pub hash: Digest,
 }
 
+/// Names one restore of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoreRef {
+    /// Its record in the project stream.
+    pub seq: u64,
+    /// Digest of the owner's statement, which no other restore has.
+    pub statement: Digest,
+}
+
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record<E> {
@@ -159,6 +168,7 @@ impl Authored for Event {
             | Self::FileConflicted { .. }
             | Self::PhaseEntered { .. }
             | Self::ToolsSupplied { .. }
+            | Self::LogRestored { .. }
             | Self::Ended { .. } => None,
         }
     }
@@ -182,6 +192,7 @@ impl Authored for ProjectEvent {
             Self::ClientDelegated(_) => Some("let the user of a client answer"),
             Self::FamiliesCleared { .. } => Some("clear the mark of untrusted state"),
             Self::DelegationEnded { .. } => Some("take a delegation back"),
+            Self::LogRestored { .. } => Some("accept a restored log"),
             Self::ToolPinned(_)
             | Self::ProjectChanged { .. }
             | Self::ProjectOpened { .. }

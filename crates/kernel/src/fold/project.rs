@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 use super::State;
 use crate::config::GateRule;
 use crate::credential::PersonKey;
-use crate::decision::{DecisionKind, Role};
+use crate::decision::{DecisionKind, DecisionStatement, Role};
 use crate::digest::Digest;
-use crate::event::{BoundFile, Delegation, ProjectEvent, Record};
+use crate::event::{BoundFile, Delegation, ProjectEvent, Record, RestoreRef};
 use crate::json::canonical;
 use crate::names::{CallId, Family, SessionId, ToolName, ToolPattern};
 use crate::pin::Pins;
 use crate::seeded::{Bug, seeded};
 use crate::time::Timestamp;
+use crate::tree::TreeHead;
 
 /// Configurations that are remembered as trusted.
 const TRUSTED_MAX: usize = 100;
@@ -64,6 +65,45 @@ pub struct Project {
     /// What users of clients may answer, by where it was signed.
     #[serde(default)]
     pub delegations: OrdMap<u64, ClientDelegation>,
+    /// Where the log was restored to an older state, the newest last.
+    #[serde(default, skip_serializing_if = "Vector::is_empty")]
+    pub restores: Vector<LogRestore>,
+}
+
+/// An older state of the log that an owner went on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogRestore {
+    /// The record in the project stream.
+    pub seq: u64,
+    /// Digest of the owner's statement, which no other restore has.
+    pub statement: Digest,
+    /// When it was signed.
+    pub at: Timestamp,
+    /// The newest head that was known before.
+    pub seen: TreeHead,
+    /// The head that it goes on from.
+    pub now: TreeHead,
+}
+
+impl LogRestore {
+    /// How sessions name it.
+    pub fn named(&self) -> RestoreRef {
+        RestoreRef { seq: self.seq, statement: self.statement }
+    }
+
+    /// Whether a head belongs to the part of the log that was given up. Its root must be asked for
+    /// separately: the log goes on, and has heads of the same size.
+    pub fn gives_up(&self, head: &TreeHead) -> bool {
+        let between = self.now.size < head.size && head.size < self.seen.size;
+        between || *head == self.seen
+    }
+
+    /// Whether a statement was signed in the part of the log that was given up. One that stands in
+    /// the rest of it saw fewer commits.
+    pub fn precedes(&self, statement: &DecisionStatement) -> bool {
+        let is_later = |head: TreeHead| head.size >= self.now.size;
+        statement.at < self.at && statement.head.is_some_and(is_later)
+    }
 }
 
 /// A person who may decide something here.
@@ -206,6 +246,18 @@ impl Project {
             ProjectEvent::DelegationEnded { delegation } => {
                 if let Some(found) = self.delegations.get_mut(delegation) {
                     found.ended = true;
+                }
+            }
+            ProjectEvent::LogRestored { seen, now } => {
+                let end = |(seq, found): (&u64, &ClientDelegation)| {
+                    (*seq, ClientDelegation { ended: true, ..found.clone() })
+                };
+                self.delegations = self.delegations.iter().map(end).collect();
+                if let Some(decision) = &record.decision {
+                    let statement = decision.statement.digest();
+                    let (seq, at) = (record.seq, decision.statement.at);
+                    let restore = LogRestore { seq, statement, at, seen: *seen, now: *now };
+                    self.restores.push_back(restore);
                 }
             }
             ProjectEvent::DelegationUsed { delegation, session, call, .. } => {

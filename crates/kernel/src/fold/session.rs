@@ -26,7 +26,7 @@ use crate::decision::Role;
 use crate::digest::Digest;
 use crate::event::{
     Asked, CallRefused, Change, Closing, Conversation, Ending, Event, FaultKind, Finish, Image,
-    IterationClosed, Note, Origin, Record, Saw, Usage,
+    IterationClosed, Note, Origin, Record, RestoreRef, Saw, Usage,
 };
 use crate::json::canonical;
 use crate::key::{Access, Key};
@@ -181,6 +181,9 @@ pub struct Session {
     /// Where it was forked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// The newest restore of the log that it knows of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<RestoreRef>,
 }
 
 /// A time spent in a phase.
@@ -279,6 +282,7 @@ impl Session {
             answer_roles: OrdMap::new(),
             starter: None,
             origin: None,
+            restored: None,
         }
     }
 
@@ -440,6 +444,10 @@ impl Session {
                 let (tools, notes) = (tools.clone(), notes.clone());
                 let isolation = isolation.clone();
                 self.supplied = Arc::new(Supplied { tools, notes, isolation });
+            }
+            Event::LogRestored { restore } => {
+                self.forget_decisions("The log was restored from a backup");
+                self.restored = Some(*restore);
             }
             Event::Heard { inbox, hash, said, statement, signer } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);

@@ -98,6 +98,18 @@ impl Refusal {
         Trouble::new(Code::CALL_CANCELLED, message)
     }
 
+    /// The log was restored to a state in which the call was open.
+    pub fn restored() -> Self {
+        Self::new(Stage::Resolve, Self::lost_in_restore())
+    }
+
+    /// The same of one that was admitted.
+    pub fn lost_in_restore() -> Trouble {
+        let message = "The log was restored from a backup that was made while this call was open. The \
+                       call may or may not have taken effect since. Check before you do it again.";
+        Trouble::new(Code::OUTCOME_UNKNOWN, message)
+    }
+
     /// The phase does not grant it. The grant is a policy of its own.
     pub(super) fn not_granted(message: String, available: Vec<String>) -> Self {
         Self::withheld("phase-grant", DenialKind::NotVisibleInPhase, message, available)

@@ -9,6 +9,7 @@ mod left;
 mod model;
 mod open;
 mod redact;
+mod restored;
 mod run;
 mod settle;
 mod supply;
@@ -43,6 +44,7 @@ pub use floor::{Answered, Floor, Incoming};
 pub use model::Halt;
 use model::Partial;
 pub use open::{OpenFault, Start};
+pub use restored::unknown_restore;
 
 use crate::authority::{Author, sign};
 use crate::crash_point;

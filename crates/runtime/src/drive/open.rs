@@ -224,6 +224,7 @@ impl Driver {
         };
         let project = driver.runtime.catch_up().await?;
         driver.roll_forward().await?;
+        driver.learn_of_restore(&project).await?;
         let config = Some(driver.crew.agent.fingerprint);
         let same = session.config == config && project.config == config;
         if !same && session.ended.is_none() {
@@ -378,6 +379,9 @@ impl Driver {
                     &Actor::System,
                     Event::ConfigBound { config, program, phase, file: file.clone() },
                 )?;
+            }
+            if first.is_some() {
+                self.note_restore(&project)?;
             }
             if project.config != Some(config) {
                 events.push(ProjectEvent::ProjectConfigured {

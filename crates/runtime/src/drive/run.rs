@@ -214,6 +214,11 @@ impl Driver {
         self.settle_ended(id, Ended::lost(Ended::failed(Vec::new())))
     }
 
+    /// The outcome of a call that was open in the state that the log was restored to.
+    pub(super) fn settle_lost_in_restore(&mut self, id: CallId) -> Result<(), DriveFault> {
+        self.settle_ended(id, Ended::unknown(Refusal::lost_in_restore()))
+    }
+
     pub(super) fn settle_failed(
         &mut self,
         id: CallId,

@@ -2,7 +2,7 @@
 
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Answer, Event, InboxEvent, ProjectEvent, Record, Saw, StreamId};
-use toolgate_kernel::fold::{Progress, Session};
+use toolgate_kernel::fold::{LogRestore, Progress, Session};
 use toolgate_kernel::names::SessionId;
 
 use super::{Check, SessionCheck, said_hash};
@@ -44,6 +44,7 @@ impl Check {
         for (stream, seq, head) in std::mem::take(&mut self.sealed) {
             match store.root_at(head.size).await {
                 Ok(root) if root == Some(head.root) => {}
+                Ok(_) if self.fold.restores.iter().any(|restore| restore.gives_up(&head)) => {}
                 Ok(_) => {
                     self.problem(&stream, seq, "a person who decided this saw another history");
                 }
@@ -53,6 +54,38 @@ impl Check {
             }
         }
         Ok(())
+    }
+
+    /// Whether the log goes on from where each restore says.
+    pub(super) async fn restores(&mut self, store: &dyn Store) -> Result<(), StoreFault> {
+        for restore in self.fold.restores.clone() {
+            let LogRestore { seq, seen, now, .. } = restore;
+            // One commit follows at least, which has the restore in it.
+            let goes_on = match store.tree_head().await? {
+                Some(head) => head.size > now.size,
+                None => false,
+            };
+            if !goes_on || store.root_at(now.size).await? != Some(now.root) {
+                let what = "the log was restored to another state than it goes on from here";
+                self.problem(&StreamId::Project, seq, what);
+            }
+            if seen.size <= now.size || store.root_at(seen.size).await? == Some(seen.root) {
+                let what = "the restore gives up a part of the log that was never lost";
+                self.problem(&StreamId::Project, seq, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a session that goes on in a restored log said so before it let a call run.
+    fn restored(&mut self, stream: &StreamId, record: &Record<Event>, session: &SessionCheck) {
+        let seen = session.seen.map_or(0, |saw| saw.seq);
+        let newest = self.fold.restores.iter().rfind(|restore| restore.seq <= seen);
+        let knows = session.fold.as_ref().and_then(|fold| fold.restored);
+        if newest.is_some_and(|newest| knows != Some(newest.named())) {
+            let what = "a call was admitted on what counted before the log was restored";
+            self.problem(stream, record.seq, what);
+        }
     }
 
     /// Whether what was decided about a definition can follow what was known of it.
@@ -113,6 +146,8 @@ impl Check {
         }
         let progress = |fold: &Session, call| fold.open.get(call).map(|open| open.progress.clone());
         let Event::CallAdmitted(admitted) = &record.event else { return fold.apply(record) };
+        self.restored(stream, record, session);
+        let Some(fold) = session.fold.as_mut() else { return };
         let before = progress(fold, &admitted.call);
         let unanswered = matches!(before, Some(Progress::Asked(_)));
         let denied =

@@ -5,14 +5,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tree::LogId;
 use toolgate_runtime::HostPublicKey;
 
+use super::number::count;
 use super::tree::{LogTree, TreeFault, stored_root};
 use super::{LogSetup, OpenFault, open};
 use crate::anchor::{Anchor, AnchorFolder, AnchorWriter};
+use crate::decision_copies::DecisionCopies;
+use crate::pointer::LogPointer;
 
 /// A log that may be written.
 pub(super) struct CheckedLog {
@@ -24,19 +28,38 @@ pub(super) struct CheckedLog {
     pub(super) anchor: Option<AnchorWriter>,
 }
 
+/// Whether a log may be an older state than what is remembered of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OlderState {
+    /// It is refused.
+    Refused,
+    /// It is opened for an owner to accept it. What is remembered stays as it is.
+    Opened,
+}
+
 /// Opens a log and checks all of that. Where there was no log, one is made.
-pub(super) fn open_checked(path: &Path, setup: &LogSetup) -> Result<CheckedLog, OpenFault> {
+pub(super) fn open_checked(
+    path: &Path,
+    setup: &LogSetup,
+    older: OlderState,
+) -> Result<CheckedLog, OpenFault> {
     let anchors = setup.anchors.as_ref();
+    let pointer = setup.pointer.as_deref();
     if let Some(anchors) = anchors.filter(|_| !path.exists()) {
         // Before a new file takes its place.
-        check_lost(path, &folder_of(path)?, anchors, None)?;
+        check_lost(path, &known_folder(path, pointer)?, anchors, None)?;
+    }
+    if pointer.is_some() && !path.exists() {
+        // A pointer is written for a log that is there.
+        let source = std::io::Error::from(ErrorKind::NotFound);
+        return Err(OpenFault::Unreachable { path: path.to_owned(), source });
     }
     let connection = open::for_writing(path)?;
     let log = open::log_id(&connection, path)?;
     let own = setup.host.public();
     open::set_host(&connection, path, own)?;
     let host = open::host(&connection, path)?.unwrap_or(own);
-    let folder = folder_of(path)?;
+    let folder = known_folder(path, pointer)?;
     if let Some(anchors) = anchors {
         check_lost(path, &folder, anchors, Some(log))?;
     }
@@ -48,27 +71,42 @@ pub(super) fn open_checked(path: &Path, setup: &LogSetup) -> Result<CheckedLog, 
     let mut anchor = None;
     if let Some(anchors) = anchors {
         let unreadable = |source| OpenFault::Anchor { path: anchors.file(log), source };
-        if let Some(found) = anchors.read(log).map_err(unreadable)? {
+        let found = anchors.read(log).map_err(unreadable)?;
+        check_pointer(pointer, path, &folder, found.as_ref())?;
+        if let Some(found) = found {
             check_copy(path, &folder, log, &found)?;
-            check_anchor(&connection, path, (log, host), &found)?;
+            if older == OlderState::Refused {
+                check_anchor(&connection, path, (log, host), &found)?;
+            }
             newest_at = newest_at.max(found.at);
         }
         anchors.set_log_in(&folder, log).map_err(unreadable)?;
-        anchor = Some(anchors.writer(log, &folder).map_err(unreadable)?);
+        anchor = Some(match older {
+            OlderState::Refused => {
+                begin_copies(&connection, path, &anchors.copies(log))?;
+                anchors.writer(log, &folder).map_err(unreadable)?
+            }
+            OlderState::Opened => anchors.writer_of_copies(log, &folder),
+        });
     }
     Ok(CheckedLog { connection, tree, log, host, newest_at, anchor })
 }
 
 /// Compares a log that is only read with what is remembered of it.
-pub(super) fn compare(path: &Path, anchors: &AnchorFolder) -> Result<Option<Anchor>, OpenFault> {
+pub(super) fn compare(
+    path: &Path,
+    pointer: Option<&Path>,
+    anchors: &AnchorFolder,
+) -> Result<Option<Anchor>, OpenFault> {
     if !path.exists() {
-        return check_lost(path, &folder_of(path)?, anchors, None).map(|()| None);
+        return check_lost(path, &known_folder(path, pointer)?, anchors, None).map(|()| None);
     }
     let connection = open::for_looking(path)?;
-    let (log, folder) = (open::log_id(&connection, path)?, folder_of(path)?);
+    let (log, folder) = (open::log_id(&connection, path)?, known_folder(path, pointer)?);
     check_lost(path, &folder, anchors, Some(log))?;
     let unreadable = |source| OpenFault::Anchor { path: anchors.file(log), source };
     let found = anchors.read(log).map_err(unreadable)?;
+    check_pointer(pointer, path, &folder, found.as_ref())?;
     if let Some(anchor) = &found {
         check_copy(path, &folder, log, anchor)?;
         let Some(host) = open::host(&connection, path)? else {
@@ -123,12 +161,58 @@ fn check_lost(
     }
 }
 
+/// Refuses a pointer to a log of which it is not known that it belongs to this folder: a
+/// file with the path of a log proves nothing about the log.
+fn check_pointer(
+    pointer: Option<&Path>,
+    path: &Path,
+    folder: &Path,
+    anchor: Option<&Anchor>,
+) -> Result<(), OpenFault> {
+    let Some(pointer) = pointer else { return Ok(()) };
+    if anchor.is_some_and(|anchor| anchor.folder == folder) {
+        return Ok(());
+    }
+    let (pointer, path) = (pointer.to_owned(), path.to_owned());
+    Err(OpenFault::ForeignPointer { pointer, path })
+}
+
+/// Copies the decisions of a log, where that was never begun.
+fn begin_copies(
+    connection: &Connection,
+    path: &Path,
+    copies: &DecisionCopies,
+) -> Result<(), OpenFault> {
+    if copies.exist() {
+        return Ok(());
+    }
+    let read = || {
+        let mut all = connection.prepare(
+            "SELECT seq, link, bytes FROM records \
+             WHERE stream = (SELECT id FROM streams WHERE stream = 'project') ORDER BY seq",
+        )?;
+        let rows = all.query_map((), |row| {
+            Ok((count(row, 0)?, Digest(row.get(1)?), row.get::<_, Vec<u8>>(2)?))
+        })?;
+        rows.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let rows = read().map_err(|source| open::unusable(path, source))?;
+    // A copy that is missing makes a restored backup weaker, and nothing else.
+    let rows = rows.iter().map(|(seq, link, bytes)| (*seq, *link, bytes.as_slice()));
+    drop(copies.begin(rows));
+    Ok(())
+}
+
 /// Refuses a copy of a log that is still where it was. One that moved goes on.
 fn check_copy(path: &Path, folder: &Path, log: LogId, anchor: &Anchor) -> Result<(), OpenFault> {
     if anchor.folder == folder {
         return Ok(());
     }
-    let original = anchor.folder.join(path.file_name().unwrap_or_default());
+    let original = match LogPointer::read(&anchor.folder) {
+        Ok(Some(pointer)) => pointer.target,
+        Ok(None) | Err(_) => anchor.folder.clone(),
+    };
+    let original = original.join(path.file_name().unwrap_or_default());
     let there = open::for_looking(&original).and_then(|there| open::log_id(&there, &original));
     if there.is_ok_and(|there| there == log) {
         let (path, original) = (path.to_owned(), anchor.folder.clone());
@@ -171,10 +255,10 @@ fn check_anchor(
     Err(OpenFault::Rewritten { path, anchored: head.size, at })
 }
 
-/// The real folder that a log lies in.
-fn folder_of(path: &Path) -> Result<PathBuf, OpenFault> {
+/// The real folder by which a log is known: the one that it lies in, or the pointer in its place.
+pub(super) fn known_folder(path: &Path, pointer: Option<&Path>) -> Result<PathBuf, OpenFault> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = pointer.unwrap_or(folder.unwrap_or(Path::new(".")));
     // A log that is lost may have been lost with its folder.
     let real = match (folder.canonicalize(), folder.parent(), folder.file_name()) {
         (Err(error), Some(above), Some(name)) if error.kind() == ErrorKind::NotFound => {

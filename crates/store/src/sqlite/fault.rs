@@ -103,8 +103,8 @@ pub enum OpenFault {
     /// It is older than what was last written here.
     #[error(
         "{path}: ends at commit {found}, but {anchored} commits were made here until {at}: an older copy \
-         was put in its place. Put the newest copy back, or begin a new log that names this one with \
-         `toolgate log restart`"
+         was put in its place. Put the newest copy back. Where that is lost, an owner goes on from this one \
+         with `toolgate log accept-restore`"
     )]
     RolledBack {
         /// The file.
@@ -119,7 +119,8 @@ pub enum OpenFault {
     /// It has another history than what was written here.
     #[error(
         "{path}: its first {anchored} commits are not those that were made here until {at}. Put the right \
-         copy back, or begin a new log that names this one with `toolgate log restart`"
+         copy back, or begin a new log that names this one with `toolgate log restart`. Where `toolgate \
+         log accept-restore` was interrupted, run it again"
     )]
     Rewritten {
         /// The file.
@@ -154,6 +155,19 @@ pub enum OpenFault {
         path: PathBuf,
         /// The folder of the log that it is a copy of.
         original: PathBuf,
+    },
+    /// The file in the place of the log's folder names a log that is not known to belong here.
+    #[error(
+        "{}: names the log in {}, and that log is not known to be this folder's: the file was copied, or \
+         the folder was moved. Nothing of it is used. If the folder was moved, run `toolgate log move \
+         --outside`; otherwise remove the file",
+        pointer.display(), path.parent().unwrap_or(path).display()
+    )]
+    ForeignPointer {
+        /// The file in the project.
+        pointer: PathBuf,
+        /// The log that it leads to.
+        path: PathBuf,
     },
     /// What is remembered of it cannot be read.
     #[error(

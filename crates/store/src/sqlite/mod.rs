@@ -15,6 +15,7 @@ mod trouble;
 mod worker;
 mod writer;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use tokio::sync::oneshot;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::time::Timestamp;
-use toolgate_kernel::tree::{LogId, SignedNote, TreeHead};
+use toolgate_kernel::tree::{LogId, TreeHead};
 use toolgate_runtime::port::{
     Append, Checkpoint, Clock, IntegrityProblem, Promised, Row, Store, StoreFault, StreamHead,
     later,
@@ -34,7 +35,7 @@ use crate::anchor::{Anchor, AnchorFolder};
 
 pub use fault::OpenFault;
 
-use checked::CheckedLog;
+use checked::{CheckedLog, OlderState};
 use pen::CommitSigner;
 use worker::{Worker, answer};
 use writer::{Order, SignedLog, Work};
@@ -52,12 +53,14 @@ pub struct LogSetup {
     pub clock: Arc<dyn Clock>,
     /// Where heads are remembered; without it an older copy of the log is not noticed.
     pub anchors: Option<AnchorFolder>,
+    /// The file in the project that names the log's folder, where that lies outside.
+    pub pointer: Option<PathBuf>,
 }
 
 impl LogSetup {
     /// A log whose heads are not remembered elsewhere.
     pub fn new(host: HostKey, clock: Arc<dyn Clock>) -> Self {
-        Self { host: Arc::new(host), clock, anchors: None }
+        Self { host: Arc::new(host), clock, anchors: None, pointer: None }
     }
 }
 
@@ -81,9 +84,18 @@ impl SqliteStore {
     /// Refused and left as it is: a file of another program or another toolgate, one that is not what
     /// its signed head says, and one that is older than what is remembered of it.
     pub fn open(path: impl AsRef<Path>, setup: &LogSetup) -> Result<Self, OpenFault> {
-        let path = path.as_ref();
+        Self::open_as(path.as_ref(), setup, OlderState::Refused)
+    }
+
+    /// Opens a log that may be older than what is remembered of it, for an owner to accept it. What is
+    /// remembered stays as it is until [`SqliteStore::remember`].
+    pub fn open_to_accept(path: impl AsRef<Path>, setup: &LogSetup) -> Result<Self, OpenFault> {
+        Self::open_as(path.as_ref(), setup, OlderState::Opened)
+    }
+
+    fn open_as(path: &Path, setup: &LogSetup, older: OlderState) -> Result<Self, OpenFault> {
         let CheckedLog { connection, tree, log, host, newest_at, anchor } =
-            checked::open_checked(path, setup)?;
+            checked::open_checked(path, setup, older)?;
         let signer =
             CommitSigner { host: Arc::clone(&setup.host), clock: Arc::clone(&setup.clock) };
         let signed = SignedLog { connection, tree, signer, anchor };
@@ -113,9 +125,39 @@ impl SqliteStore {
     /// Compares the log in a file with what is remembered of it, and says what that is.
     pub fn compare(
         path: impl AsRef<Path>,
+        pointer: Option<&Path>,
         anchors: &AnchorFolder,
     ) -> Result<Option<Anchor>, OpenFault> {
-        checked::compare(path.as_ref(), anchors)
+        checked::compare(path.as_ref(), pointer, anchors)
+    }
+
+    /// Remembers its newest head in place of what is remembered of it, also where that is a later one,
+    /// and that it belongs to this folder.
+    pub async fn remember(
+        &self,
+        pointer: Option<&Path>,
+        anchors: &AnchorFolder,
+    ) -> Result<(), OpenFault> {
+        let (path, log) = (&self.file, self.log);
+        let folder = checked::known_folder(path, pointer)?;
+        let unreadable = |source| OpenFault::Anchor { path: anchors.file(log), source };
+        let note = self.note().await.map_err(|fault| unreadable(io::Error::other(fault)))?;
+        let head = note.as_ref().and_then(|note| self.host.open(log, note).ok());
+        let (Some(note), Some(head)) = (note, head) else {
+            return Err(unreadable(io::Error::other("the log has no signed head")));
+        };
+        let at = self.newest_at.max(Timestamp(0));
+        let anchor = Anchor { note, size: head.size, folder: folder.clone(), at };
+        anchors.replace(log, &anchor).map_err(unreadable)?;
+        anchors.set_log_in(&folder, log).map_err(unreadable)
+    }
+
+    /// Does something to the folder of a log while no process has the log open, and none can open it.
+    pub fn while_closed<T>(
+        path: impl AsRef<Path>,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, OpenFault> {
+        open::while_closed(path.as_ref(), work)
     }
 
     /// Gives the file of a log another name, with everything in it. Refused while it is open anywhere.
@@ -202,13 +244,7 @@ impl Store for SqliteStore {
     }
 
     fn tree_head(&self) -> BoxFuture<'_, Result<Option<TreeHead>, StoreFault>> {
-        Box::pin(async move {
-            let Some(note) = self.note().await? else { return Ok(None) };
-            let signed = SignedNote::parse(&note);
-            signed
-                .map(|note| Some(note.head))
-                .map_err(|error| StoreFault::Damaged(error.to_string()))
-        })
+        Box::pin(reader::ask(&self.reader, |shelf| shelf.tree_head()))
     }
 
     fn root_at(&self, size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>> {

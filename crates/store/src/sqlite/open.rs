@@ -136,6 +136,28 @@ pub(super) fn set_aside(path: &Path, aside: &Path) -> std::result::Result<(), Op
         .map_err(|source| OpenFault::Unreachable { path: aside.to_owned(), source })
 }
 
+/// Does something while this process alone has a log open, as one file. Where another one has it open,
+/// it is refused.
+pub(super) fn while_closed<T>(
+    path: &Path,
+    work: impl FnOnce() -> T,
+) -> std::result::Result<T, OpenFault> {
+    let unusable = |source| unusable(path, source);
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(unusable)?;
+    connection.busy_timeout(Duration::ZERO).map_err(unusable)?;
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = DELETE", (), |row| row.get(0))
+        .map_err(unusable)?;
+    if mode != "delete" {
+        return Err(OpenFault::Locked { path: path.to_owned() });
+    }
+    // Nothing is written, so nothing is made beside the file.
+    connection.execute_batch("BEGIN EXCLUSIVE").map_err(unusable)?;
+    let done = work();
+    connection.execute_batch("ROLLBACK").map_err(unusable)?;
+    Ok(done)
+}
+
 /// Whether something is written down beside the file that is not in it yet.
 fn has_wal(path: &Path) -> bool {
     let mut wal = path.as_os_str().to_owned();

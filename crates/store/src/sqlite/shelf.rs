@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Result, Row as SqlRow, Statement};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
-use toolgate_kernel::tree::LogId;
+use toolgate_kernel::tree::{LogId, TreeHead};
 use toolgate_runtime::HostPublicKey;
 use toolgate_runtime::port::{Checkpoint, IntegrityProblem, Row, StoreFault, StreamHead};
 
@@ -114,6 +114,14 @@ impl<'c> Shelf<'c> {
     /// The newest signed head as a note, when it is what the log says.
     pub(super) fn note(&mut self) -> Read<Option<String>> {
         self.signed(|_, connection| stored_note(connection).map_err(tree_fault))
+    }
+
+    /// The newest signed head.
+    pub(super) fn tree_head(&mut self) -> Read<Option<TreeHead>> {
+        self.signed(|tree, _| {
+            let head = tree.head();
+            Ok((head.size > 0).then_some(head))
+        })
     }
 
     /// The root over the first commits.

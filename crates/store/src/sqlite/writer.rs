@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
+use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_runtime::crash_point;
@@ -78,7 +79,8 @@ fn write_group(
     group: &[Order],
 ) -> Result<Vec<Verdict>, TreeFault> {
     pen.begin()?;
-    let verdicts = group.iter().map(|order| pen.write(&order.work)).collect::<Result<_, _>>()?;
+    let verdicts: Vec<Verdict> =
+        group.iter().map(|order| pen.write(&order.work)).collect::<Result<_, _>>()?;
     let sealed = pen.seal()?.map(|(note, tree)| (note, tree.head().size, tree.at()));
     // An anchor that is not written is older than it could be, which is only weaker.
     let remember = |anchor: &AnchorWriter| {
@@ -86,6 +88,10 @@ fn write_group(
             drop(anchor.write(note.clone(), *size, *at));
         }
     };
+    if let Some(anchor) = anchor {
+        // One that is missing makes a restored backup weaker, and nothing else.
+        drop(anchor.copy(project_rows(group, &verdicts)));
+    }
     if seeded(Bug::AnchorBeforeCommit) {
         anchor.iter().for_each(|anchor| remember(anchor));
     }
@@ -95,6 +101,20 @@ fn write_group(
     anchor.iter().for_each(|anchor| remember(anchor));
     crash_point!("after_anchor");
     Ok(verdicts)
+}
+
+/// The records of the project stream that a group adds.
+fn project_rows<'a>(
+    group: &'a [Order],
+    verdicts: &'a [Verdict],
+) -> impl Iterator<Item = (u64, Digest, &'a [u8])> {
+    let appends = group.iter().zip(verdicts).filter_map(|(order, verdict)| {
+        let Work::Append(append) = &order.work else { return None };
+        verdict.is_ok().then_some(append)
+    });
+    let batches = appends.flat_map(|append| &append.batches);
+    let project = batches.filter(|batch| *batch.stream() == StreamId::Project);
+    project.flat_map(|batch| batch.rows.iter().map(|row| (row.seq, row.hash, row.bytes)))
 }
 
 struct Writer<'c> {

@@ -435,9 +435,13 @@ impl Session {
 
     /// Questions, answers and approvals hold under the configuration they were given under.
     pub(super) fn lapse(&mut self, config: Digest) {
-        if self.config == Some(config) {
-            return;
+        if self.config != Some(config) {
+            self.forget_decisions("The configuration changed");
         }
+    }
+
+    /// Questions, answers and approvals so far do not count any more.
+    pub(super) fn forget_decisions(&mut self, why: &str) {
         let asked: Vec<CallId> = self.open.iter().map(|open| open.raw.id).collect();
         for call in asked {
             self.progress(call, |progress| match progress {
@@ -448,7 +452,7 @@ impl Session {
         }
         let waiting: Vec<CallId> = self.waiting.keys().copied().collect();
         for call in waiting {
-            self.forget(call, "The configuration changed before a person answered");
+            self.forget(call, &format!("{why} before a person answered"));
         }
         self.allowances.clear();
     }
