@@ -70,6 +70,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     plain.extend(secret.contains(' ').then(|| secret.replace(' ', "+")));
     for text in plain.iter().filter(|text| text.len() >= FORM_BYTES_MIN) {
         forms.extend([text.clone(), text.chars().rev().collect()]);
+        forms.extend(without_first(text));
     }
     let hex = |bytes: &mut dyn Iterator<Item = u8>| bytes.map(|b| format!("{b:02x}")).collect();
     forms.extend([hex(&mut secret.bytes()), hex(&mut secret.bytes().rev())]);
@@ -92,9 +93,12 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     for text in inner {
         forms.extend((0..3).map(|offset| base64(text.as_bytes(), offset)));
     }
-    let begun = forms.iter().flat_map(|form| without_first(form)).collect::<Vec<_>>();
-    forms.extend(begun);
     forms
+}
+
+/// The forms of a secret without their first letters.
+pub(super) fn begun_forms(secret: &str) -> Vec<String> {
+    forms(secret).iter().flat_map(|form| without_first(form)).collect()
 }
 
 /// A form without its first letters: a backslash or percent sign right before it may take them for an
