@@ -62,20 +62,22 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         let decoded = plain.iter().filter_map(|text| decoded_text(text, *escapes));
         plain.extend(decoded.collect::<Vec<_>>());
     }
+    // Of what is compared, only ASCII is the same in both cases.
+    if !secret.is_ascii() {
+        plain.extend([secret.to_lowercase(), secret.to_uppercase()]);
+    }
     // Forms write a blank as `+`.
     plain.extend(secret.contains(' ').then(|| secret.replace(' ', "+")));
     for text in plain.iter().filter(|text| text.len() >= FORM_BYTES_MIN) {
         forms.extend([text.clone(), text.chars().rev().collect()]);
-        // A backslash or percent sign before it may take its first letters for an escape.
-        for skipped in [1, 2] {
-            let rest: String = text.chars().skip(skipped).collect();
-            if rest.len() >= SECRET_BYTES_MIN {
-                forms.push(rest);
-            }
-        }
+        forms.extend(without_first(text));
     }
     let hex = |bytes: &mut dyn Iterator<Item = u8>| bytes.map(|b| format!("{b:02x}")).collect();
     forms.extend([hex(&mut secret.bytes()), hex(&mut secret.bytes().rev())]);
+    if !secret.is_ascii() {
+        let reversed: String = secret.chars().rev().collect();
+        forms.push(hex(&mut reversed.bytes()));
+    }
     // Within base64 it may be written as JSON writes it.
     let quoted = Value::from(secret).to_string();
     let quoted = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
@@ -92,6 +94,18 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         forms.extend((0..3).map(|offset| base64(text.as_bytes(), offset)));
     }
     forms
+}
+
+/// The forms of a secret without their first letters.
+pub(super) fn begun_forms(secret: &str) -> Vec<String> {
+    forms(secret).iter().flat_map(|form| without_first(form)).collect()
+}
+
+/// A form without its first letters: a backslash or percent sign right before it may take them for an
+/// escape.
+fn without_first(form: &str) -> impl Iterator<Item = String> {
+    let rest = |skipped| form.chars().skip(skipped).collect::<String>();
+    [1, 2].map(rest).into_iter().filter(|rest| rest.len() >= SECRET_BYTES_MIN)
 }
 
 /// The bytes of a short secret as other programs print them: in hex with dashes, in lists of numbers,

@@ -19,7 +19,8 @@ use serde_json::{Map, Value};
 
 use self::escapes::{ESCAPES, unfinished_escape};
 use self::forms::{
-    FORM_BYTES_MIN, SECRET_BYTES_MIN, folded, forms, is_long, parts, printed, spellings,
+    FORM_BYTES_MIN, SECRET_BYTES_MIN, begun_forms, folded, forms, is_long, parts, printed,
+    spellings,
 };
 use self::search::{Looked, View, look};
 pub use self::stream::StreamRedactor;
@@ -192,7 +193,9 @@ impl SecretPatterns {
         let all = || self.secrets.iter().chain(&self.renewed).map(Hidden::reveal);
         let long = |secret: &&str| is_long(secret);
         // Renewed tokens are many, and each one more builds all of this anew.
-        let lasting = self.secrets.iter().map(Hidden::reveal).filter(long).flat_map(printed);
+        let lasting = self.secrets.iter().map(Hidden::reveal).filter(long);
+        let lasting =
+            lasting.flat_map(|secret| printed(secret).into_iter().chain(begun_forms(secret)));
         let texts: Vec<String> = all().filter(long).flat_map(forms).chain(lasting).collect();
         self.short = all().filter(|secret| !is_long(secret)).map(str::to_owned).collect();
         self.parts = texts.iter().flat_map(|text| parts(text)).collect();

@@ -211,6 +211,37 @@ fn escapes_beside_and_inside_of_a_secret_do_not_save_it() {
     }
 }
 
+/// A sign of an escape right before a form takes its first letters, and the rest of it has escapes.
+#[test]
+fn a_sign_of_an_escape_before_a_form_does_not_save_it() {
+    let lines = |text: &str| {
+        let digits = STANDARD.encode(text);
+        let lines = digits.as_bytes().chunks(5).map(|line| str::from_utf8(line).unwrap());
+        lines.collect::<Vec<_>>().join("%0A")
+    };
+    for secret in ["sk-CANARY/0123456789+abc==", "x1y2z3w4v5u6", "p%40ssword9!"] {
+        let redactor = Redactor::new(&[Hidden::new(secret)]);
+        let text = format!("100%{}", lines(secret));
+        assert!(redactor.redact(&text).contains(REDACTED), "{secret}: {text}");
+    }
+    let keys = "\u{1f511}".repeat(4);
+    let redactor = Redactor::new(&[Hidden::new(&keys)]);
+    let hex = bytes_in(&keys, |byte| format!("{byte:02x}"), "");
+    let text = format!("C:\\{}", json_full(&hex).replace('\\', r"\\"));
+    assert!(redactor.redact(&text).contains(REDACTED), "{text}");
+}
+
+#[test]
+fn the_letters_of_any_alphabet_are_known_in_both_cases_and_backwards() {
+    let secret = "ðäßπж-9931";
+    let redactor = Redactor::new(&[Hidden::new(secret)]);
+    let reversed: String = secret.chars().rev().collect();
+    let backwards = bytes_in(&reversed, |byte| format!("{byte:02x}"), "");
+    for text in [secret.to_uppercase(), secret.to_lowercase(), backwards] {
+        assert_eq!(redactor.redact(&text), REDACTED, "{text}");
+    }
+}
+
 #[test]
 fn a_file_in_base64_hides_no_secret_of_its_json() {
     for secret in SECRETS {

@@ -288,6 +288,23 @@ fn verify_finds_what_was_changed_beside_the_records() {
             "there are records before the first place",
         ),
         (
+            "INSERT INTO records SELECT stream, -1, link, bytes FROM records LIMIT 1",
+            "there are records before the first place",
+        ),
+        ("UPDATE streams SET checkpoint = zeroblob(32) WHERE stream = 'session/s1'", unsigned),
+        (
+            "INSERT INTO streams VALUES (0, 'inbox/s9', 0, 0, zeroblob(32), NULL)",
+            "a stream is gone",
+        ),
+        (
+            "UPDATE heads SET nodes = zeroblob(32) WHERE n = 3",
+            "commit 3 is not the one that was signed",
+        ),
+        (
+            "INSERT INTO heads SELECT -1, at, streams_root, nodes, changed FROM heads LIMIT 1",
+            "commit 0 cannot be read",
+        ),
+        (
             "INSERT INTO records VALUES (77, 1, zeroblob(32), x'00')",
             "there are records of a stream that is lost",
         ),

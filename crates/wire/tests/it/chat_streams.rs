@@ -161,7 +161,7 @@ struct EventStream {
 #[test]
 fn ambiguous_unfinished_and_doubled_replies_are_faults() {
     let mut streams: Vec<EventStream> = Vec::new();
-    for file in ["ambiguous", "unreadable"] {
+    for file in ["ambiguous", "unreadable", "odd_parts"] {
         let path = format!("{}/tests/streams/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         streams.extend(serde_saphyr::from_str::<Vec<EventStream>>(&text).unwrap());

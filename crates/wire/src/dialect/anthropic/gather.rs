@@ -120,6 +120,13 @@ impl MessageStream {
         if std::mem::replace(&mut self.begun, true) || !self.blocks.is_empty() || self.stopped {
             return Err(unreadable("a second message begins in the stream"));
         }
+        // The content comes in blocks. A call that stands here already would be lost.
+        let content = data.get("message").and_then(|message| message.get("content"));
+        let is_words = |block: &Lent<'_>| matches!(block.text("type"), Some("text" | "thinking"));
+        let mut blocks = content.and_then(Lent::list).unwrap_or_default().iter();
+        if !blocks.all(|block| block.is_null() || is_words(block)) {
+            return Err(unreadable("the message begins with more than words"));
+        }
         if let Some(Value::Object(message)) = data.get("message").map(Lent::value) {
             self.message = message;
         }

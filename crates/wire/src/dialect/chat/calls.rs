@@ -14,7 +14,7 @@ use toolgate_runtime::port::{Streamed, Tap};
 use super::CALL_EXTRAS;
 use super::piece::{Piece, malformed};
 use crate::dialect::WireFault;
-use crate::dialect::shared::{comparable, object};
+use crate::dialect::shared::{comparable, grows, object};
 use crate::lent::Lent;
 
 /// The calls of a stream so far. No piece may cost a look at all of them, or at all of its
@@ -32,6 +32,8 @@ pub(super) struct CallAssembler {
     bytes: usize,
     /// How often a second reply may have begun so far.
     section: usize,
+    /// How many events have come.
+    event: usize,
     /// Calls that were not whole when another one began in their place.
     interrupted: BTreeSet<usize>,
 }
@@ -64,6 +66,8 @@ struct PartialCall {
     extent: JsonExtent,
     /// The section of the stream in which it began.
     section: usize,
+    /// The event in which it began.
+    event: usize,
     extra: Map<String, Value>,
 }
 
@@ -108,6 +112,11 @@ impl CallAssembler {
         open.filter_map(|at| self.calls.get(*at)).any(unfinished)
     }
 
+    /// What follows comes in another event.
+    pub(super) fn begin_event(&mut self) {
+        self.event += 1;
+    }
+
     /// What follows may be of a second reply: some servers make up an id for every chunk, or repeat
     /// the role in each, so that this alone is no fault.
     pub(super) fn begin_section(&mut self) {
@@ -139,8 +148,8 @@ impl CallAssembler {
                 if let Place::Beside(before) = place {
                     self.interrupted.insert(before);
                 }
-                let section = self.section;
-                self.calls.push(PartialCall { section, ..PartialCall::default() });
+                let (section, event) = (self.section, self.event);
+                self.calls.push(PartialCall { section, event, ..PartialCall::default() });
                 self.calls.len() - 1
             }
             Place::Ambiguous => {
@@ -341,8 +350,15 @@ impl CallAssembler {
             // The same call sent twice or as it grew, or another one: running both could do harm.
             (false, false) if same_id && piece.index == call.index => Place::Ambiguous,
             (false, false) if is_same_value(&call.args, &piece.args) => Place::Ambiguous,
+            (false, false) if self.may_have_grown(call, piece) => Place::Ambiguous,
             (false, false) => Place::New,
         }
+    }
+
+    /// Whether a piece without an id could be a whole call once more, as it grew. Calls that come
+    /// together are two.
+    fn may_have_grown(&self, call: &PartialCall, piece: &Piece<'_>) -> bool {
+        piece.id.is_empty() && call.event < self.event && is_grown(&call.args, &piece.args)
     }
 
     /// The calls as they would have come without streaming.
@@ -404,6 +420,12 @@ impl PartialCall {
 fn is_same_value(left: &str, right: &str) -> bool {
     let value = |text: &str| serde_json::from_str::<Value>(text).ok();
     left == right || value(left).is_some_and(|left| value(right) == Some(left))
+}
+
+/// Whether arguments have all of others and more.
+fn is_grown(before: &str, after: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+    value(before).zip(value(after)).is_some_and(|(before, after)| grows(&before, &after))
 }
 
 /// Length and hash of a text: arguments are compared by these.

@@ -28,7 +28,7 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let written = written_calls(message)?;
     let mut calls: Vec<ReplyCall> = written.iter().map(|call| reply_call(call)).collect();
     name_calls(&mut calls)?;
-    let (mut words, mut refusal) = words(message.get("content"));
+    let (mut words, mut refusal) = words(message.get("content"))?;
     refusal.push_str(text(message, "refusal").unwrap_or_default());
     let reason = choice.get("finish_reason").unwrap_or(&Value::Null);
     let reason = finish_reason(reason.is_null(), reason.as_str())?;
@@ -103,7 +103,7 @@ fn reply_call(call: &Value) -> ReplyCall {
 }
 
 /// The words of a message, and what it says in place of them when it declines.
-fn words(content: Option<&Value>) -> (String, String) {
+fn words(content: Option<&Value>) -> Result<(String, String), WireFault> {
     let (mut words, mut refusal) = (String::new(), String::new());
     match content {
         Some(Value::String(text)) => words.push_str(text),
@@ -114,13 +114,19 @@ fn words(content: Option<&Value>) -> (String, String) {
                         words.push_str(part.as_str().or(text(part, "text")).unwrap_or_default());
                     }
                     Part::Refusal => refusal.push_str(text(part, "refusal").unwrap_or_default()),
+                    Part::Call => return Err(call_among_words()),
                     Part::Thought | Part::Other => {}
                 }
             }
         }
         _ => {}
     }
-    (words, refusal)
+    Ok((words, refusal))
+}
+
+/// A call where none is read would be lost.
+pub(super) fn call_among_words() -> WireFault {
+    malformed("the reply has a call among the parts of its content")
 }
 
 /// What a part of the content is.
@@ -128,6 +134,8 @@ pub(super) enum Part {
     Words,
     Refusal,
     Thought,
+    /// A call, where this dialect has none.
+    Call,
     Other,
 }
 
@@ -138,6 +146,7 @@ impl Part {
             Some("text" | "output_text") | None => Self::Words,
             Some("refusal") => Self::Refusal,
             Some("thinking") => Self::Thought,
+            Some("tool_use" | "tool_call" | "tool_calls" | "function_call") => Self::Call,
             Some(_) => Self::Other,
         }
     }

@@ -5,7 +5,7 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::CallAssembler;
-use super::decode::{Part, ends_well, finish_reason};
+use super::decode::{Part, call_among_words, ends_well, finish_reason};
 use super::piece::{Piece, call_list, malformed, old_call_of};
 use super::{DETAILS, LATE_WORDS, THOUGHTS};
 use crate::dialect::shared::{object, text, whole_index};
@@ -53,6 +53,7 @@ impl Gathering for Pieces {
                 choices.list().ok_or_else(|| unreadable("the choices are not a list"))?
             }
         };
+        self.calls.begin_event();
         self.check_reply(data, choices)?;
         let mut indexes = Vec::with_capacity(choices.len());
         for choice in choices {
@@ -249,7 +250,11 @@ impl Pieces {
         }
         match delta.get("content") {
             Some(Lent::Text(words)) => self.say(words, tap),
-            Some(Lent::List(parts)) => parts.iter().for_each(|part| self.part(part, tap)),
+            Some(Lent::List(parts)) => {
+                for part in parts {
+                    self.part(part, tap)?;
+                }
+            }
             _ => {}
         }
         if let Some(refusal) = delta.text("refusal") {
@@ -304,7 +309,7 @@ impl Pieces {
         }
     }
 
-    fn part(&mut self, part: &Lent<'_>, tap: Tap<'_>) {
+    fn part(&mut self, part: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         match Part::of(part.text("type")) {
             Part::Thought => {
                 let pieces = part.get("thinking").and_then(Lent::list);
@@ -316,8 +321,10 @@ impl Pieces {
             }
             Part::Refusal => self.refuse(part.text("refusal").unwrap_or_default()),
             Part::Words => self.say(part.as_str().or(part.text("text")).unwrap_or_default(), tap),
+            Part::Call => return Err(call_among_words()),
             Part::Other => {}
         }
+        Ok(())
     }
 }
 

@@ -29,16 +29,13 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
     let mut words = String::new();
     let mut calls = Vec::new();
     for part in parts {
+        check_part(part)?;
         if field(part, "function_call").is_some() {
             // The name of the field in other encodings of the API; passed over, the call would be lost.
             let reason = "the reply has a function_call in place of a functionCall";
             return Err(WireFault::new(FaultKind::MalformedCall, reason));
         }
         if let Some(called) = field(part, "functionCall") {
-            if is_thought(part) {
-                let reason = "the reply has a call within its thoughts";
-                return Err(WireFault::new(FaultKind::MalformedCall, reason));
-            }
             calls.push(call(called)?);
         } else if !is_thought(part) {
             words.push_str(text(part, "text").unwrap_or_default());
@@ -59,6 +56,27 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
 /// The content has a form in which parts could be lost.
 pub(super) fn no_parts() -> WireFault {
     WireFault::new(FaultKind::Unreadable, "the content of the reply is no list of parts")
+}
+
+/// Refuses a part in which a call could be lost, or run though it was not meant.
+pub(super) fn check_part(part: &Value) -> Result<(), WireFault> {
+    // A text or a number is no part and hides none.
+    if part.is_array() {
+        return Err(no_parts());
+    }
+    if field(part, "functionCall").is_none() {
+        return Ok(());
+    }
+    // A mark that is no truth value still says that this is a thought.
+    let in_thoughts = field(part, "thought").is_some_and(|thought| *thought != Value::Bool(false));
+    let reason = if in_thoughts {
+        "the reply has a call within its thoughts"
+    } else if field(part, "functionResponse").is_some() {
+        "the reply has a call and its result in one part"
+    } else {
+        return Ok(());
+    };
+    Err(WireFault::new(FaultKind::MalformedCall, reason))
 }
 
 /// Why the request was not even answered. Feedback that cannot be read counts as a block.

@@ -5,8 +5,8 @@ use toolgate_kernel::event::FaultKind;
 use toolgate_runtime::port::{Streamed, Tap};
 
 use super::COUNTS;
-use super::decode::{blocked, finish_reason, is_thought, join, no_parts, told};
-use crate::dialect::shared::{object, text, whole_index};
+use super::decode::{blocked, check_part, finish_reason, is_thought, join, no_parts, told};
+use crate::dialect::shared::{grows, object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
 use crate::lent::Lent;
 
@@ -27,6 +27,10 @@ struct Stream {
     size: ReplySize,
     /// Whether chunks of another reply came, by their id.
     mixed: bool,
+    /// The last call of an earlier chunk, where it has no id.
+    before: Option<Value>,
+    /// The same of this chunk.
+    latest: Option<Value>,
 }
 
 impl Gathering for Stream {
@@ -46,8 +50,18 @@ impl Gathering for Stream {
                 }
             }
         }
+        let candidates = match data.get("candidates") {
+            None | Some(Lent::Null) => &[],
+            Some(candidates) => candidates.list().ok_or_else(no_candidates)?,
+        };
+        if self.latest.is_some() {
+            self.before = self.latest.take();
+        }
         let mut chosen = None;
-        for candidate in data.get("candidates").and_then(Lent::list).unwrap_or_default() {
+        for candidate in candidates.iter().filter(|candidate| !candidate.is_null()) {
+            if !candidate.is_object() {
+                return Err(no_candidates());
+            }
             let index = whole_index(candidate.get("index"))?;
             // Of two with the same index in one chunk, the first counts.
             if *self.chosen.get_or_insert(index) == index && chosen.is_none() {
@@ -91,6 +105,11 @@ impl Gathering for Stream {
     }
 }
 
+/// There could be calls in what is no candidate.
+fn no_candidates() -> WireFault {
+    WireFault::new(FaultKind::Unreadable, "the candidates of the reply are no list of objects")
+}
+
 impl Stream {
     fn is_blocked(&self) -> bool {
         let feedback = self.answer.get("promptFeedback");
@@ -117,7 +136,7 @@ impl Stream {
                             let reason = "the stream has a call after the reply has ended";
                             return Err(WireFault::new(FaultKind::MalformedCall, reason));
                         }
-                        self.add(part.value(), tap);
+                        self.add(part.value(), tap)?;
                     }
                 }
                 (_, Lent::Null) => {}
@@ -142,9 +161,10 @@ impl Stream {
         }
     }
 
-    fn add(&mut self, part: Value, tap: Tap<'_>) {
+    fn add(&mut self, part: Value, tap: Tap<'_>) -> Result<(), WireFault> {
+        check_part(&part)?;
         // What is no object is no part.
-        let Value::Object(part) = part else { return };
+        let Value::Object(part) = part else { return Ok(()) };
         let part = Value::Object(told(part));
         self.size.bytes += part.to_string().len();
         let words = text(&part, "text").unwrap_or_default();
@@ -155,6 +175,7 @@ impl Stream {
             tap(Streamed::Text(words));
         }
         if let Some(called) = part.get("functionCall") {
+            self.check_grown(called)?;
             self.size.calls += 1;
             // It comes at once, so there is nothing to watch grow.
             tap(Streamed::Call { name: text(called, "name").unwrap_or_default(), bytes: 0 });
@@ -162,5 +183,25 @@ impl Stream {
         if let Value::Object(part) = part {
             join(&mut self.parts, part);
         }
+        Ok(())
+    }
+
+    /// A call without an id that has all of the one before it and more could be the same one as it
+    /// grew, if it comes in a later chunk.
+    fn check_grown(&mut self, called: &Value) -> Result<(), WireFault> {
+        let nameless = text(called, "id").is_none();
+        let args = |call: &Value| call.get("args").cloned().unwrap_or_default();
+        let grown = self.before.as_ref().filter(|_| nameless).is_some_and(|before| {
+            text(before, "name") == text(called, "name") && grows(&args(before), &args(called))
+        });
+        self.latest = nameless.then(|| called.clone());
+        if !nameless {
+            self.before = None;
+        }
+        if !grown {
+            return Ok(());
+        }
+        let reason = "the stream does not say whether a call is another one or the last one, grown";
+        Err(WireFault::new(FaultKind::MalformedCall, reason))
     }
 }

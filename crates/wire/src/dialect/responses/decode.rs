@@ -13,6 +13,11 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         return Err(WireFault::new(FaultKind::Unreadable, "the answer has no output"));
     };
     let mut heard = Heard::default();
+    // It may be a call, so it is not passed over.
+    if output.iter().any(may_hide_a_call) {
+        let reason = "an item of the reply does not say what it is";
+        return Err(WireFault::new(FaultKind::Unreadable, reason));
+    }
     output.iter().for_each(|item| heard.item(item));
     // A thought that led to nothing is not taken back.
     while heard.kept.pop_if(|item| text(item, "type") == Some("reasoning")).is_some() {}
@@ -33,6 +38,13 @@ pub(in crate::dialect) fn decode(body: &Value) -> Result<Reply, WireFault> {
         native = None;
     }
     Ok(Reply { native, ..Reply::new(words, calls, finish, Dialect::Responses.usage(body)) })
+}
+
+/// Whether something that does not say what it is could be a call.
+fn may_hide_a_call(item: &Value) -> bool {
+    let parts = ["arguments", "call_id", "name"];
+    item.is_array()
+        || text(item, "type").is_none() && parts.iter().any(|part| field(item, part).is_some())
 }
 
 /// What the items of an answer say.

@@ -30,6 +30,7 @@ impl Gathering for Events {
             return Ok(());
         }
         let delta = data.text("delta").unwrap_or_default();
+        self.items.check_place(data);
         match event_type(name, data)? {
             // Two responses in one stream would be merged, and their calls would run twice.
             "response.created" if std::mem::replace(&mut self.begun, true) => {
@@ -106,6 +107,12 @@ impl Gathering for Events {
                     WireFault::new(FaultKind::Overloaded, "the server failed and gives no reason")
                 }));
             }
+            // A piece of a call under an unknown name: without it the call could run with others.
+            _ if data.get("delta").is_some_and(|it| !it.is_null())
+                && self.items.is_of_a_call(data) =>
+            {
+                self.items.spoil("an event of an unknown type goes on with a call");
+            }
             _ => {}
         }
         Ok(())
@@ -128,7 +135,12 @@ impl Gathering for Events {
     }
 
     fn fault(&self) -> Option<WireFault> {
-        if self.says_all() { None } else { self.items.fault() }
+        match self.items.fault() {
+            // The last event counts where what came before it is not clear.
+            Some(_) if self.says_all() => None,
+            Some(fault) => Some(fault),
+            None => self.contradicted(),
+        }
     }
 
     fn body(self: Box<Self>) -> Value {
@@ -149,6 +161,15 @@ impl Events {
     fn says_all(&self) -> bool {
         let told = self.end.as_ref().and_then(|end| end.get("output")?.as_array());
         told.map_or(self.items.is_empty(), |output| !output.is_empty())
+    }
+
+    /// Finished calls, and others in the last event: one of them was not meant.
+    fn contradicted(&self) -> Option<WireFault> {
+        let output = self.end.as_ref().and_then(|end| end.get("output")?.as_array());
+        let output = output.filter(|output| !output.is_empty())?;
+        let reason = "the last event has other calls than those that were done before it";
+        let other = self.items.has_other_calls(output);
+        other.then(|| WireFault::new(FaultKind::Unreadable, reason))
     }
 
     fn say(&mut self, words: &str, tap: Tap<'_>) {

@@ -55,6 +55,8 @@ struct Signs<'a> {
 
 const UNCLEAR: &str = "the stream does not say which item a piece belongs to";
 
+const NO_TYPE: &str = "an item of the stream does not say what it is";
+
 /// What becomes of a piece of an item that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LatePiece {
@@ -72,6 +74,39 @@ impl Items {
     /// The response can be known only from its last event.
     pub(super) fn spoil(&mut self, reason: &'static str) {
         self.spoilt.get_or_insert(reason);
+    }
+
+    /// Whether an event says the place of an item in a way that could mean any.
+    pub(super) fn check_place(&mut self, data: &Lent<'_>) {
+        let written = data.get("output_index").filter(|place| !place.is_null());
+        if written.is_some_and(|place| place.as_u64().is_none()) {
+            self.spoil(UNCLEAR);
+        }
+    }
+
+    /// Whether an event is about a call that is not done.
+    pub(super) fn is_of_a_call(&self, data: &Lent<'_>) -> bool {
+        let signs = Signs::of(data);
+        let told = signs.place.is_some() || !signs.ids.is_empty();
+        let at = if told { self.find("function_call", &signs) } else { None };
+        at.and_then(|at| self.items.get(at)).is_some_and(|item| item.is_call() && !item.done)
+    }
+
+    /// Whether the whole output has other calls than these, where there are any. Ids, their order and
+    /// how arguments are written may differ.
+    pub(super) fn has_other_calls(&self, output: &[Value]) -> bool {
+        let key = |item: &Value, args: &str| {
+            (text(item, "name").unwrap_or_default().to_owned(), comparable(args))
+        };
+        let mut own: Vec<_> = (self.items.iter().filter(|item| item.is_call()))
+            .map(|call| key(&call.item, &call.args_now()))
+            .collect();
+        let calls = output.iter().filter(|item| text(item, "type") == Some("function_call"));
+        let mut told: Vec<_> =
+            calls.map(|call| key(call, &arguments(call.get("arguments")))).collect();
+        own.sort_unstable();
+        told.sort_unstable();
+        !own.is_empty() && own != told
     }
 
     /// How many items are calls.
@@ -143,6 +178,9 @@ impl Items {
         let Some(item) = data.get("item").filter(|item| item.is_object()) else {
             return self.spoil("the stream has an item that is no object");
         };
+        if item.text("type").is_none() {
+            return self.spoil(NO_TYPE);
+        }
         let (signs, value) = (Signs { place: place(data), ids: ids(item) }, item.value());
         // The same event once more begins nothing.
         let mut known = signs.ids.iter().filter_map(|id| self.ids.get(*id).copied().flatten());
@@ -163,7 +201,10 @@ impl Items {
             return 0;
         };
         let signs = Signs { place: place(data), ids: ids(item) };
-        let kind = item.text("type").unwrap_or_default();
+        let Some(kind) = item.text("type") else {
+            self.spoil(NO_TYPE);
+            return 0;
+        };
         let known = |at: &usize| {
             // An item of another kind, or another call, is not the one that was begun.
             let begun = self.items.get(*at).map(|begun| &begun.item);
@@ -284,6 +325,14 @@ impl Item {
 
     fn is_call(&self) -> bool {
         text(&self.item, "type") == Some("function_call")
+    }
+
+    /// The arguments of a call, as far as they came.
+    fn args_now(&self) -> String {
+        match self.args.is_empty() || self.done {
+            true => arguments(self.item.get("arguments")),
+            false => self.args.clone(),
+        }
     }
 
     /// Whether a call began with arguments, and then came with others. Some servers begin every call
