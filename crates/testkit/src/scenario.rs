@@ -268,7 +268,7 @@ pub enum IssueActText {
     Reopen(u64),
     /// Something is said about one.
     Comment(u64, String),
-    /// It is somebody's.
+    /// It is assigned.
     Assign(u64, String),
     /// It is dealt with.
     Close(u64),

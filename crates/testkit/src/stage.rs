@@ -483,7 +483,7 @@ impl Stage {
         Ok(told)
     }
 
-    /// Somebody does something with an issue, without a key; answers what was refused.
+    /// A person does something with an issue, without a key; answers what was refused.
     async fn issue(&self, at: usize, issue: &IssueText) -> Result<Vec<String>> {
         let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
         if done()?.contains(&at) {

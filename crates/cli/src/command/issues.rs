@@ -109,19 +109,19 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Gives an issue to somebody, or to nobody.
+    /// Gives an issue to an agent or a person, or takes it from them.
     #[command(
-        after_help = "Examples:\n  toolgate issues assign 3 editor\n  toolgate issues assign 3 --nobody"
+        after_help = "Examples:\n  toolgate issues assign 3 editor\n  toolgate issues assign 3 --none"
     )]
     Assign {
         /// Its number.
         id: u64,
         /// The agent or person; `user` makes it wait for a person.
-        #[arg(required_unless_present = "nobody")]
+        #[arg(required_unless_present = "none")]
         to: Option<String>,
-        /// It is nobody's.
+        /// It is assigned to no one from now on.
         #[arg(long, conflicts_with = "to")]
-        nobody: bool,
+        none: bool,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
@@ -199,7 +199,7 @@ impl From<Impact> for ImpactLevel {
 }
 
 impl Options {
-    /// Whether whoever reads the output is a program.
+    /// Whether the output is for a program.
     pub(crate) fn json(&self) -> bool {
         match &self.what {
             What::List { json, .. }

@@ -19,6 +19,7 @@ mod fork;
 mod gateway;
 mod held;
 mod isolation;
+mod issues;
 mod known;
 mod login;
 mod matrix;

@@ -22,6 +22,7 @@ mod redact;
 mod registration;
 mod schemas;
 mod shapes;
+mod spoken;
 mod support;
 mod trust;
 mod waiting;

@@ -1,5 +1,5 @@
-//! Decides what becomes of an issue when somebody opens, comments, tags, assigns, closes or reopens
-//! it. The tool `issues` and the command of people both ask here.
+//! Decides what becomes of an issue when it is opened, commented on, tagged, assigned, closed or
+//! reopened. The tool `issues` and the command of people both ask here.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ pub struct NewComment {
 /// Tags to be set. What is absent stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewTags {
-    /// The tags that everybody sees.
+    /// The tags that all see.
     pub tags: Option<Vec<String>>,
     /// The author's own.
     pub personal_tags: Option<Vec<String>>,
@@ -116,7 +116,7 @@ pub enum IssueAct {
     Comment(u64, NewComment),
     /// Its tags are set.
     Tag(u64, NewTags),
-    /// It is somebody's; nobody's when absent. [`USER`] makes it wait for a person.
+    /// It is assigned, or to no one when absent. [`USER`] makes it wait for a person.
     Assign(u64, Option<String>),
     /// It is dealt with.
     Close(u64),
@@ -169,7 +169,7 @@ impl IssueOutcome {
 /// Why nothing becomes of an act.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IssueRefusal {
-    /// Nobody opened it.
+    /// No issue has this number.
     #[error("there is no issue {0}")]
     Missing(u64),
     /// A text is empty or too long.

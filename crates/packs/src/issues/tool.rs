@@ -37,12 +37,12 @@ struct Params {
     title: Option<String>,
     /// The text of a new issue, or of a comment: at least 150 characters and 20 different words.
     body: Option<String>,
-    /// Words by which everybody finds it, at most 12 of 40 characters; they replace those it has.
+    /// Words by which all find it, at most 12 of 40 characters; they replace those it has.
     tags: Option<Vec<String>>,
     /// How soon a new issue is needed; normal when left out.
     priority: Option<IssuePriority>,
     /// The agent or person who is to deal with it; `user` makes it wait for a person, an empty text
-    /// makes it nobody's.
+    /// takes it from them.
     assigned_to: Option<String>,
     /// What a comment wants done, in one line.
     comment_action: Option<String>,
@@ -50,7 +50,7 @@ struct Params {
     impact_level: Option<ImpactLevel>,
     /// What a comment rests on: source, line and quote.
     evidence: Option<String>,
-    /// Your own tags, which nobody else is shown by; they replace those you gave it.
+    /// Your own tags, by which only you search; they replace those you gave it.
     personal_tags: Option<Vec<String>>,
     /// How much it matters to you: 1 to 5; 0 takes it away.
     interest: Option<u8>,
@@ -69,7 +69,7 @@ pub fn issues(config: &IssuesConfig) -> Result<Pack, SpecRefusal> {
         .action("open", "Opens an issue by title, or one of yours again by id.", &[], act(open, "issue_opened"))
         .action("comment", "Says something about an issue.", &["id", "body"], act(comment, "issue_commented"))
         .action("tag", "Sets tags, your own tags, or your interest.", &["id"], act(tag, "issue_tagged"))
-        .action("assign", "Gives an issue to somebody.", &["id"], act(assign, "issue_assigned"))
+        .action("assign", "Gives an issue to an agent or a person.", &["id"], act(assign, "issue_assigned"))
         .action("close", "Closes an issue of yours.", &["id"], act(close, "issue_closed"))
         .action("show", "Shows an issue with its comments.", &["id"], show)
         .reads(&["show"])
@@ -124,8 +124,10 @@ fn tag(params: Params) -> Result<IssueAct, Fault> {
 
 fn assign(params: Params) -> Result<IssueAct, Fault> {
     let missing = || {
-        Fault::invalid("assigned_to is required for assign action; an empty text makes it nobody's")
-            .with("required_param", "assigned_to")
+        Fault::invalid(
+            "assigned_to is required for assign action; an empty text takes it from them",
+        )
+        .with("required_param", "assigned_to")
     };
     let to = params.assigned_to.ok_or_else(missing)?;
     Ok(IssueAct::Assign(params.id.unwrap_or_default(), Some(to)))

@@ -88,7 +88,7 @@ fn the_third_comment_of_an_agent_freezes_and_a_person_may_speak() {
     let third = tracker.says(&chief, GOOD).unwrap();
     assert_eq!(third.frozen, Some(BreakerRule::CommentsPerAgent), "N24");
     assert_eq!(third.issue.comments.len(), 2, "it is not kept");
-    // Nobody but a person may speak now, another agent neither.
+    // Only a person may speak now; another agent may not.
     assert_eq!(rule(tracker.says(&agent("editor"), GOOD)), "frozen");
     assert_eq!(tracker.says(&ada(), "Hm.").unwrap().issue.comments.len(), 3, "N24");
     assert_eq!(rule(tracker.says(&chief, GOOD)), "frozen");
