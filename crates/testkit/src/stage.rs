@@ -228,12 +228,10 @@ impl Stage {
                     self.replays(&driver).await?;
                     session = session_id(sessions.len() + 1)?;
                     sessions.push(session.clone());
-                    driver = match step {
-                        StepText::OtherSessionAs(agent) => {
-                            self.driver_as(&session, Some(agent.clone())).await?
-                        }
-                        _ => self.driver(&session).await?,
-                    };
+                    let own = self.scenario.speaks.agent.as_ref();
+                    let agent =
+                        if let StepText::OtherSessionAs(agent) = step { Some(agent) } else { own };
+                    driver = self.driver_as(&session, agent.cloned()).await?;
                     counts = self.counts(&session).await?;
                 }
                 StepText::Fork(text) => {

@@ -12,18 +12,18 @@ use toolgate_kernel::time::Timestamp;
 
 use super::breaker::{BreakerRule, FROZEN_MS, IssueRules};
 use super::{
-    ISSUE_FAMILY, ISSUES, ImpactLevel, Issue, IssueComment, IssueCounter, IssueError,
-    IssuePriority, IssueStatus, all_issues,
+    ISSUE_FAMILY, ISSUES, ImpactLevel, Issue, IssueComment, IssueCounter, IssuePriority,
+    IssueRefusal, IssueStatus, all_issues,
 };
 
 /// Characters of a title.
-const TITLE_CHARS_MAX: usize = 200;
+pub(super) const TITLE_CHARS_MAX: usize = 200;
 /// Characters of a text.
-const BODY_CHARS_MAX: usize = 20_000;
+pub(super) const BODY_CHARS_MAX: usize = 20_000;
 /// Characters of a name, and of what else is one line of a comment.
 const LINE_CHARS_MAX: usize = 400;
 /// Tags of an issue, and personal ones of one author.
-const TAGS_MAX: usize = 12;
+pub(super) const TAGS_MAX: usize = 12;
 /// Characters of a tag.
 const TAG_CHARS_MAX: usize = 40;
 /// Issues that are kept. The one that was closed first makes way for a new one.
@@ -129,8 +129,8 @@ pub struct IssueOutcome {
     pub issue: Issue,
     /// Why it was frozen instead of commented on, where it was.
     pub frozen: Option<BreakerRule>,
-    counter: IssueCounter,
-    removed: Option<u64>,
+    pub(super) counter: IssueCounter,
+    pub(super) removed: Option<u64>,
 }
 
 impl IssueOutcome {
@@ -163,160 +163,6 @@ impl IssueOutcome {
     pub fn event(&self, reason: &str) -> Result<ProjectEvent, IssueRefusal> {
         let (changes, reason) = (self.changes()?, reason.to_owned());
         Ok(ProjectEvent::ProjectChanged { changes, session: None, call: None, reason })
-    }
-}
-
-/// Why nothing becomes of an act.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IssueRefusal {
-    /// No issue has this number.
-    #[error("there is no issue {0}")]
-    Missing(u64),
-    /// A text is empty or too long.
-    #[error("{field} has {chars} characters; it must have 1 to {max}")]
-    Length {
-        /// The field.
-        field: &'static str,
-        /// How many there are.
-        chars: usize,
-        /// How many there may be.
-        max: usize,
-    },
-    /// A field of one line has several, or characters that are not seen.
-    #[error("{0} must be one line of visible characters")]
-    Line(&'static str),
-    /// There are too many tags.
-    #[error("{field} has {count} entries; at most {TAGS_MAX} are kept")]
-    Tags {
-        /// The field.
-        field: &'static str,
-        /// How many there are.
-        count: usize,
-    },
-    /// It is no interest.
-    #[error("interest is 1 to 5, or 0 to take it away")]
-    Interest,
-    /// Nothing is to be changed.
-    #[error("name tags, personal_tags or interest")]
-    NoTags,
-    /// The title is one of a proposal.
-    #[error("titles that begin with {0} belong to proposals; a proposal opens its issue itself")]
-    ProposalTitle(&'static str),
-    /// The issue belongs to a proposal.
-    #[error("issue {0} belongs to a proposal and moves with it alone; comment on it instead")]
-    Proposal(u64),
-    /// It belongs to no proposal.
-    #[error("issue {0} belongs to no proposal")]
-    NoProposal(u64),
-    /// Another one opened it.
-    #[error("issue {id} was opened by {opened_by}; agents close and reopen only their own")]
-    NotOwn {
-        /// The issue.
-        id: u64,
-        /// Who opened it.
-        opened_by: String,
-    },
-    /// It is closed.
-    #[error("issue {0} is closed; open it again first")]
-    Closed(u64),
-    /// It is not closed.
-    #[error("issue {0} is not closed")]
-    NotClosed(u64),
-    /// It was closed too soon.
-    #[error("issue {id} has {comments} comments; an agent closes one after {min} at least")]
-    CloseTooSoon {
-        /// The issue.
-        id: u64,
-        /// How many it has.
-        comments: usize,
-        /// How many it needs.
-        min: usize,
-    },
-    /// Agents may not comment for now.
-    #[error("issue {id} is frozen for agents until {until}; a person may comment")]
-    Frozen {
-        /// The issue.
-        id: u64,
-        /// Until when.
-        until: Timestamp,
-    },
-    /// A comment says too little.
-    #[error("the comment has {chars} characters; an agent writes at least {min}")]
-    CommentShort {
-        /// How many it has.
-        chars: usize,
-        /// How many it needs.
-        min: usize,
-    },
-    /// A comment repeats itself.
-    #[error("the comment has {words} different words; an agent writes at least {min}")]
-    FewWords {
-        /// How many it has.
-        words: usize,
-        /// How many it needs.
-        min: usize,
-    },
-    /// A comment has no evidence.
-    #[error(
-        "a comment of structural or canon-changing impact needs evidence: source, line and quote"
-    )]
-    EvidenceMissing,
-    /// There is no room.
-    #[error("{0}")]
-    Full(String),
-    /// An issue cannot be read.
-    #[error(transparent)]
-    Broken(#[from] IssueError),
-    /// It cannot be kept.
-    #[error("the issue cannot be kept: {0}")]
-    Kept(String),
-}
-
-impl IssueRefusal {
-    /// The rule that was broken, as one word.
-    pub fn rule(&self) -> &'static str {
-        match self {
-            Self::Missing(_) => "missing",
-            Self::Length { .. } => "length",
-            Self::Line(_) => "line",
-            Self::Tags { .. } | Self::NoTags => "tags",
-            Self::Interest => "interest",
-            Self::ProposalTitle(_) => "proposal_title",
-            Self::Proposal(_) | Self::NoProposal(_) => "proposal",
-            Self::NotOwn { .. } => "not_own",
-            Self::Closed(_) => "closed",
-            Self::NotClosed(_) => "not_closed",
-            Self::CloseTooSoon { .. } => "comments_before_close",
-            Self::Frozen { .. } => "frozen",
-            Self::CommentShort { .. } => "comment_chars",
-            Self::FewWords { .. } => "comment_words",
-            Self::EvidenceMissing => "evidence",
-            Self::Full(_) => "full",
-            Self::Broken(_) | Self::Kept(_) => "broken",
-        }
-    }
-
-    /// The argument that is wrong, where one is.
-    pub fn field(&self) -> Option<&'static str> {
-        match self {
-            Self::Missing(_) | Self::NotClosed(_) | Self::Closed(_) => Some("id"),
-            Self::Length { field, .. } | Self::Tags { field, .. } | Self::Line(field) => {
-                Some(*field)
-            }
-            Self::Interest => Some("interest"),
-            Self::ProposalTitle(_) => Some("title"),
-            Self::CommentShort { .. } | Self::FewWords { .. } => Some("body"),
-            Self::EvidenceMissing => Some("evidence"),
-            Self::NoTags
-            | Self::Proposal(_)
-            | Self::NoProposal(_)
-            | Self::NotOwn { .. }
-            | Self::CloseTooSoon { .. }
-            | Self::Frozen { .. }
-            | Self::Full(_)
-            | Self::Broken(_)
-            | Self::Kept(_) => None,
-        }
     }
 }
 
@@ -355,66 +201,7 @@ pub fn decide_issue(
     Ok(IssueOutcome { issue, frozen, counter, removed })
 }
 
-/// An issue that a proposal opens, and with which alone it moves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProposalIssue {
-    /// The proposal.
-    pub proposal: String,
-    /// The whole title, which begins like one of [`PROPOSAL_TITLES`].
-    pub title: String,
-    /// The whole text.
-    pub body: String,
-    /// Who is to deal with it.
-    pub assigned_to: Option<String>,
-    /// Where it stands.
-    pub status: IssueStatus,
-}
-
-/// The issue of a proposal, opened.
-pub fn open_proposal_issue(
-    state: &State,
-    author: &IssueAuthor,
-    now: Timestamp,
-    new: &ProposalIssue,
-) -> Result<IssueOutcome, IssueRefusal> {
-    let counter = counter(state)?;
-    let id = counter.last.saturating_add(1);
-    let chars = new.body.chars().count();
-    if chars > BODY_CHARS_MAX {
-        return Err(IssueRefusal::Length { field: "body", chars, max: BODY_CHARS_MAX });
-    }
-    let mut issue = blank(id, line("title", &new.title, TITLE_CHARS_MAX)?, author, now);
-    issue.body.clone_from(&new.body);
-    issue.assigned_to.clone_from(&new.assigned_to);
-    issue.proposal = Some(new.proposal.clone());
-    issue.status = new.status;
-    issue.closed_at = (new.status == IssueStatus::Closed).then_some(now);
-    let removed = make_room(&all_issues(state)?)?;
-    let counter = IssueCounter { last: id, changes: counter.changes.saturating_add(1) };
-    Ok(IssueOutcome { issue, frozen: None, counter, removed })
-}
-
-/// The issue of a proposal, moved with it: where it stands and whose it is from now on.
-pub fn move_proposal_issue(
-    state: &State,
-    id: u64,
-    now: Timestamp,
-    status: IssueStatus,
-    assigned_to: Option<String>,
-) -> Result<IssueOutcome, IssueRefusal> {
-    let found = all_issues(state)?.into_iter().find(|issue| issue.id == id);
-    let mut issue = found.ok_or(IssueRefusal::Missing(id))?;
-    if !issue.is_of_a_proposal() {
-        return Err(IssueRefusal::NoProposal(id));
-    }
-    (issue.status, issue.assigned_to, issue.updated_at) = (status, assigned_to, now);
-    issue.closed_at = (status == IssueStatus::Closed).then_some(now);
-    let counter = counter(state)?;
-    let counter = IssueCounter { changes: counter.changes.saturating_add(1), ..counter };
-    Ok(IssueOutcome { issue, frozen: None, counter, removed: None })
-}
-
-fn counter(state: &State) -> Result<IssueCounter, IssueRefusal> {
+pub(super) fn counter(state: &State) -> Result<IssueCounter, IssueRefusal> {
     let key = Key::parse(ISSUES).map_err(|why| IssueRefusal::Kept(why.to_string()))?;
     let Some(slot) = state.get(&key) else { return Ok(IssueCounter::default()) };
     serde_json::from_value(slot.value()).map_err(|why| IssueRefusal::Kept(why.to_string()))
@@ -449,7 +236,7 @@ fn opened(
 }
 
 /// An open issue of which nothing but the title is said.
-fn blank(id: u64, title: String, author: &IssueAuthor, now: Timestamp) -> Issue {
+pub(super) fn blank(id: u64, title: String, author: &IssueAuthor, now: Timestamp) -> Issue {
     Issue {
         id,
         title,
@@ -470,7 +257,7 @@ fn blank(id: u64, title: String, author: &IssueAuthor, now: Timestamp) -> Issue 
 }
 
 /// The issue that was closed first, when there is no room for another.
-fn make_room(issues: &[Issue]) -> Result<Option<u64>, IssueRefusal> {
+pub(super) fn make_room(issues: &[Issue]) -> Result<Option<u64>, IssueRefusal> {
     if issues.len() < ISSUES_MAX {
         return Ok(None);
     }
@@ -620,7 +407,7 @@ fn is_own(issue: &Issue, author: &IssueAuthor) -> Result<(), IssueRefusal> {
 }
 
 /// A text of one line, without the space around it.
-fn line(field: &'static str, text: &str, max: usize) -> Result<String, IssueRefusal> {
+pub(super) fn line(field: &'static str, text: &str, max: usize) -> Result<String, IssueRefusal> {
     let text = text.trim();
     let chars = text.chars().count();
     if chars == 0 || chars > max {

@@ -107,11 +107,12 @@ impl IssueRules {
         if words.len() < self.words_min {
             return Err(IssueRefusal::FewWords { words: words.len(), min: self.words_min });
         }
-        let needs = comment.impact_level.filter(|impact| *impact >= self.evidence_from);
-        match needs {
-            Some(_) if comment.evidence.is_none() => Err(IssueRefusal::EvidenceMissing),
-            _ => Ok(()),
+        let needs_evidence =
+            comment.impact_level.is_some_and(|impact| impact >= self.evidence_from);
+        if needs_evidence && comment.evidence.is_none() {
+            return Err(IssueRefusal::EvidenceMissing);
         }
+        Ok(())
     }
 
     /// Whether a comment of an agent freezes the issue, and why.

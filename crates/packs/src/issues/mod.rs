@@ -7,6 +7,8 @@
 
 mod act;
 mod breaker;
+mod proposal;
+mod refusal;
 mod search;
 mod tool;
 
@@ -20,10 +22,12 @@ use toolgate_kernel::section::FamilySpec;
 use toolgate_kernel::time::Timestamp;
 
 pub use act::{
-    IssueAct, IssueAuthor, IssueOutcome, IssueRefusal, NewComment, NewIssue, NewTags,
-    PROPOSAL_TITLES, ProposalIssue, USER, decide_issue, move_proposal_issue, open_proposal_issue,
+    IssueAct, IssueAuthor, IssueOutcome, NewComment, NewIssue, NewTags, PROPOSAL_TITLES, USER,
+    decide_issue,
 };
 pub use breaker::{BreakerRule, FROZEN_MS, IssueRules};
+pub use proposal::{ProposalIssue, move_proposal_issue, open_proposal_issue};
+pub use refusal::IssueRefusal;
 pub use search::{IssueQuery, StatusFilter};
 pub use tool::issues;
 

@@ -14,10 +14,10 @@ use toolgate_runtime::{Pack, Transaction};
 use crate::domain::{Domain, answer, given, key};
 
 use super::act::{
-    IssueAct, IssueAuthor, IssueOutcome, IssueRefusal, NewComment, NewIssue, NewTags, decide_issue,
+    IssueAct, IssueAuthor, IssueOutcome, NewComment, NewIssue, NewTags, decide_issue,
 };
 use super::breaker::IssueRules;
-use super::{ISSUE_FAMILY, ISSUES, ImpactLevel, IssuePriority, all_issues, families};
+use super::{ISSUE_FAMILY, ISSUES, ImpactLevel, IssuePriority, IssueRefusal, all_issues, families};
 
 const TEXT: &str = "## Issues\n\n\
     `issues` is a tracker that you share with the person and with other agents. Open one for what has to be decided or \
