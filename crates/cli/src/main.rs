@@ -100,6 +100,8 @@ enum Command {
     Explain(command::explain::Options),
     /// Lists, shows and decides about facts, and locks paths.
     Facts(command::facts::Options),
+    /// Lists, shows, opens, comments, assigns and closes issues.
+    Issues(command::issues::Options),
     /// Offers a session to MCP clients, through the same gate.
     Mcp(command::mcp::Options),
     /// Makes, lists and revokes tokens for MCP clients.
@@ -141,6 +143,7 @@ impl Command {
             Self::People(options) => options.json(),
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
+            Self::Issues(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Log(options) => options.json(),
             Self::Trust(options) => options.json,
@@ -186,6 +189,7 @@ fn main() -> std::process::ExitCode {
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),
+        Command::Issues(options) => command::issues::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),

@@ -49,6 +49,9 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     if has(PackName::Tasks) {
         packs.push(tasks::tasks()?);
     }
+    if has(PackName::Issues) {
+        packs.push(issues::issues(&text.issues.clone().unwrap_or_default())?);
+    }
     if has(PackName::Whiteboard) {
         packs.push(whiteboard::whiteboard()?);
     }

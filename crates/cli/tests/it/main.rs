@@ -21,6 +21,7 @@ mod fork;
 mod gateway;
 mod held;
 mod isolation;
+mod issues;
 mod known;
 mod leaving;
 mod login;
