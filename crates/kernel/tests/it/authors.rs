@@ -65,6 +65,7 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "heard", "inbox": 4, "hash": DIGEST, "said": withdraw()}),
         json!({"kind": "heard", "inbox": 5, "hash": DIGEST,
                "said": {"what": "clear_taint", "reason": "read", "seen": 9}}),
+        json!({"kind": "log_restored", "restore": {"seq": 9, "statement": DIGEST}}),
         json!({"kind": "ended", "ending": "completed", "note": ""}),
     ]
 }
@@ -95,6 +96,8 @@ fn project_events() -> Vec<Value> {
         json!({"kind": "client_delegated", "client": "editor", "tools": ["mcp:bank:*"],
                "until": 1, "answers_max": 1}),
         json!({"kind": "delegation_ended", "delegation": 1}),
+        json!({"kind": "log_restored", "seen": {"size": 9, "root": DIGEST},
+               "now": {"size": 5, "root": DIGEST}}),
         json!({"kind": "families_marked", "families": ["note"], "session": "s1", "call": "c1"}),
         json!({"kind": "families_cleared", "families": ["note"], "reason": "read"}),
         json!({"kind": "delegation_used", "delegation": 1, "session": "s1", "call": "c1",
@@ -128,6 +131,7 @@ fn needs_a_person(event: &Value) -> bool {
         "person_enrolled" | "person_revoked" | "config_trusted" | "client_delegated" => true,
         "delegation_ended" | "families_cleared" => true,
         "project_changed" => event.get("call").is_none(),
+        "log_restored" => event.get("seen").is_some(),
         "tool_pinned" => ["accepted", "rejected"].contains(&event["ruling"].as_str().unwrap()),
         "spoken" | "heard" => ["go_on", "answer", "withdraw", "clear_taint"]
             .contains(&event["said"]["what"].as_str().unwrap()),
