@@ -7,7 +7,6 @@ use toolgate_kernel::event::{Event, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::Runtime;
-use toolgate_runtime::drive::received;
 use toolgate_runtime::log::{ReadFault, Tip, read_from, read_signed};
 use toolgate_runtime::port::Store;
 
@@ -89,9 +88,9 @@ pub(crate) async fn session(store: &dyn Store, id: &SessionId) -> Result<Session
 pub(crate) async fn caught_up(log: &Log, id: &SessionId) -> Result<Session> {
     let mut session = session(log.store.as_ref(), id).await?;
     let runtime = Runtime::new(Arc::clone(&log.store), Arc::new(SystemClock));
-    for (record, hash) in runtime.unheard(&session).await? {
-        let (seq, at, actor) = (session.seq + 1, record.at, record.actor.clone());
-        let event = received(record, hash);
+    for word in runtime.unheard(&session).await? {
+        let (seq, at, actor) = (session.seq + 1, word.record.at, word.record.actor.clone());
+        let event = word.heard();
         session.apply(&Record { seq, at, actor, epoch: 0, saw: None, event, decision: None });
     }
     Ok(session)

@@ -213,7 +213,7 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
                 let listed = desk.ok(&["approvals", "list", "--json"]);
                 let card: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
                 json!({"what": "answer", "call": card["call"], "tool": card["tool"],
-                    "shown": card["shown"], "answer": "approve", "note": ""})
+                    "shown": card["shown"], "args_hash": Digest::of_json(&card["args"]), "answer": "approve", "note": ""})
             };
             let under = |desk: &Desk| match scribbled {
                 true => Under::Scribble(known(desk)),

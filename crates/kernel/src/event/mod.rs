@@ -11,7 +11,7 @@ mod reply;
 mod undone;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub use reply::{Attempt, Finish, Image, Native, Usage};
 pub use undone::{Undone, UndoneCall};
 pub use write::Written;
 
-use crate::approval::{ApprovalRequirement, DecisionSigner};
+use crate::approval::{ApprovalRequirement, DecisionSigner, shown};
 use crate::credential::PersonKey;
 use crate::decision::{AllowanceTerms, Role};
 use crate::digest::Digest;
@@ -400,6 +400,8 @@ pub struct Decision {
     pub tool: ToolName,
     /// What the person was shown: the frame of the question, and the arguments.
     pub shown: Digest,
+    /// Hash of the arguments that the answer is for: those that the person was shown, or their own.
+    pub args_hash: Digest,
     /// The answer.
     pub answer: Answer,
     /// A sentence for the model.
@@ -414,6 +416,38 @@ pub struct Decision {
     /// The delegation that it rests on, where the user of a client gave it: its place in the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<u64>,
+    /// Arguments whose values the person typed before they approved.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub confirmed: BTreeSet<String>,
+}
+
+impl Decision {
+    /// A plain answer about a call of a tool: to what stands behind the question, with its arguments.
+    pub fn new(
+        call: CallId,
+        tool: ToolName,
+        frame: Option<Digest>,
+        args_hash: Digest,
+        answer: Answer,
+    ) -> Self {
+        Self {
+            call,
+            tool,
+            shown: shown(frame, args_hash),
+            args_hash,
+            answer,
+            note: String::new(),
+            args: None,
+            allow: None,
+            delegation: None,
+            confirmed: BTreeSet::new(),
+        }
+    }
+
+    /// The answer with other arguments than the person was shown.
+    pub fn with_args(self, args: Value) -> Self {
+        Self { args_hash: Digest::of_json(&args), args: Some(args), ..self }
+    }
 }
 
 /// What can happen in an inbox.
@@ -558,6 +592,8 @@ pub enum ProjectEvent {
         call: CallId,
         /// The tool.
         tool: ToolName,
+        /// What the question stood on, and the arguments.
+        question: Digest,
     },
 }
 

@@ -10,7 +10,10 @@ mod turn;
 
 pub use lap::Lap;
 pub use open::{OpenAnswer, OpenCall, OpenCalls, OpenQuestion, Progress};
-pub use project::{ClientDelegation, EnrolledPerson, Project, TrustedConfig, UntrustedWrite};
+pub use project::{
+    ClientDelegation, DelegatedAnswer, ENROLMENTS_MAX, EarlierEnrolment, EnrolledPerson, Project,
+    TrustedConfig, UntrustedWrite,
+};
 pub use session::{
     Allowance, CallOrigin, ClientBytes, InformationFlow, READS_MAX, Ruled, Seen, SeenFlow, Session,
     Stay, Supplied, TaintSource, Waiting, shown,

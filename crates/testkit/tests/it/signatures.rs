@@ -185,7 +185,9 @@ async fn a_role_and_a_scope_bound_what_a_key_decides() {
     is_refused(&log, "may not decide this").await;
 
     let log = TestLog::with_bob(Role::Approver, &["mcp:bank:*"]).await.unwrap();
-    log.decide(Some(log.bob.as_ref()), fact("facts:b")).await.unwrap();
+    // A limit to some tools is one for what is about no tool, too.
+    let refused = log.decide(Some(log.bob.as_ref()), fact("facts:b")).await;
+    assert!(matches!(refused, Err(SayFault::NotAllowed(..))), "{refused:?}");
     let owner_only = ProjectEvent::ConfigTrusted { reach: Digest::ZERO, gate: Digest::ZERO };
     let refused = log.decide(Some(log.bob.as_ref()), owner_only).await;
     assert!(matches!(refused, Err(SayFault::NotAllowed(..))), "{refused:?}");
