@@ -172,29 +172,31 @@ pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
     let now_in = session.phase.clone();
     let denied = |waiting: &Waiting| waiting.word.is_some() && !waiting.approved();
     let waiting = session.waiting.iter().filter(|(_, waiting)| !denied(waiting));
-    let put_off = waiting.filter_map(|(call, waiting)| Some(Card {
-        session: session.id.clone(),
-        call: *call,
-        tool: waiting.tool.clone(),
-        args: waiting.shown_args()?,
-        actor: waiting.actor.clone(),
-        policy: waiting.policy.clone(),
-        reason: waiting.reason.to_string(),
-        phase: waiting.phase.clone().or_else(|| now_in.clone()),
-        phase_now: now_in.clone(),
-        since: Some(waiting.since),
-        expires_at: waiting.expires_at,
-        shown: waiting.shown(),
-        frame: waiting.frame,
-        args_hash: waiting.args_hash,
-        approved: waiting.approved(),
-        needs: ApprovalNeeds {
-            requires: waiting.requires.clone(),
-            given: waiting.given.clone(),
-            starter: session.starter,
-        },
-        alone: true,
-    }));
+    let put_off = waiting.filter_map(|(call, waiting)| {
+        Some(Card {
+            session: session.id.clone(),
+            call: *call,
+            tool: waiting.tool.clone(),
+            args: waiting.shown_args()?,
+            actor: waiting.actor.clone(),
+            policy: waiting.policy.clone(),
+            reason: waiting.reason.to_string(),
+            phase: waiting.phase.clone().or_else(|| now_in.clone()),
+            phase_now: now_in.clone(),
+            since: Some(waiting.since),
+            expires_at: waiting.expires_at,
+            shown: waiting.shown(),
+            frame: waiting.frame,
+            args_hash: waiting.args_hash,
+            approved: waiting.approved(),
+            needs: ApprovalNeeds {
+                requires: waiting.requires.clone(),
+                given: waiting.given.clone(),
+                starter: session.starter,
+            },
+            alone: true,
+        })
+    });
     let asked = session.open.iter().filter_map(|open| {
         let Progress::Asked(question) = &open.progress else { return None };
         let OpenQuestion {

@@ -425,11 +425,7 @@ impl<'a> SessionAuthority<'a> {
         Judge { log: self.log, project: self.project, seq: seen.max(project_end.unwrap_or(0)) }
     }
 
-    async fn was_said(
-        &self,
-        store: &dyn Store,
-        record: &Record<Event>,
-    ) -> Result<bool, ReadFault> {
+    async fn was_said(&self, store: &dyn Store, record: &Record<Event>) -> Result<bool, ReadFault> {
         let Event::Heard { inbox: place, .. } = &record.event else { return Ok(false) };
         let inbox = StreamId::Inbox(self.session.clone());
         let before = place.saturating_sub(1);

@@ -246,10 +246,7 @@ impl Runtime {
 
     /// What others said to a session and it has not heard. Words of a person count when they are
     /// signed by one who is known here.
-    pub async fn unheard(
-        &self,
-        session: &Session,
-    ) -> Result<Vec<InboxWord>, ReadFault> {
+    pub async fn unheard(&self, session: &Session) -> Result<Vec<InboxWord>, ReadFault> {
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.id.clone()));
         let heard = Tip { seq: session.inbox, hash: session.inbox_hash };
         let unheard = news::<InboxEvent>(store, &stream, heard).await?;

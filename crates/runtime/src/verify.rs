@@ -227,8 +227,7 @@ impl Check {
                 Ok(record) => {
                     session.seen = record.saw.or(session.seen);
                     self.seals(stream, &record);
-                    session.signed =
-                        is_signed(&record, stream).then(|| Box::new(record.clone()));
+                    session.signed = is_signed(&record, stream).then(|| Box::new(record.clone()));
                     self.session_record(stream, id, before, &record, session);
                     record.seq == row.seq
                 }

@@ -54,8 +54,11 @@ fn heard(decision: Decision) -> Said {
 
 #[test]
 fn a_signer_beside_an_answer_of_a_clients_user_is_not_believed() {
-    let text =
-        RuleText { by: vec![Role::Owner], count: Some(2), ..rule_text("outside", None, Some("true")) };
+    let text = RuleText {
+        by: vec![Role::Owner],
+        count: Some(2),
+        ..rule_text("outside", None, Some("true"))
+    };
     let mut desk = strict(text);
     let call = desk.receive("send", r#"{"to":"work"}"#);
     let (asked, frame) = question(&desk, call);
@@ -231,10 +234,8 @@ fn a_question_about_other_arguments_than_it_shows_has_none_to_show() {
 #[test]
 fn an_approval_without_the_typed_values_does_not_lift() {
     for (typed, counts) in [(BTreeSet::new(), false), (BTreeSet::from(["to".to_owned()]), true)] {
-        let text = RuleText {
-            confirm: Some("to".to_owned()),
-            ..rule_text("outside", None, Some("true"))
-        };
+        let text =
+            RuleText { confirm: Some("to".to_owned()), ..rule_text("outside", None, Some("true")) };
         for wanted in [true, false] {
             let mut desk = strict(text.clone());
             let call = desk.receive("send", r#"{"to":"work"}"#);

@@ -133,7 +133,12 @@ impl Desk {
     }
 
     /// Takes in what somebody said, with a signer that the record names.
-    pub(crate) fn hear_signed(&mut self, actor: &Actor, said: Said, signer: Option<DecisionSigner>) {
+    pub(crate) fn hear_signed(
+        &mut self,
+        actor: &Actor,
+        said: Said,
+        signer: Option<DecisionSigner>,
+    ) {
         self.hear_at_from(Timestamp(1_000), actor, said, signer);
     }
 

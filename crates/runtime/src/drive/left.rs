@@ -291,12 +291,7 @@ mod tests {
         }
     }
 
-    fn decision(
-        call: CallId,
-        frame: Option<Digest>,
-        args_hash: Digest,
-        answer: Answer,
-    ) -> Said {
+    fn decision(call: CallId, frame: Option<Digest>, args_hash: Digest, answer: Answer) -> Said {
         let tool = ToolName::parse("act").unwrap();
         Said::Answer(Box::new(Decision::new(call, tool, frame, args_hash, answer)))
     }

@@ -259,9 +259,9 @@ async fn one_use_of_a_delegation_is_for_one_question() {
             0 => Decision { tool: tool.clone(), ..*given },
             1 => Decision { call: CallId(2), ..*given },
             _ => {
-                let given =
-                    Decision::new(given.call, given.tool.clone(), None, other, Answer::Approve);
-                Decision { delegation: Some(4), ..given }
+                let delegation = given.delegation;
+                let given = Decision::new(given.call, given.tool, None, other, Answer::Approve);
+                Decision { delegation, ..given }
             }
         };
         forge_answer(&log, Said::Answer(Box::new(forged))).await;
@@ -277,8 +277,9 @@ async fn a_delegation_does_not_last_longer_when_the_date_is_put_back() {
     log.decide(Some(log.ada.as_ref()), fact("facts:b").unwrap()).await.unwrap();
     let refused = log.runtime().say(&session_id(), &user(), answer(None).unwrap()).await;
     assert!(matches!(refused, Err(SayFault::NotDelegated(_))), "{refused:?}");
+    let delegations = log.runtime().catch_up().await.unwrap().delegations.clone();
     let event = ProjectEvent::DelegationUsed {
-        delegation: 4,
+        delegation: *delegations.keys().next().unwrap(),
         session: session_id(),
         call: CallId(1),
         tool: ToolName::parse("mcp:bank:pay").unwrap(),

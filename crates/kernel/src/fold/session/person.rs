@@ -415,9 +415,8 @@ impl Session {
     pub(super) fn taken_up(&mut self, call: CallId, of: CallId) {
         let made = self.open.get(&call).map(|open| Arc::clone(&open.raw));
         // The answer is for the call that the person was shown, and not for another one in its name.
-        let is_it = |waiting: &&Arc<Waiting>| {
-            made.as_ref().is_some_and(|raw| waiting.is_taken_up_by(raw))
-        };
+        let is_it =
+            |waiting: &&Arc<Waiting>| made.as_ref().is_some_and(|raw| waiting.is_taken_up_by(raw));
         let Some(waiting) = self.waiting.get(&of).filter(is_it).cloned() else { return };
         self.waiting.remove(&of);
         let (Some(open), Some(word)) = (self.open.get_mut(&call), &waiting.word) else { return };
