@@ -206,7 +206,6 @@ mod tests {
     use toolgate_kernel::decision::Nonce;
     use toolgate_kernel::digest::Digest;
     use toolgate_kernel::event::{Decision, Event, Said};
-    use toolgate_kernel::fold::shown;
     use toolgate_kernel::names::{PhaseName, SectionName, SessionId, ToolName};
     use toolgate_kernel::section::Section;
     use toolgate_kernel::time::Timestamp;
