@@ -155,11 +155,11 @@ pub(crate) fn all_cards(sessions: &[Session], now: Timestamp) -> Vec<Card> {
 /// Calls whose question shows other arguments than an answer to it is for: no person is asked about them.
 pub(crate) fn unfit_questions(session: &Session) -> Vec<CallId> {
     let waiting = session.waiting.iter().filter(|(_, waiting)| waiting.shown_args().is_none());
-    let asked = session.open.iter().filter(|open| match &open.progress {
-        Progress::Asked(question) => question.shown_args(&open.raw).is_none(),
-        _ => false,
+    let asked = session.open.iter().filter_map(|open| {
+        let Progress::Asked(question) = &open.progress else { return None };
+        question.shown_args(&open.raw).is_none().then_some(open.raw.id)
     });
-    waiting.map(|(call, _)| *call).chain(asked.map(|open| open.raw.id)).collect()
+    waiting.map(|(call, _)| *call).chain(asked).collect()
 }
 
 /// Everything that waits in a session: put off, or asked about at this moment. What a person is shown

@@ -291,20 +291,19 @@ pub(crate) fn check_project(
     if statement_digest(record).is_some_and(|digest| project.statements.contains(&digest)) {
         return Err(Unfounded::Used);
     }
-    match &record.event {
-        ProjectEvent::PersonEnrolled { key, .. } => match project.people.get(key) {
-            Some(person) if person.is_settled() => Err(Unfounded::ChangedTooOften),
-            _ => Ok(()),
-        },
-        ProjectEvent::DelegationUsed { delegation, tool, .. } => {
-            // A date that is put back does not open a delegation again.
-            let at = record.at.max(project.latest);
-            let found = project.delegations.get(delegation);
-            let covers = found.is_some_and(|found| found.covers(&found.terms.client, tool, at));
-            if covers { Ok(()) } else { Err(Unfounded::NotDelegated) }
-        }
-        _ => Ok(()),
+    if let ProjectEvent::PersonEnrolled { key, .. } = &record.event
+        && project.people.get(key).is_some_and(EnrolledPerson::is_settled)
+    {
+        return Err(Unfounded::ChangedTooOften);
     }
+    let ProjectEvent::DelegationUsed { delegation, tool, .. } = &record.event else {
+        return Ok(());
+    };
+    // A date that is put back does not open a delegation again.
+    let at = record.at.max(project.latest);
+    let found = project.delegations.get(delegation);
+    let covers = found.is_some_and(|found| found.covers(&found.terms.client, tool, at));
+    if covers { Ok(()) } else { Err(Unfounded::NotDelegated) }
 }
 
 /// What of a session's record cannot follow what stands before it, in words: it saw less of the project,
@@ -313,25 +312,25 @@ pub(crate) fn out_of_order(record: &Record<Event>, before: &Session) -> Option<&
     if record.saw.is_some_and(|saw| before.saw.is_some_and(|earlier| saw.seq < earlier.seq)) {
         return Some("the record saw less of the project than the ones before it");
     }
-    match &record.event {
-        Event::Heard { inbox, .. } if *inbox != before.inbox.saturating_add(1) => {
-            Some("what the session heard is not the next record of its inbox")
-        }
-        Event::CallReceived { call, .. } if call.id.0 < before.next_call => Some(NUMBER_USED),
-        Event::ModelReplied { calls, .. } => {
-            let mut next = before.next_call;
-            let is_used = |call: &Arc<RawCall>| {
-                let is_used = call.id.0 < next;
-                next = next.max(call.id.0.saturating_add(1));
-                is_used
-            };
-            calls.iter().any(is_used).then_some(NUMBER_USED)
-        }
-        _ => None,
+    if let Event::Heard { inbox, .. } = &record.event
+        && *inbox != before.inbox.saturating_add(1)
+    {
+        return Some("what the session heard is not the next record of its inbox");
     }
+    let mut calls = [].as_slice();
+    if let Event::CallReceived { call, .. } = &record.event {
+        calls = std::slice::from_ref(call);
+    } else if let Event::ModelReplied { calls: made, .. } = &record.event {
+        calls = made.as_slice();
+    }
+    let mut next = before.next_call;
+    let is_used = |call: &Arc<RawCall>| {
+        let is_used = call.id.0 < next;
+        next = next.max(call.id.0.saturating_add(1));
+        is_used
+    };
+    calls.iter().any(is_used).then_some("a call has the number of an earlier one")
 }
-
-const NUMBER_USED: &str = "a call has the number of an earlier one";
 
 /// A record of an inbox that counts, with what was found out about its signature.
 pub struct InboxWord {

@@ -26,7 +26,9 @@ impl Driver {
     pub(super) async fn ask(&mut self, id: CallId) -> Result<(), DriveFault> {
         let Some(asked) = self.question(id).await? else { return Ok(()) };
         match self.answer(id, &asked).await? {
-            Answer::Here(response) => self.take_answer(&asked.open, response).await,
+            Answer::Here(response) => {
+                self.take_answer(&asked.open, response.map(|response| *response)).await
+            }
             // It is in the log.
             Answer::Elsewhere => Ok(()),
         }
@@ -119,7 +121,7 @@ impl Driver {
         loop {
             let look = pin!(tokio::time::sleep(Duration::from_millis(LOOK_MS)));
             match select(here.as_mut(), look).await {
-                Either::Left((response, _)) => return Ok(Answer::Here(response)),
+                Either::Left((response, _)) => return Ok(Answer::Here(response.map(Box::new))),
                 Either::Right(_) => {}
             }
             self.tick();
@@ -215,7 +217,7 @@ impl Asked {
 /// What came of a question.
 enum Answer {
     /// What the person here said, if anything.
-    Here(Option<Response>),
+    Here(Option<Box<Response>>),
     /// Somebody else was quicker.
     Elsewhere,
 }

@@ -97,7 +97,7 @@ impl Check {
         let at = usize::try_from(inbox.saturating_sub(1)).unwrap_or(usize::MAX);
         let known = self.inboxes.get(id).and_then(|records| records.get(at));
         let said = heard_hash(&record.actor, &record.event);
-        if !known.is_some_and(|one| (one.hash, one.said) == (*hash, said)) {
+        if known.is_none_or(|one| (one.hash, one.said) != (*hash, said)) {
             let inbox_stream = StreamId::Inbox(id.clone());
             self.problem(&inbox_stream, *inbox, "the session heard another record here");
         }
@@ -160,8 +160,6 @@ impl Check {
 /// Whether a person who is asked about a call would be shown other arguments than they answer about.
 fn hides_its_call(session: &Session, call: CallId) -> bool {
     let Some(open) = session.open.get(&call) else { return false };
-    match &open.progress {
-        Progress::Asked(question) => question.shown_args(&open.raw).is_none(),
-        _ => false,
-    }
+    let Progress::Asked(question) = &open.progress else { return false };
+    question.shown_args(&open.raw).is_none()
 }
