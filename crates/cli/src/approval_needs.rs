@@ -1,6 +1,8 @@
 //! What an approval takes where one approver is not enough: shown on the card, checked before a person
 //! is asked for a passphrase, and arguments typed once more.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -70,15 +72,16 @@ impl ApprovalNeeds {
         self.requires.count.saturating_sub(given.saturating_add(1))
     }
 
-    /// Asks for the values that must be typed once more. False when one is not what would run.
-    pub(crate) async fn confirm(&self, args: &Map<String, Value>) -> bool {
+    /// Asks for the values that must be typed once more, and tells the names of these arguments. Nothing
+    /// when a value is not what would run.
+    pub(crate) async fn confirm(&self, args: &Map<String, Value>) -> Option<BTreeSet<String>> {
         for name in &self.requires.confirm {
             if !confirm_argument(name, args.get(name)).await {
                 hint(&format!("That is not the value of {name}. Nothing was decided."));
-                return false;
+                return None;
             }
         }
-        true
+        Some(self.requires.confirm.clone())
     }
 }
 

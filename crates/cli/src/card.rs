@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::digest::Digest;
+use toolgate_kernel::event::{Answer, Decision};
 use toolgate_kernel::fold::{OpenQuestion, Progress, Session, Waiting, shown};
 use toolgate_kernel::names::{CallId, PhaseName, PolicyName, SessionId, ToolName};
 use toolgate_kernel::time::Timestamp;
@@ -34,6 +35,12 @@ pub(crate) struct Card {
     expires_at: Option<Timestamp>,
     /// What a yes is bound to.
     pub(crate) shown: Digest,
+    /// The part of it that is not the arguments.
+    #[serde(skip)]
+    frame: Option<Digest>,
+    /// Hash of the arguments in question.
+    #[serde(skip)]
+    args_hash: Digest,
     /// Whether a yes was given that nothing was made of yet.
     approved: bool,
     /// What an approval takes, and what of it was given.
@@ -47,6 +54,11 @@ pub(crate) struct Card {
 impl Card {
     pub(crate) fn args(&self) -> Map<String, Value> {
         self.args.as_object().cloned().unwrap_or_default()
+    }
+
+    /// A plain answer to it.
+    pub(crate) fn decision(&self, answer: Answer) -> Decision {
+        Decision::new(self.call, self.tool.clone(), self.frame, self.args_hash, answer)
     }
 
     /// Who wants it, as a person is shown it.
@@ -140,36 +152,50 @@ pub(crate) fn all_cards(sessions: &[Session], now: Timestamp) -> Vec<Card> {
     all
 }
 
-/// Everything that waits in a session: put off, or asked about at this moment.
+/// Calls whose question shows other arguments than an answer to it is for: no person is asked about them.
+pub(crate) fn unfit_questions(session: &Session) -> Vec<CallId> {
+    let waiting = session.waiting.iter().filter(|(_, waiting)| waiting.shown_args().is_none());
+    let asked = session.open.iter().filter_map(|open| {
+        let Progress::Asked(question) = &open.progress else { return None };
+        question.shown_args(&open.raw).is_none().then_some(open.raw.id)
+    });
+    waiting.map(|(call, _)| *call).chain(asked).collect()
+}
+
+/// Everything that waits in a session: put off, or asked about at this moment. What a person is shown
+/// is what the answer is for.
 pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
     // Nothing is made any more in a session that is over.
     if session.ended.is_some() {
         return Vec::new();
     }
-    let text = |args: &str| serde_json::from_str(args).unwrap_or_else(|_| Value::from(args));
     let now_in = session.phase.clone();
     let denied = |waiting: &Waiting| waiting.word.is_some() && !waiting.approved();
     let waiting = session.waiting.iter().filter(|(_, waiting)| !denied(waiting));
-    let put_off = waiting.map(|(call, waiting)| Card {
-        session: session.id.clone(),
-        call: *call,
-        tool: waiting.tool.clone(),
-        args: text(&waiting.args_text()),
-        actor: waiting.actor.clone(),
-        policy: waiting.policy.clone(),
-        reason: waiting.reason.to_string(),
-        phase: waiting.phase.clone().or_else(|| now_in.clone()),
-        phase_now: now_in.clone(),
-        since: Some(waiting.since),
-        expires_at: waiting.expires_at,
-        shown: waiting.shown(),
-        approved: waiting.approved(),
-        needs: ApprovalNeeds {
-            requires: waiting.requires.clone(),
-            given: waiting.given.clone(),
-            starter: session.starter,
-        },
-        alone: true,
+    let put_off = waiting.filter_map(|(call, waiting)| {
+        Some(Card {
+            session: session.id.clone(),
+            call: *call,
+            tool: waiting.tool.clone(),
+            args: waiting.shown_args()?,
+            actor: waiting.actor.clone(),
+            policy: waiting.policy.clone(),
+            reason: waiting.reason.to_string(),
+            phase: waiting.phase.clone().or_else(|| now_in.clone()),
+            phase_now: now_in.clone(),
+            since: Some(waiting.since),
+            expires_at: waiting.expires_at,
+            shown: waiting.shown(),
+            frame: waiting.frame,
+            args_hash: waiting.args_hash,
+            approved: waiting.approved(),
+            needs: ApprovalNeeds {
+                requires: waiting.requires.clone(),
+                given: waiting.given.clone(),
+                starter: session.starter,
+            },
+            alone: true,
+        })
     });
     let asked = session.open.iter().filter_map(|open| {
         let Progress::Asked(question) = &open.progress else { return None };
@@ -177,19 +203,19 @@ pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
             tool,
             policy,
             reason,
-            args,
             args_hash,
             frame,
             expires_at,
             phase,
             requires,
             given,
+            ..
         } = question.as_ref();
         Some(Card {
             session: session.id.clone(),
             call: open.raw.id,
             tool: tool.clone(),
-            args: args.as_deref().cloned().unwrap_or_else(|| text(&open.raw.args)),
+            args: question.shown_args(&open.raw)?,
             actor: open.actor.clone(),
             policy: policy.clone(),
             reason: reason.to_string(),
@@ -198,6 +224,8 @@ pub(crate) fn cards(session: &Session, now: Timestamp) -> Vec<Card> {
             since: None,
             expires_at: *expires_at,
             shown: shown(*frame, *args_hash),
+            frame: *frame,
+            args_hash: *args_hash,
             approved: false,
             needs: ApprovalNeeds {
                 requires: requires.clone(),

@@ -1,6 +1,7 @@
 //! Decides how the person at the terminal is asked: shown exactly what would run, then what is to
 //! be done about it.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal};
 use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 
@@ -112,6 +113,7 @@ impl AtTerminal {
             answer: choice.answer,
             note: choice.note,
             args: choice.args,
+            confirmed: choice.confirmed,
             allow: choice.always.then(|| AllowanceTerms::default_from(SystemClock.now())),
             card: choice.card,
         })
@@ -149,6 +151,8 @@ struct Choice {
     note: String,
     args: Option<Map<String, Value>>,
     always: bool,
+    /// Arguments whose values were typed.
+    confirmed: BTreeSet<String>,
     /// Digest of the lines that were shown.
     card: Digest,
 }
@@ -190,11 +194,14 @@ async fn choose(question: &Question, needs: &ApprovalNeeds) -> anyhow::Result<Op
                 continue;
             }
         };
-        if answer == Answer::Approve && !needs.confirm(&shown).await {
-            return Ok(None);
-        }
+        let confirmed = match answer {
+            Answer::Approve => needs.confirm(&shown).await,
+            Answer::Deny => Some(BTreeSet::new()),
+        };
+        let Some(confirmed) = confirmed else { return Ok(None) };
         let args = changed.filter(|_| answer == Answer::Approve);
-        return Ok(Some(Choice { answer, note, args, always, card: credential::digest_of(&card) }));
+        let card = credential::digest_of(&card);
+        return Ok(Some(Choice { answer, note, args, always, confirmed, card }));
     }
     Ok(None)
 }

@@ -8,7 +8,7 @@ use toolgate_kernel::event::{Event, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_runtime::Runtime;
-use toolgate_runtime::drive::{received, unknown_restore};
+use toolgate_runtime::drive::unknown_restore;
 use toolgate_runtime::log::{ReadFault, Tip, read_from, read_signed};
 use toolgate_runtime::port::Store;
 
@@ -95,9 +95,9 @@ pub(crate) async fn caught_up(log: &Log, id: &SessionId) -> Result<Session> {
 pub(crate) async fn caught_up_in(log: &Log, project: &Project, id: &SessionId) -> Result<Session> {
     let mut session = session(log.store.as_ref(), id).await?;
     let runtime = Runtime::new(Arc::clone(&log.store), Arc::new(SystemClock));
-    for (record, hash) in runtime.unheard(&session).await? {
-        let (seq, at, actor) = (session.seq + 1, record.at, record.actor.clone());
-        let event = received(record, hash);
+    for word in runtime.unheard(&session).await? {
+        let (seq, at, actor) = (session.seq + 1, word.record.at, word.record.actor.clone());
+        let event = word.heard();
         session.apply(&Record { seq, at, actor, epoch: 0, saw: None, event, decision: None });
     }
     // What was decided before the log was restored does not count any more.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::credential::PersonKey;
 use crate::decision::{DecisionRef, Role};
+use crate::digest::Digest;
 
 /// People that one rule may want at most.
 pub const APPROVALS_NEEDED_MAX: u64 = 5;
@@ -49,6 +50,11 @@ impl ApprovalRequirement {
         self.each_time |= other.each_time;
     }
 
+    /// Whether a person typed all the values that it wants typed.
+    pub fn is_confirmed(&self, confirmed: &BTreeSet<String>) -> bool {
+        self.confirm.is_subset(confirmed)
+    }
+
     /// Whether no approval can be for later calls too.
     pub fn asks_each_time(&self) -> bool {
         self.each_time || self.count > 1 || !self.confirm.is_empty()
@@ -62,6 +68,16 @@ pub struct DecisionSigner {
     pub key: PersonKey,
     /// The role.
     pub role: Role,
+}
+
+/// How an answer was given that counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedAnswer {
+    /// The role that it was signed in.
+    pub role: Role,
+    /// Arguments whose values the person typed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub confirmed: BTreeSet<String>,
 }
 
 /// One of several approvals that a call needs.
@@ -128,6 +144,11 @@ impl ApprovalRequirement {
         }
         Ok(())
     }
+}
+
+/// What a person is shown when asked: what the question stands on, and the arguments.
+pub fn shown(frame: Option<Digest>, args_hash: Digest) -> Digest {
+    Digest::link(frame.unwrap_or(Digest::ZERO), &args_hash.0)
 }
 
 fn approver() -> Role {

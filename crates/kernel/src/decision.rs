@@ -2,6 +2,7 @@
 //!
 //! Signing and checking are done where there is cryptography; this says what is signed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -179,7 +180,8 @@ impl AllowanceTerms {
     }
 }
 
-/// What is decided. `content` is the digest of the whole record that carries the decision.
+/// What is decided. `content` is the digest of the event that carries the decision: what happened, and
+/// not its place, its time or its author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DecisionKind {
@@ -252,6 +254,8 @@ pub enum DecisionKind {
         tool: ToolName,
         /// What the question stood on, and the arguments.
         question: Digest,
+        /// Hash of the arguments that it is for: those of the question, or the person's own.
+        args_hash: Digest,
         /// The answer.
         answer: Answer,
         /// Whether the person changed the arguments.
@@ -259,6 +263,9 @@ pub enum DecisionKind {
         /// Whether later calls need no answer, and for how long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         allow: Option<AllowanceTerms>,
+        /// Arguments whose values the person typed.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        confirmed: BTreeSet<String>,
         /// Covers arguments and note.
         content: Digest,
     },
@@ -380,7 +387,21 @@ impl DecisionKind {
         }
     }
 
-    /// The tool it is about, where a scope of tools matters.
+    /// Whether a person who is limited to these tools may decide it; none means no limit. What is about
+    /// no single tool reaches beyond every limit.
+    pub fn is_within(&self, tools: &[ToolPattern]) -> bool {
+        if tools.is_empty() {
+            return true;
+        }
+        match (self, self.tool()) {
+            // The first person has no limit, and what takes a permission back needs none.
+            (Self::Bootstrap { .. } | Self::EndDelegation { .. }, _) => true,
+            (_, Some(tool)) => tools.iter().any(|pattern| pattern.fits(tool)),
+            (_, None) => false,
+        }
+    }
+
+    /// The tool it is about, where it is about one.
     pub fn tool(&self) -> Option<&ToolName> {
         match self {
             Self::Answer { tool, .. } | Self::Withdraw { tool, .. } | Self::Pin { tool, .. } => {
@@ -439,9 +460,11 @@ impl Decided for InboxEvent {
                 call: given.call,
                 tool: given.tool.clone(),
                 question: given.shown,
+                args_hash: given.args_hash,
                 answer: given.answer,
                 edited: given.args.is_some(),
                 allow: given.allow,
+                confirmed: given.confirmed.clone(),
                 content: self.content(),
             }),
             Said::Withdraw { tool, policy } => {

@@ -469,8 +469,7 @@ pub fn open_calls(session: &Session) -> Option<Step> {
 pub fn is_lifted(session: &Session, progress: &Progress) -> bool {
     let Progress::Asked(question) = progress else { return false };
     let OpenQuestion { tool, frame, requires, .. } = question.as_ref();
-    let allowed = session.allowed(tool, *frame, session.last_at);
-    allowed.is_some() && !requires.asks_each_time()
+    session.allowed(tool, *frame, session.last_at, requires).is_some()
 }
 
 fn plan(

@@ -1,6 +1,6 @@
 //! Whether a person's decision counts: signed with an enrolled key, in its role, for this very record.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ring::signature::{ED25519, UnparsedPublicKey};
 use toolgate_kernel::actor::Actor;
@@ -11,12 +11,11 @@ use toolgate_kernel::decision::{
 };
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{
-    Decision, Event, InboxEvent, ProjectEvent, Record, Said, Saw, StreamId,
+    Decision, Event, InboxEvent, ProjectEvent, RawCall, Record, Said, Saw, StreamId,
 };
-use toolgate_kernel::fold::{LogRestore, Project};
+use toolgate_kernel::fold::{DelegatedAnswer, EnrolledPerson, LogRestore, Project, Session};
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::seeded::{Bug, seeded};
-use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tree::{LogId, TreeHead};
 
 use crate::log::{ReadFault, Tip};
@@ -76,6 +75,8 @@ impl<'a> Author<'a> {
 pub(crate) enum Unfounded {
     /// Nothing is signed.
     Unsigned,
+    /// A decision stands beside a record that counts without one.
+    NotNeeded,
     /// The signature does not fit the statement.
     Forged,
     /// The statement is about something else.
@@ -94,12 +95,17 @@ pub(crate) enum Unfounded {
     NotDelegated,
     /// It was signed in a part of the log that an owner gave up.
     GivenUp,
+    /// It is said to have been decided earlier or later than it was written.
+    Misplaced,
+    /// The role of a key changed too often.
+    ChangedTooOften,
 }
 
 impl Unfounded {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unsigned => "a person's decision without their signature",
+            Self::NotNeeded => "a person's decision beside a record that needs none",
             Self::Forged => "a person's decision whose signature does not fit",
             Self::OtherMatter => "a person's decision that was signed for something else",
             Self::OtherLog => "a person's decision that was signed for another log",
@@ -116,6 +122,10 @@ impl Unfounded {
             Self::GivenUp => {
                 "a person's decision from a part of the log that was given up when it was restored"
             }
+            Self::Misplaced => {
+                "a person's decision that says of another moment of the project that it was made then"
+            }
+            Self::ChangedTooOften => "a key whose role or scope changed more than 100 times",
         }
     }
 }
@@ -138,7 +148,11 @@ pub(crate) fn sign<E: Decided>(
         log,
         head: author.head,
         by,
-        role: project.people.get(&by).map_or(Role::Owner, |person| person.role),
+        role: project
+            .people
+            .get(&by)
+            .and_then(|person| person.role_at(project.seq))
+            .unwrap_or(Role::Owner),
         at: record.at,
         expires: record.at.plus_ms(STATEMENT_MS_MAX),
         nonce: signer.nonce(),
@@ -158,7 +172,8 @@ fn founding(project: &Project, what: DecisionKind, by: PersonKey) -> DecisionKin
     DecisionKind::Bootstrap { key: *key, name: name.clone() }
 }
 
-/// Where people's decisions are judged: the project as it is known, and up to which place of it.
+/// Where a person's decision is judged: in a log whose project is known, at one place of it. What people
+/// might do is looked up there, whatever they may do now.
 #[derive(Clone, Copy)]
 pub(crate) struct Judge<'a> {
     pub(crate) log: LogId,
@@ -168,16 +183,21 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether a record counts: it needs no decision, or the one it carries is good.
+    /// Whether a record counts: it needs no decision and has none, or the one it carries is good. Tells
+    /// who signed it.
     pub(crate) fn check<E: Decided>(
         &self,
         record: &Record<E>,
         stream: &StreamId,
-        is_used: impl FnOnce(&Digest) -> bool,
-    ) -> Result<(), Unfounded> {
-        let Some(what) = record.event.decision(stream, &record.actor) else { return Ok(()) };
-        let Some(signed) = record.decision.as_deref() else { return Err(Unfounded::Unsigned) };
-        let SignedDecision { statement, signature } = signed;
+    ) -> Result<Option<DecisionSigner>, Unfounded> {
+        let signed = record.decision.as_deref();
+        let Some(what) = record.event.decision(stream, &record.actor) else {
+            // What stands there would be believed by whoever reads it, and nothing of it was checked.
+            return if signed.is_none() { Ok(None) } else { Err(Unfounded::NotNeeded) };
+        };
+        let Some(SignedDecision { statement, signature }) = signed else {
+            return Err(Unfounded::Unsigned);
+        };
         let what = founding(self.project, what, statement.by);
         if statement.log != self.log {
             return Err(Unfounded::OtherLog);
@@ -206,51 +226,68 @@ impl Judge<'_> {
         }
         // The first key makes itself known, and nothing else counts before it.
         let person = self.project.people.get(&statement.by);
-        let may = matches!(&what, DecisionKind::Bootstrap { .. })
-            || person.is_some_and(|one| one.role == statement.role && one.may(&what, self.seq));
-        if !may {
+        let may = |person: &EnrolledPerson| {
+            person.role_at(self.seq) == Some(statement.role) && person.may(&what, self.seq)
+        };
+        if !matches!(&what, DecisionKind::Bootstrap { .. }) && !person.is_some_and(may) {
             return Err(Unfounded::NotAllowed);
         }
-        if is_used(&statement.digest()) { Err(Unfounded::Used) } else { Ok(()) }
+        Ok(Some(DecisionSigner { key: statement.by, role: statement.role }))
     }
+}
 
-    /// Whether the answer of a client's user rests on a delegation, and was counted there.
-    pub(crate) fn delegated(
-        &self,
-        who: &Actor,
-        session: &SessionId,
-        given: &Decision,
-        at: Timestamp,
-    ) -> Result<(), Unfounded> {
-        let Actor::ClientUser(client) = who else { return Ok(()) };
-        let found = given.delegation.and_then(|seq| self.project.delegations.get(&seq));
-        let covers = found.is_some_and(|found| {
-            found.answered.contains(&(session.clone(), given.call))
-                && found.terms.client == **client
-                && found.terms.tools.iter().any(|pattern| pattern.fits(&given.tool))
-                && at <= found.terms.until
-                && given.allow.is_none()
-        });
-        if covers || seeded(Bug::ClientUserWithoutDelegation) {
-            Ok(())
-        } else {
-            Err(Unfounded::NotDelegated)
-        }
+/// Whether the answer of a client's user rests on a delegation, and was counted there: each use covers
+/// one question. Whether the delegation was open is judged where the use stands.
+fn check_delegated(
+    project: &Project,
+    who: &Actor,
+    session: &SessionId,
+    given: &Decision,
+) -> Result<(), Unfounded> {
+    let Actor::ClientUser(client) = who else { return Ok(()) };
+    let answer = DelegatedAnswer {
+        session: session.clone(),
+        call: given.call,
+        tool: given.tool.clone(),
+        question: given.shown,
+    };
+    let found = given.delegation.and_then(|seq| project.delegations.get(&seq));
+    let covers = found.is_some_and(|found| {
+        found.answered.contains(&answer)
+            && found.terms.client == **client
+            && found.terms.tools.iter().any(|pattern| pattern.fits(&given.tool))
+            && given.allow.is_none()
+    });
+    if covers || seeded(Bug::ClientUserWithoutDelegation) {
+        Ok(())
+    } else {
+        Err(Unfounded::NotDelegated)
     }
+}
 
-    /// Whether what was said to a session counts.
-    pub(crate) fn check_said(
-        &self,
-        record: &Record<InboxEvent>,
-        session: &SessionId,
-        is_used: impl FnOnce(&Digest) -> bool,
-    ) -> Result<(), Unfounded> {
-        let InboxEvent::Spoken { said } = &record.event;
-        if let Said::Answer(given) = said {
-            self.delegated(&record.actor, session, given, record.at)?;
-        }
-        self.check(record, &StreamId::Inbox(session.clone()), is_used)
+/// Whether what was said to a session counts, as things stood when it was said. Tells who signed it.
+///
+/// `project_end` is where the project ended when the record was written, where the store knows it.
+pub(crate) fn check_word(
+    log: LogId,
+    project: &Project,
+    record: &Record<InboxEvent>,
+    session: &SessionId,
+    project_end: Option<u64>,
+) -> Result<Option<DecisionSigner>, Unfounded> {
+    let InboxEvent::Spoken { said } = &record.event;
+    if let Said::Answer(given) = said {
+        check_delegated(project, &record.actor, session, given)?;
     }
+    let seq = record.saw.map_or(0, |saw| saw.seq);
+    let judge = Judge { log, project, seq };
+    let signer = judge.check(record, &StreamId::Inbox(session.clone()))?;
+    // A key that was revoked signs nothing into the time before.
+    let is_there = project_end.is_none_or(|end| end == seq);
+    if said.is_a_decision() && !is_there && !seeded(Bug::RevokedKeyCounts) {
+        return Err(Unfounded::Misplaced);
+    }
+    Ok(signer)
 }
 
 /// The project stream's own records are judged by what stands before them.
@@ -260,17 +297,74 @@ pub(crate) fn check_project(
     record: &Record<ProjectEvent>,
 ) -> Result<(), Unfounded> {
     let judge = Judge { log, project, seq: project.seq };
-    judge.check(record, &StreamId::Project, |digest| project.statements.contains(digest))?;
+    judge.check(record, &StreamId::Project)?;
+    if statement_digest(record).is_some_and(|digest| project.statements.contains(&digest)) {
+        return Err(Unfounded::Used);
+    }
+    if let ProjectEvent::PersonEnrolled { key, .. } = &record.event
+        && project.people.get(key).is_some_and(EnrolledPerson::is_settled)
+    {
+        return Err(Unfounded::ChangedTooOften);
+    }
     let ProjectEvent::DelegationUsed { delegation, tool, .. } = &record.event else {
         return Ok(());
     };
+    // A date that is put back does not open a delegation again.
+    let at = record.at.max(project.latest);
     let found = project.delegations.get(delegation);
-    let covers = found.is_some_and(|found| found.covers(&found.terms.client, tool, record.at));
+    let covers = found.is_some_and(|found| found.covers(&found.terms.client, tool, at));
     if covers { Ok(()) } else { Err(Unfounded::NotDelegated) }
 }
 
+/// What of a session's record cannot follow what stands before it, in words: it saw less of the project,
+/// hears a place of the inbox a second time, or gives a number to a second call.
+pub(crate) fn out_of_order(record: &Record<Event>, before: &Session) -> Option<&'static str> {
+    if goes_back(before.saw, record.saw) {
+        return Some("the record saw less of the project than the ones before it");
+    }
+    if let Event::Heard { inbox, .. } = &record.event
+        && *inbox != before.inbox.saturating_add(1)
+    {
+        return Some("what the session heard is not the next record of its inbox");
+    }
+    let mut calls = [].as_slice();
+    if let Event::CallReceived { call, .. } = &record.event {
+        calls = std::slice::from_ref(call);
+    } else if let Event::ModelReplied { calls: made, .. } = &record.event {
+        calls = made.as_slice();
+    }
+    let mut next = before.next_call;
+    let is_used = |call: &Arc<RawCall>| {
+        let is_used = call.id.0 < next;
+        next = next.max(call.id.0.saturating_add(1));
+        is_used
+    };
+    calls.iter().any(is_used).then_some("a call has the number of an earlier one")
+}
+
+/// A record of an inbox that counts, with what was found out about its signature.
+pub struct InboxWord {
+    /// The record.
+    pub record: Record<InboxEvent>,
+    /// Chain hash up to and with it.
+    pub hash: Digest,
+    /// Who signed it, where that was checked.
+    pub(crate) signer: Option<DecisionSigner>,
+}
+
+impl InboxWord {
+    /// What a session writes down when it hears it.
+    pub fn heard(self) -> Event {
+        // A signature that was not checked says nothing.
+        let statement = self.signer.and_then(|_| statement_digest(&self.record));
+        let InboxEvent::Spoken { said } = self.record.event;
+        let (inbox, hash, signer) = (self.record.seq, self.hash, self.signer);
+        Event::Heard { inbox, hash, said, statement, signer }
+    }
+}
+
 /// Looks at a session while it is read: whether what people are said to have decided is theirs.
-pub(crate) struct Hearing<'a> {
+pub(crate) struct SessionAuthority<'a> {
     log: LogId,
     project: &'a Project,
     session: SessionId,
@@ -278,29 +372,16 @@ pub(crate) struct Hearing<'a> {
     seen: Option<Saw>,
     /// The first record that says it saw less of the project than one before it.
     backward: Option<u64>,
-    unfounded: Option<u64>,
-    statements: BTreeSet<Digest>,
     /// The newest head that a decision seals, with its record.
     sealed: Option<SealedHead>,
-    /// What was heard from the inbox and only a person may say, with the record that says so.
-    heard: Vec<HeardWord>,
+    unfounded: Option<u64>,
+    /// Records that people signed, with what the session had seen of the project by then.
+    signed: Vec<(u64, Record<Event>)>,
+    /// Records by which a decision was heard from the inbox.
+    heard: Vec<Record<Event>>,
 }
 
-/// A person's word as a session heard it.
-struct HeardWord {
-    seq: u64,
-    /// What the session had seen of the project by then.
-    seen: u64,
-    who: Actor,
-    inbox: u64,
-    hash: Digest,
-    said: Said,
-    statement: Option<Digest>,
-    signer: Option<DecisionSigner>,
-}
-
-impl<'a> Hearing<'a> {
-    /// Begins where the session was read to so far.
+impl<'a> SessionAuthority<'a> {
     pub(crate) fn of(
         log: LogId,
         project: &'a Project,
@@ -314,53 +395,56 @@ impl<'a> Hearing<'a> {
             stream: StreamId::Session(session.clone()),
             seen,
             backward: None,
-            unfounded: None,
-            statements: BTreeSet::new(),
             sealed: None,
+            unfounded: None,
+            signed: Vec::new(),
             heard: Vec::new(),
         }
     }
 
-    /// Takes in the next record.
-    pub(crate) fn take(&mut self, record: &Record<Event>) {
-        if goes_back(self.seen, record.saw) {
+    /// Takes in the next record of a session that was read up to there.
+    pub(crate) fn take(&mut self, record: &Record<Event>, before: &Session) {
+        if goes_back(before.saw, record.saw) {
             self.backward = self.backward.or(Some(record.seq));
         }
         self.seen = record.saw.or(self.seen);
         self.sealed = sealed_head(record).or(self.sealed);
-        let seen = self.seen.map_or(0, |saw| saw.seq);
-        let judge = Judge { log: self.log, project: self.project, seq: seen };
-        let is_used = |digest: &Digest| !self.statements.insert(*digest);
-        if judge.check(record, &self.stream, is_used).is_err() {
-            self.unfounded = self.unfounded.or(Some(record.seq));
+        let used = statement_digest(record).is_some_and(|one| before.statements.contains(&one));
+        if used || out_of_order(record, before).is_some() {
+            self.is_unfounded(record.seq);
         }
-        if let Event::Heard { inbox, hash, said, statement, signer } = &record.event
+        if is_signed(record, &self.stream) {
+            let seen = record.saw.or(before.saw).map_or(0, |saw| saw.seq);
+            self.signed.push((seen, record.clone()));
+        }
+        if let Event::Heard { said, .. } = &record.event
             && said.is_a_decision()
         {
-            self.heard.push(HeardWord {
-                seq: record.seq,
-                seen,
-                who: record.actor.clone(),
-                inbox: *inbox,
-                hash: *hash,
-                said: said.clone(),
-                statement: *statement,
-                signer: *signer,
-            });
+            self.heard.push(record.clone());
         }
     }
 
+    fn is_unfounded(&mut self, seq: u64) {
+        self.unfounded = Some(self.unfounded.map_or(seq, |first| first.min(seq)));
+    }
+
     /// Whether all of it counts. What was heard is looked up where it was said.
-    pub(crate) async fn end(self, store: &dyn Store) -> Result<(), ReadFault> {
+    pub(crate) async fn end(mut self, store: &dyn Store) -> Result<(), ReadFault> {
         check_seal(store, self.project, &self.stream, self.sealed).await?;
         self.compare_project(store).await?;
-        let mut unfounded = self.unfounded;
-        for word in &self.heard {
-            if !self.was_said(store, word).await? {
-                unfounded = Some(unfounded.map_or(word.seq, |first| first.min(word.seq)));
+        for (seen, record) in std::mem::take(&mut self.signed) {
+            let end = store.project_end_at(&self.stream, record.seq).await?;
+            let judge = self.judge(seen, end);
+            if judge.check(&record, &self.stream).is_err() {
+                self.is_unfounded(record.seq);
             }
         }
-        match unfounded {
+        for record in std::mem::take(&mut self.heard) {
+            if !self.was_said(store, &record).await? {
+                self.is_unfounded(record.seq);
+            }
+        }
+        match self.unfounded {
             Some(seq) => Err(ReadFault::Unfounded { stream: self.stream, seq }),
             None => Ok(()),
         }
@@ -384,30 +468,32 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    async fn was_said(&self, store: &dyn Store, word: &HeardWord) -> Result<bool, ReadFault> {
+    fn judge(&self, seen: u64, project_end: Option<u64>) -> Judge<'_> {
+        Judge { log: self.log, project: self.project, seq: seen.max(project_end.unwrap_or(0)) }
+    }
+
+    async fn was_said(&self, store: &dyn Store, record: &Record<Event>) -> Result<bool, ReadFault> {
+        let Event::Heard { inbox: place, .. } = &record.event else { return Ok(false) };
         let inbox = StreamId::Inbox(self.session.clone());
-        let before = word.inbox.saturating_sub(1);
+        let before = place.saturating_sub(1);
         let rows = store.read(&inbox, before.max(1), 2).await?;
         let hash = |seq| rows.iter().find(|row| row.seq == seq).map(|row| row.hash);
-        let tip = match before {
-            0 => Some(Digest::ZERO),
-            seq => hash(seq),
-        };
-        let (Some(before_hash), Some(row)) = (tip, rows.iter().find(|row| row.seq == word.inbox))
-        else {
+        let tip = if before == 0 { Some(Digest::ZERO) } else { hash(before) };
+        let (Some(hash), Some(row)) = (tip, rows.iter().find(|row| row.seq == *place)) else {
             return Ok(false);
         };
-        let follows = Tip { seq: before, hash: before_hash }.follow(row);
-        let Ok(record) = Record::<InboxEvent>::decode(&row.bytes) else { return Ok(false) };
-        check_seal(store, self.project, &inbox, sealed_head(&record)).await?;
-        let judge = Judge { log: self.log, project: self.project, seq: word.seen };
-        let InboxEvent::Spoken { said } = &record.event;
-        Ok(follows.is_some_and(|tip| tip.hash == word.hash)
-            && *said == word.said
-            && record.actor == word.who
-            && statement_digest(&record) == word.statement
-            && signer_of(&record) == word.signer
-            && judge.check_said(&record, &self.session, |_| false).is_ok())
+        if (Tip { seq: before, hash }).follow(row).is_none() {
+            return Ok(false);
+        }
+        let Ok(said) = Record::<InboxEvent>::decode(&row.bytes) else { return Ok(false) };
+        check_seal(store, self.project, &inbox, sealed_head(&said)).await?;
+        let end = store.project_end_at(&inbox, *place).await?;
+        let Ok(signer) = check_word(self.log, self.project, &said, &self.session, end) else {
+            return Ok(false);
+        };
+        let who = said.actor.clone();
+        let word = InboxWord { record: said, hash: row.hash, signer };
+        Ok(who == record.actor && word.heard() == record.event)
     }
 }
 
@@ -439,14 +525,13 @@ pub(crate) async fn check_seal(
 
 /// Whether a record says that it saw less of the project than one before it. Keys that were revoked
 /// would count again.
-pub(crate) fn goes_back(before: Option<Saw>, saw: Option<Saw>) -> bool {
+fn goes_back(before: Option<Saw>, saw: Option<Saw>) -> bool {
     matches!((before, saw), (Some(before), Some(saw)) if saw.seq < before.seq)
 }
 
-/// Who signed the statement that a record carries.
-pub(crate) fn signer_of<E>(record: &Record<E>) -> Option<DecisionSigner> {
-    let DecisionStatement { by, role, .. } = &record.decision.as_deref()?.statement;
-    Some(DecisionSigner { key: *by, role: *role })
+/// Whether a record of a session counts only with a signature, or carries one.
+pub(crate) fn is_signed(record: &Record<Event>, stream: &StreamId) -> bool {
+    record.decision.is_some() || record.event.decision(stream, &record.actor).is_some()
 }
 
 /// Digest of the statement that a record carries.

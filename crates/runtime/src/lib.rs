@@ -55,7 +55,7 @@ mod undo;
 pub mod verify;
 mod versions;
 
-pub use authority::{Author, Signer};
+pub use authority::{Author, InboxWord, Signer};
 pub use checkpoint::checkpoint_body;
 pub use directing::Directing;
 pub use drive::{

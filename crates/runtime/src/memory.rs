@@ -36,10 +36,17 @@ struct Stream {
     epoch: u64,
     rows: Pages,
     head: Option<StreamHead>,
+    /// Where the project ended when records were written: from which record on, and the end.
+    project_ends: Vec<(u64, u64)>,
 }
 
 impl Stream {
-    fn take(&mut self, batch: Batch) {
+    fn take(&mut self, batch: Batch, project_end: u64) {
+        if let Some(first) = batch.rows.first()
+            && self.project_ends.last().is_none_or(|(_, end)| *end != project_end)
+        {
+            self.project_ends.push((first, project_end));
+        }
         self.rows.push(&batch.rows);
         self.head = Some(batch.head);
     }
@@ -148,11 +155,12 @@ impl Store for MemoryStore {
             }
         }
         for batch in append.batches {
+            let project_end = inner.streams.get(&StreamId::Project).map_or(0, Stream::end);
             if let Some(stream) = inner.streams.get_mut(batch.stream()) {
-                stream.take(batch);
+                stream.take(batch, project_end);
             } else {
                 let (name, mut stream) = (batch.stream().clone(), Stream::default());
-                stream.take(batch);
+                stream.take(batch, project_end);
                 inner.streams.insert(name, stream);
             }
         }
@@ -198,6 +206,21 @@ impl Store for MemoryStore {
         let inner = self.lock();
         let heads = inner.streams.values().filter_map(|stream| stream.head.clone()).collect();
         Box::pin(ready(Ok(heads)))
+    }
+
+    fn project_end_at(
+        &self,
+        stream: &StreamId,
+        seq: u64,
+    ) -> BoxFuture<'_, Result<Option<u64>, StoreFault>> {
+        let inner = self.lock();
+        let found = inner.streams.get(stream).filter(|stream| seq <= stream.end());
+        let end = found.and_then(|stream| {
+            let ends = &stream.project_ends;
+            let at = ends.partition_point(|(first, _)| *first <= seq).checked_sub(1)?;
+            ends.get(at).map(|(_, end)| *end)
+        });
+        Box::pin(ready(Ok(end)))
     }
 
     fn blob(&self, hash: Digest) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreFault>> {

@@ -62,9 +62,10 @@ impl Runtime {
         let Actor::ClientUser(client) = actor else { return Ok(said) };
         let Said::Answer(mut decision) = said else { return Ok(said) };
         let (call, tool) = (decision.call, decision.tool.clone());
-        let now = self.clock.now();
+        let question = decision.shown;
         let used = self
             .decide(&Actor::System, |project| {
+                let now = self.clock.now().max(project.latest);
                 let covers = |(_, found): &(&u64, &ClientDelegation)| {
                     found.covers(client, &tool, now) || seeded(Bug::ClientUserWithoutDelegation)
                 };
@@ -74,6 +75,7 @@ impl Runtime {
                     session: session.clone(),
                     call,
                     tool: tool.clone(),
+                    question,
                 });
                 Ok::<_, SayFault>((used.into_iter().collect(), found))
             })

@@ -10,7 +10,7 @@ use toolgate_kernel::key::Key;
 use toolgate_kernel::pin::{Pinned, Ruling};
 use toolgate_kernel::tree::{LogId, TreeHead};
 
-use crate::authority::{Author, Judge};
+use crate::authority::{Author, Judge, statement_digest};
 use crate::log::ReadFault;
 use crate::port::StoreFault;
 use crate::runtime::{Runtime, SayFault};
@@ -73,9 +73,9 @@ impl RestorePlan {
         let mut lost = Vec::new();
         for record in copies {
             let judge = Judge { log, project: &after, seq: after.seq };
-            let is_used = |digest: &_| after.statements.contains(digest);
-            let counts = record.decision.is_some()
-                && judge.check(&record, &StreamId::Project, is_used).is_ok();
+            let is_new =
+                statement_digest(&record).is_some_and(|one| !after.statements.contains(&one));
+            let counts = is_new && judge.check(&record, &StreamId::Project).is_ok();
             if counts {
                 // Between two decisions stood records that are lost.
                 let seq = record.seq.max(after.seq.saturating_add(1));

@@ -18,7 +18,9 @@ use toolgate_kernel::pin::Pinned;
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::tree::LogId;
 
-use crate::authority::{Author, Judge, Unfounded, check_project, check_seal, sealed_head, sign};
+use crate::authority::{
+    Author, InboxWord, check_project, check_seal, check_word, sealed_head, sign,
+};
 use crate::crash_point;
 use crate::execute::within;
 use crate::log::{ReadFault, Tip, batch, news, read_signed};
@@ -102,6 +104,9 @@ pub enum SayFault {
          `toolgate approvals delegate`"
     )]
     NotDelegated(ToolName),
+    /// It would not count, so it was not written.
+    #[error("this would not count, so nothing was written: {0}")]
+    NotCounted(&'static str),
     /// Others kept being first.
     #[error("too much is happening at once; try again")]
     Busy,
@@ -116,6 +121,7 @@ impl SayFault {
             | Self::Stranger
             | Self::NotAllowed(..)
             | Self::Unbounded
+            | Self::NotCounted(_)
             | Self::NotDelegated(_) => true,
             Self::Store(_) | Self::Read(_) | Self::TooLong(..) | Self::Pictures(_) | Self::Busy => {
                 false
@@ -243,28 +249,28 @@ impl Runtime {
 
     /// What others said to a session and it has not heard. Words of a person count when they are
     /// signed by one who is known here.
-    pub async fn unheard(
-        &self,
-        session: &Session,
-    ) -> Result<Vec<(Record<InboxEvent>, Digest)>, ReadFault> {
-        let stream = StreamId::Inbox(session.id.clone());
+    pub async fn unheard(&self, session: &Session) -> Result<Vec<InboxWord>, ReadFault> {
+        let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.id.clone()));
         let heard = Tip { seq: session.inbox, hash: session.inbox_hash };
-        let unheard = news::<InboxEvent>(self.store.as_ref(), &stream, heard).await?;
+        let unheard = news::<InboxEvent>(store, &stream, heard).await?;
         if unheard.is_empty() {
-            return Ok(unheard);
+            return Ok(Vec::new());
         }
         let project = self.catch_up().await?;
-        let judge = Judge { log: self.log, project: &project, seq: project.seq };
-        let mut used = session.statements.clone();
-        for (record, _) in &unheard {
-            let is_used = |digest: &Digest| used.insert(*digest).is_some();
-            match judge.check_said(record, &session.id, is_used) {
-                // It was heard once, and is not heard again.
-                Ok(()) | Err(Unfounded::Used) => {}
-                Err(_) => return Err(ReadFault::Unfounded { seq: record.seq, stream }),
-            }
+        let mut words = Vec::with_capacity(unheard.len());
+        for (record, hash) in unheard {
+            let InboxEvent::Spoken { said } = &record.event;
+            let end = match said.is_a_decision() {
+                true => store.project_end_at(&stream, record.seq).await?,
+                false => None,
+            };
+            // What a person said while they might counts, whatever became of their key since.
+            let Ok(signer) = check_word(self.log, &project, &record, &session.id, end) else {
+                return Err(ReadFault::Unfounded { seq: record.seq, stream });
+            };
+            words.push(InboxWord { record, hash, signer });
         }
-        Ok(unheard)
+        Ok(words)
     }
 
     /// Reads the project from its beginning. Who may decide, what is locked and which definitions are
@@ -297,7 +303,7 @@ impl Runtime {
         &self,
         author: impl Into<Author<'a>>,
         events: Vec<ProjectEvent>,
-    ) -> Result<ProjectBatch, AuthorRefusal> {
+    ) -> Result<ProjectBatch, SayFault> {
         let author = author.into();
         let (project, before) = self.project();
         let (mut tip, mut rows, mut records) = (before, Rows::default(), Vec::new());
@@ -306,8 +312,14 @@ impl Runtime {
         for event in events {
             let (seq, at, actor) = (tip.seq + 1, self.clock.now(), author.actor.clone());
             let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, decision: None };
+            sign(&mut record, &StreamId::Project, author, &following, self.log);
+            // What no reader would take is not written: nobody could go on from there.
+            let uses = matches!(record.event, ProjectEvent::DelegationUsed { .. });
+            if record.decision.is_some() || uses {
+                check_project(self.log, &following, &record)
+                    .map_err(|unfounded| SayFault::NotCounted(unfounded.as_str()))?;
+            }
             if author.signer.is_some() {
-                sign(&mut record, &StreamId::Project, author, &following, self.log);
                 Arc::make_mut(&mut following).apply(&record);
             }
             tip.add(&record, &mut rows)?;
@@ -373,7 +385,7 @@ impl Runtime {
             let events: Vec<ProjectEvent> =
                 opened.into_iter().chain(enrolled).chain(decided).collect();
             may_sign(&project, author, &StreamId::Project, &events, self.clock.now())?;
-            let prepared = self.project_batch(author, events).map_err(SayFault::from)?;
+            let prepared = self.project_batch(author, events)?;
             let batches = vec![prepared.batch.clone()];
             let append = self.store.append(Append { batches, blobs: Vec::new() });
             match within(SAY_MS_MAX, pin!(append)).await {
@@ -486,20 +498,32 @@ impl Runtime {
             return Err(SayFault::TooLong(bytes, bytes_max));
         }
         let said = self.delegated(session, author.actor, said).await?;
+        let is_decision = said.is_a_decision();
         let event = InboxEvent::Spoken { said };
         let (store, stream) = (self.store.as_ref(), StreamId::Inbox(session.clone()));
-        let author = self.vouch(author, &stream, &event).await?;
         for _ in 0..SHARED_TRIES {
+            let author = self.vouch(author, &stream, &event).await?;
+            // It counts as things stand in the project now, so it is written only while they do.
+            if is_decision {
+                self.catch_up().await?;
+            }
+            let (project, place) = self.project();
+            let saw = is_decision.then_some(Saw { seq: place.seq, hash: place.hash });
             let head = store.head(&stream).await?;
             let mut tip = head.map_or(Tip::START, |head| Tip { seq: head.seq, hash: head.link });
             let (after, seq, at) = (tip.seq, tip.seq + 1, self.clock.now());
             let (actor, event) = (author.actor.clone(), event.clone());
-            let mut record = Record { seq, at, actor, epoch: 0, saw: None, event, decision: None };
-            sign(&mut record, &stream, author, &self.project().0, self.log);
+            let mut record = Record { seq, at, actor, epoch: 0, saw, event, decision: None };
+            sign(&mut record, &stream, author, &project, self.log);
             let mut rows = Rows::default();
             tip.add(&record, &mut rows)?;
-            let batch = batch(stream.clone(), None, after, rows, tip);
-            let append = self.store.append(Append { batches: vec![batch], blobs: blobs.clone() });
+            let mut batches = vec![batch(stream.clone(), None, after, rows, tip)];
+            if is_decision {
+                check_word(self.log, &project, &record, session, Some(place.seq))
+                    .map_err(|unfounded| SayFault::NotCounted(unfounded.as_str()))?;
+                batches.push(batch(StreamId::Project, None, place.seq, Rows::default(), place));
+            }
+            let append = self.store.append(Append { batches, blobs: blobs.clone() });
             match within(SAY_MS_MAX, pin!(append)).await {
                 Some(Ok(())) => {
                     crash_point!("after_say");

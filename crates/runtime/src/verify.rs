@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::approval::DecisionSigner;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
@@ -19,7 +18,7 @@ use toolgate_kernel::receipt::SettledCall;
 use toolgate_kernel::tree::{LogId, TreeHead};
 
 use self::decisions::InboxRecord;
-use crate::authority::{check_project, goes_back, signer_of, statement_digest};
+use crate::authority::{check_project, is_signed};
 use crate::checkpoint;
 use crate::fork::misfit;
 use crate::log::{PAGE_ROWS, Tip};
@@ -52,6 +51,7 @@ pub async fn verify(store: &dyn Store) -> Result<Report, StoreFault> {
         report: Report::default(),
         project: Vec::new(),
         inboxes: BTreeMap::new(),
+        statements: BTreeSet::new(),
         fold: Project::default(),
         sealed: Vec::new(),
         forks: Vec::new(),
@@ -80,7 +80,6 @@ pub async fn verify(store: &dyn Store) -> Result<Report, StoreFault> {
             check.stream(store, head).await?;
         }
     }
-    check.unheard();
     check.sealed(store).await?;
     check.restores(store).await?;
     check.forks(store).await?;
@@ -102,6 +101,8 @@ struct Check {
     project: Vec<(Digest, Option<SessionId>)>,
     /// What is known of every inbox record, by session.
     inboxes: BTreeMap<SessionId, Vec<InboxRecord>>,
+    /// The statements that stand in inboxes and sessions.
+    statements: BTreeSet<Digest>,
     log: LogId,
     /// The project as far as it was read.
     fold: Project,
@@ -149,6 +150,7 @@ impl Check {
                 tip = Tip { seq: row.seq, hash: row.hash };
                 expected = row.seq.saturating_add(1);
                 self.record(stream, row, before, &mut session);
+                self.signed(store, stream, &mut session).await?;
                 self.kept(store, stream, row.seq, &mut session).await?;
                 if let Some(kept) = kept.as_ref().filter(|kept| kept.seq >= row.seq) {
                     replay.apply(row);
@@ -216,35 +218,18 @@ impl Check {
                 let sound = record.as_ref().is_some_and(|record| record.seq == row.seq);
                 if let Some(record) = &record {
                     self.seals(stream, record);
+                    self.saw(record.saw);
                 }
-                let said = record.as_ref().map_or(Digest::ZERO, |record| {
-                    let InboxEvent::Spoken { said } = &record.event;
-                    said_hash(&record.actor, said, statement_digest(record), signer_of(record))
-                });
-                let is_decision = |record: &Record<InboxEvent>| {
-                    let InboxEvent::Spoken { said } = &record.event;
-                    said.is_a_decision()
-                };
-                let decision = record.filter(is_decision).map(Box::new);
-                let known = InboxRecord { hash: row.hash, said, decision };
+                let known = InboxRecord { hash: row.hash, said: Digest::ZERO };
                 self.inboxes.entry(id.clone()).or_default().push(known);
+                session.word = record.map(Box::new);
                 sound
             }
             StreamId::Session(id) => match Record::<Event>::decode(&row.bytes) {
                 Ok(record) => {
-                    if goes_back(session.seen, record.saw) {
-                        self.problem(
-                            stream,
-                            row.seq,
-                            "a record saw less of the project than one before",
-                        );
-                    }
                     session.seen = record.saw.or(session.seen);
                     self.seals(stream, &record);
-                    let judge = self.judge(session.seen);
-                    let is_used = |digest: &Digest| !session.statements.insert(*digest);
-                    let found = judge.check(&record, stream, is_used);
-                    self.decided(stream, record.seq, found);
+                    session.signed = is_signed(&record, stream).then(|| Box::new(record.clone()));
                     self.session_record(stream, id, before, &record, session);
                     record.seq == row.seq
                 }
@@ -311,18 +296,13 @@ impl Check {
         record: &Record<Event>,
         session: &mut SessionCheck,
     ) {
-        let at = |seq: u64| usize::try_from(seq.saturating_sub(1)).unwrap_or(usize::MAX);
-        if let Some(saw) = record.saw
-            && self.project.get(at(saw.seq)).map(|(hash, _)| *hash) != Some(saw.hash)
-        {
-            self.problem(&StreamId::Project, saw.seq, "a session saw another record here");
-        }
+        self.saw(record.saw);
         if let Event::Opened { session, .. } = &record.event
             && session != id
         {
             self.problem(stream, record.seq, "the record belongs to another session");
         }
-        self.heard(id, record, session);
+        self.heard(id, record);
         if record.epoch < session.epoch {
             self.problem(stream, record.seq, "a driver that was replaced before wrote this record");
         }
@@ -362,6 +342,16 @@ impl Check {
             if !receipt_holds(before, settled.call, admitted, &settled.envelope) {
                 self.problem(stream, record.seq, "the receipt does not fit the call");
             }
+        }
+    }
+
+    /// Whether what a record saw of the project is what stands there.
+    fn saw(&mut self, saw: Option<Saw>) {
+        let at = |seq: u64| usize::try_from(seq.saturating_sub(1)).unwrap_or(usize::MAX);
+        if let Some(saw) = saw
+            && self.project.get(at(saw.seq)).map(|(hash, _)| *hash) != Some(saw.hash)
+        {
+            self.problem(&StreamId::Project, saw.seq, "a session saw another record here");
         }
     }
 
@@ -458,23 +448,19 @@ impl Replay {
     }
 }
 
-/// What was said and by whom, as one hash.
-fn said_hash(
-    who: &Actor,
-    said: &Said,
-    statement: Option<Digest>,
-    signer: Option<DecisionSigner>,
-) -> Digest {
-    serde_json::to_value((who, said, statement, signer))
-        .map_or(Digest::ZERO, |value| Digest::of_json(&value))
+/// What a session hears and from whom, as one hash.
+fn heard_hash(who: &Actor, heard: &Event) -> Digest {
+    serde_json::to_value((who, heard)).map_or(Digest::ZERO, |value| Digest::of_json(&value))
 }
 
 #[derive(Default)]
 struct SessionCheck {
     /// The newest project head it saw so far.
     seen: Option<Saw>,
-    /// The statements that were used in it.
-    statements: BTreeSet<Digest>,
+    /// The record at hand, where a person must have signed it.
+    signed: Option<Box<Record<Event>>>,
+    /// The record at hand, where it is one of an inbox.
+    word: Option<Box<Record<InboxEvent>>>,
     admitted: BTreeMap<CallId, (ToolName, Digest)>,
     epoch: u64,
     /// What the record at hand says was kept aside, and whether it is known to have been.

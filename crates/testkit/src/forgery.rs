@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use serde_json::json;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::credential::Signature;
+use toolgate_kernel::credential::{PersonKey, Signature};
 use toolgate_kernel::decision::{
     AllowanceTerms, Decided, DecisionKind, DecisionRef, DecisionStatement, Role, SignedDecision,
 };
@@ -173,16 +173,9 @@ pub fn pinned(tool: &str, about: &str, ruling: Ruling) -> Result<Pinned> {
 
 /// A yes to a call of `mcp:bank:pay`.
 pub fn answer(delegation: Option<u64>) -> Result<Said> {
-    Ok(Said::Answer(Box::new(Decision {
-        call: CallId(1),
-        tool: ToolName::parse("mcp:bank:pay")?,
-        shown: Digest::ZERO,
-        answer: Answer::Approve,
-        note: String::new(),
-        args: None,
-        allow: None,
-        delegation,
-    })))
+    let (tool, args_hash) = (ToolName::parse("mcp:bank:pay")?, Digest::of_json(&json!({})));
+    let decision = Decision::new(CallId(1), tool, None, args_hash, Answer::Approve);
+    Ok(Said::Answer(Box::new(Decision { delegation, ..decision })))
 }
 
 /// Every forgery that is believed; none should be.
@@ -247,8 +240,9 @@ fn forged_admission(forged: Forged) -> Result<Option<&'static str>> {
             let asked = json!({"kind": "call_asked", "call": "c1", "tool": "pay", "frame": frame,
                 "args_hash": args_hash, "policy": "careful", "reason": ""});
             let said = json!({"what": "answer", "call": "c1", "tool": "pay", "answer": "approve",
-                "shown": shown(Some(frame), args_hash), "allow": {"until": 1_000, "uses_max": 9}});
-            let heard = json!({"kind": "heard", "inbox": 1, "hash": Digest::ZERO, "said": said});
+                "shown": shown(Some(frame), args_hash), "args_hash": args_hash, "allow": {"until": 1_000, "uses_max": 9}});
+            let heard = json!({"kind": "heard", "inbox": 1, "hash": Digest::ZERO, "said": said,
+                "signer": {"key": PersonKey([7; 32]), "role": "owner"}});
             events.extend([("system", asked), ("human:ada", heard), ("client:test", call("c2"))]);
             ("allowance", 1)
         }

@@ -536,14 +536,20 @@ impl Stage {
         let apply = |record: Record<Event>, _: &_| now.apply(&record);
         read_from(self.store.as_ref(), &stream, Tip::START, apply).await?;
         let waiting = now.waiting.get(&decide.call);
-        let shown = waiting.map_or(Digest::ZERO, |waiting| waiting.shown());
+        let (frame, args_hash) =
+            waiting.map_or((None, Digest::ZERO), |waiting| (waiting.frame, waiting.args_hash));
         let tool = match waiting {
             Some(waiting) => waiting.tool.clone(),
             None => ToolName::parse("unknown")?,
         };
         let DecideText { call, answer, note, args, always, .. } = decide.clone();
         let allow = always.then(|| AllowanceTerms::default_from(self.props.clock.now()));
-        Ok(Decision { call, tool, shown, answer, note, args, allow, delegation: None })
+        let decision = Decision::new(call, tool, frame, args_hash, answer);
+        let decision = match args {
+            Some(args) => decision.with_args(args),
+            None => decision,
+        };
+        Ok(Decision { note, allow, ..decision })
     }
 
     async fn counts(&self, session: &SessionId) -> Result<Counts> {

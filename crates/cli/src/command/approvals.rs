@@ -1,5 +1,6 @@
 //! `toolgate approvals`: the calls that wait for a person's yes, and the person's word on them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -17,7 +18,7 @@ use toolgate_runtime::port::Clock;
 
 use super::approved_call::make_call;
 use super::{delegations, history};
-use crate::card::{Card, Row, all_cards, cards, print_rows};
+use crate::card::{Card, Row, all_cards, cards, print_rows, unfit_questions};
 use crate::card_code::CardCode;
 use crate::console::{self, hint, say, tell, visible};
 use crate::credential;
@@ -221,9 +222,23 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
     Ok(open)
 }
 
+/// Tells of questions that nobody can answer, because they show something else than they are about.
+fn tell_unfit(sessions: &[Session]) {
+    for session in sessions {
+        for call in unfit_questions(session) {
+            tell(&format!(
+                "{call} in session {}: the log shows other arguments than an answer would be for, so it \
+                 cannot be answered; run `toolgate verify`",
+                session.id
+            ));
+        }
+    }
+}
+
 fn list(place: &Place, json: bool) -> Result<Exit> {
     let sessions = block_on(sessions(place))?;
     let now = SystemClock.now();
+    tell_unfit(&sessions);
     let cards = all_cards(&sessions, now);
     let allowed: Vec<_> =
         sessions.iter().flat_map(|s| s.allowances.iter().map(move |one| (s, one))).collect();
@@ -280,7 +295,9 @@ fn find(place: &Place, which: &Which) -> Result<Card> {
         None => (which.session.as_deref(), which.call.as_str()),
     };
     let now = SystemClock.now();
-    let all = all_cards(&block_on(sessions(place))?, now);
+    let sessions = block_on(sessions(place))?;
+    tell_unfit(&sessions);
+    let all = all_cards(&sessions, now);
     let there = |card: &&Card| session.is_none_or(|id| card.session.as_str() == id);
     let waiting: Vec<String> = all.iter().filter(there).map(Card::name).collect();
     let fits = |card: &Card| card.call.to_string() == call && there(&card);
@@ -424,17 +441,22 @@ fn decide(place: &Place, which: &Which, verb: &Verb<'_>, note: &str) -> Result<E
             Some(Value::Object(changed)) => changed.clone(),
             _ => card.args(),
         };
-        if answer == Answer::Approve && !card.needs.confirm(&would_run).await {
-            return Ok(Exit::Failed);
-        }
+        let confirmed = match answer {
+            Answer::Approve => card.needs.confirm(&would_run).await,
+            Answer::Deny => Some(BTreeSet::new()),
+        };
+        let Some(confirmed) = confirmed else { return Ok(Exit::Failed) };
         let done = if answer == Answer::Deny { Verb::Deny.done() } else { verb.done() };
         if answer == Answer::Deny {
             (args, allow) = (None, None);
         }
         let note = if why.is_empty() { note.to_owned() } else { why };
-        let (call, tool) = (card.call, card.tool.clone());
-        let decision =
-            Decision { call, tool, shown: card.shown, answer, note, args, allow, delegation: None };
+        let decision = card.decision(answer);
+        let decision = match args {
+            Some(args) => decision.with_args(args),
+            None => decision,
+        };
+        let decision = Decision { note, allow, confirmed, ..decision };
         let person = credential::decider(place).await?;
         // What was shown must still be what waits.
         let log = place.log()?;

@@ -125,7 +125,7 @@ struct PersonRow<'a> {
 
 impl<'a> PersonRow<'a> {
     fn of((key, person): (&PersonKey, &'a EnrolledPerson)) -> Self {
-        let EnrolledPerson { name, role, tools, since, revoked } = person;
+        let EnrolledPerson { name, role, tools, since, revoked, .. } = person;
         Self { name, key: *key, role: *role, tools, since: *since, revoked: *revoked }
     }
 

@@ -245,7 +245,7 @@ fn a_yes_that_the_logs_key_alone_wrote_is_found_and_not_believed() {
                 let listed = desk.ok(&["approvals", "list", "--json"]);
                 let card: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
                 json!({"what": "answer", "call": card["call"], "tool": card["tool"],
-                    "shown": card["shown"], "answer": "approve", "note": ""})
+                    "shown": card["shown"], "args_hash": Digest::of_json(&card["args"]), "answer": "approve", "note": ""})
             };
             let under = |desk: &Desk| match scribbled {
                 true => Under::Scribble(known(desk)),
@@ -330,4 +330,30 @@ fn an_admission_that_says_it_is_approved_is_found_and_not_believed() {
         assert_eq!(records.iter().find(done), None, "copied: {copied}");
         assert_eq!(desk.run(&["verify"]).code, 1, "it stays found");
     }
+}
+
+/// A thief asks about a call with harmless arguments, and binds the answer to other ones.
+#[test]
+fn a_question_that_hides_what_would_run_is_found_and_cannot_be_answered() {
+    let desk = desk();
+    let session = StreamId::Session(SessionId::parse("call").unwrap());
+    let hidden = Digest::of_json(&json!({"key": "a", "data": "everything"}));
+    let (name, args) = ("write_notes", r#"{"key":"a","data":1}"#);
+    for event in [
+        json!({"kind": "call_received", "call": {"id": "c50", "name": name, "args": args}}),
+        json!({"kind": "call_asked", "call": "c50", "tool": name, "policy": "careful",
+            "reason": "A note is serious.", "args_hash": hidden, "frame": hidden}),
+    ] {
+        let event: Event = serde_json::from_value(event).unwrap();
+        forge_as(&desk, session.clone(), event, Actor::System);
+    }
+    let listed = desk.run(&["approvals", "list", "--json"]);
+    let told = "other arguments than an answer would be for";
+    assert!(listed.err.contains(told), "{}", listed.err);
+    assert!(!listed.out.contains("c50"), "{}", listed.out);
+    let shown = desk.run(&["approvals", "show", "c50"]);
+    assert!(shown.code != 0 && !shown.out.contains("would run"), "{}", shown.out);
+    let ran = desk.run(&["verify"]);
+    let what = "a question shows other arguments than an answer to it is for";
+    assert!(ran.code == 1 && ran.out.contains(what), "{}{}", ran.out, ran.err);
 }

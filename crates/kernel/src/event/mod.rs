@@ -1,5 +1,6 @@
 //! Decides what can happen: the events of a session, its inbox and the project.
 
+mod answer;
 mod call;
 mod change;
 mod conversation;
@@ -18,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use answer::Decision;
 pub use call::{
     Answer, Attached, Basis, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind,
     FileChange, Kept, Notice, Outcome, RawCall, Stage,
@@ -34,7 +36,7 @@ pub use write::Written;
 
 use crate::approval::{ApprovalRequirement, DecisionSigner};
 use crate::credential::PersonKey;
-use crate::decision::{AllowanceTerms, Role};
+use crate::decision::Role;
 use crate::digest::Digest;
 use crate::directive::Directed;
 use crate::names::{
@@ -400,31 +402,6 @@ pub enum Said {
     },
 }
 
-/// A person's word on a call, given from outside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Decision {
-    /// The call.
-    pub call: CallId,
-    /// The tool it calls.
-    pub tool: ToolName,
-    /// What the person was shown: the frame of the question, and the arguments.
-    pub shown: Digest,
-    /// The answer.
-    pub answer: Answer,
-    /// A sentence for the model.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub note: String,
-    /// The arguments it runs with, where the person changed them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub args: Option<Value>,
-    /// Whether later calls that raise the same question need no answer, and for how long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow: Option<AllowanceTerms>,
-    /// The delegation that it rests on, where the user of a client gave it: its place in the project.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delegation: Option<u64>,
-}
-
 /// What can happen in an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -582,6 +559,8 @@ pub enum ProjectEvent {
         call: CallId,
         /// The tool.
         tool: ToolName,
+        /// What the question stood on, and the arguments.
+        question: Digest,
     },
 }
 

@@ -11,7 +11,8 @@ mod turn;
 pub use lap::Lap;
 pub use open::{OpenAnswer, OpenCall, OpenCalls, OpenQuestion, Progress};
 pub use project::{
-    ClientDelegation, EnrolledPerson, LogRestore, Project, TrustedConfig, UntrustedWrite,
+    ClientDelegation, DelegatedAnswer, ENROLMENTS_MAX, EarlierEnrolment, EnrolledPerson,
+    LogRestore, Project, TrustedConfig, UntrustedWrite,
 };
 pub use session::{
     Allowance, CallOrigin, ClientBytes, InformationFlow, READS_MAX, Ruled, Seen, SeenFlow, Session,

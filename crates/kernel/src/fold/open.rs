@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::actor::Actor;
 use crate::approval::{ApprovalRequirement, PartialApproval};
@@ -84,6 +84,8 @@ pub struct OpenQuestion {
 /// What a person said about a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenAnswer {
+    /// The tool that the answer is about.
+    pub tool: ToolName,
     /// The answer.
     pub answer: Answer,
     /// Hash of the arguments the person wants.
@@ -95,6 +97,29 @@ pub struct OpenAnswer {
     pub note: Arc<str>,
     /// Where the answer stands in the log.
     pub basis: Basis,
+}
+
+impl OpenQuestion {
+    /// The arguments that an answer is for, where they are those of the hash that it is bound to.
+    pub fn shown_args(&self, raw: &RawCall) -> Option<Value> {
+        shown_args(self.args.as_deref(), raw, self.args_hash)
+    }
+}
+
+/// The arguments that a person is shown of a call, where they have this hash. A record of a question may
+/// name the hash of other ones.
+pub(super) fn shown_args(
+    changed: Option<&Value>,
+    raw: &RawCall,
+    args_hash: Digest,
+) -> Option<Value> {
+    let written = || match raw.args.trim() {
+        // No arguments, as the gate reads it.
+        "" | "null" => Some(Value::Object(Map::new())),
+        text => serde_json::from_str(text).ok(),
+    };
+    let args = changed.cloned().or_else(written)?;
+    (Digest::of_json(&args) == args_hash).then_some(args)
 }
 
 impl Progress {
@@ -153,7 +178,7 @@ impl OpenCalls {
 
     pub(super) fn insert(&mut self, call: OpenCall) {
         let (id, call) = (call.raw.id, Arc::new(call));
-        // An id that comes again names the newer call.
+        // A session gives each number once; a kept fold that does not is read all the same.
         drop(self.remove(&id));
         let (Ok(at) | Err(at)) = self.find(id);
         self.calls.insert(at, call);

@@ -27,6 +27,9 @@ const TRUSTED_MAX: usize = 100;
 pub struct Project {
     /// Place of the last record that was applied.
     pub seq: u64,
+    /// The latest time of a record so far. A clock that is set back makes nothing last longer.
+    #[serde(default)]
+    pub latest: Timestamp,
     /// Sessions that were opened.
     pub sessions: OrdSet<SessionId>,
     /// The configuration somebody last started with.
@@ -121,7 +124,27 @@ pub struct EnrolledPerson {
     /// Where their key was revoked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<u64>,
+    /// What they were before, the oldest first. What they decided then was decided in that role.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierEnrolment>,
 }
+
+/// What a person was allowed for a part of the project stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierEnrolment {
+    /// What they might do.
+    pub role: Role,
+    /// The tools they might answer about; empty means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolPattern>,
+    /// From where on.
+    pub since: u64,
+    /// The place from which on it was no longer so.
+    pub until: u64,
+}
+
+/// Times that the role or scope of one key can change.
+pub const ENROLMENTS_MAX: usize = 100;
 
 /// The call by which untrusted content may have come into a family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,11 +171,24 @@ pub struct TrustedConfig {
 pub struct ClientDelegation {
     /// What they may.
     pub terms: Delegation,
-    /// Calls they answered about.
-    pub answered: OrdSet<(SessionId, CallId)>,
+    /// Questions that they answered.
+    pub answered: OrdSet<DelegatedAnswer>,
     /// Whether a person took it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
+}
+
+/// A question that the user of a client answered.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DelegatedAnswer {
+    /// The session.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolName,
+    /// What the question stood on, and the arguments.
+    pub question: Digest,
 }
 
 impl ClientDelegation {
@@ -171,13 +207,40 @@ impl ClientDelegation {
 }
 
 impl EnrolledPerson {
+    /// Their role and scope as things stood at this place of the project stream; nothing before they were
+    /// enrolled, and after their key was revoked.
+    fn standing(&self, seq: u64) -> Option<(Role, &[ToolPattern])> {
+        if self.since <= seq {
+            let revoked =
+                self.revoked.is_some_and(|at| at <= seq) && !seeded(Bug::RevokedKeyCounts);
+            return (!revoked).then_some((self.role, self.tools.as_slice()));
+        }
+        let was = |one: &&EarlierEnrolment| one.since <= seq && seq < one.until;
+        self.earlier.iter().find(was).map(|one| (one.role, one.tools.as_slice()))
+    }
+
+    /// Their role, as things stood at this place of the project stream.
+    pub fn role_at(&self, seq: u64) -> Option<Role> {
+        self.standing(seq).map(|(role, _)| role)
+    }
+
     /// Whether they may decide this, as things stood at this place of the project stream.
     pub fn may(&self, what: &DecisionKind, seq: u64) -> bool {
-        let revoked = self.revoked.is_some_and(|at| at <= seq) && !seeded(Bug::RevokedKeyCounts);
-        let in_scope = what.tool().is_none_or(|tool| {
-            self.tools.is_empty() || self.tools.iter().any(|pattern| pattern.fits(tool))
-        });
-        !revoked && self.since <= seq && self.role >= what.role_needed() && in_scope
+        self.standing(seq)
+            .is_some_and(|(role, tools)| role >= what.role_needed() && what.is_within(tools))
+    }
+
+    /// Whether their role or scope cannot change any more. Another key can be enrolled for them.
+    pub fn is_settled(&self) -> bool {
+        self.earlier.len() >= ENROLMENTS_MAX
+    }
+
+    /// What they were until another enrolment takes its place.
+    fn ended(self, at: u64) -> Vec<EarlierEnrolment> {
+        let Self { role, tools, since, revoked, mut earlier, .. } = self;
+        let until = revoked.unwrap_or(at);
+        earlier.push(EarlierEnrolment { role, tools, since, until });
+        earlier
     }
 }
 
@@ -186,6 +249,7 @@ impl Project {
     pub fn apply(&mut self, record: &Record<ProjectEvent>) {
         debug_assert_eq!(record.seq, self.seq + 1);
         self.seq = record.seq;
+        self.latest = self.latest.max(record.at);
         if let Some(decision) = &record.decision {
             self.statements.insert(decision.statement.digest());
         }
@@ -220,8 +284,10 @@ impl Project {
                     self.root_person = Some(*key);
                 }
                 let (name, tools) = (name.as_str().into(), tools.clone());
-                let person =
-                    EnrolledPerson { name, role: *role, tools, since: record.seq, revoked: None };
+                let (since, before) = (record.seq, self.people.remove(key));
+                let earlier = before.map_or_else(Vec::new, |person| person.ended(since));
+                let revoked = None;
+                let person = EnrolledPerson { name, role: *role, tools, since, revoked, earlier };
                 self.people.insert(*key, person);
             }
             ProjectEvent::PersonRevoked { key, .. } => {
@@ -260,9 +326,11 @@ impl Project {
                     self.restores.push_back(restore);
                 }
             }
-            ProjectEvent::DelegationUsed { delegation, session, call, .. } => {
+            ProjectEvent::DelegationUsed { delegation, session, call, tool, question } => {
                 if let Some(found) = self.delegations.get_mut(delegation) {
-                    found.answered.insert((session.clone(), *call));
+                    let (session, tool) = (session.clone(), tool.clone());
+                    let (call, question) = (*call, *question);
+                    found.answered.insert(DelegatedAnswer { session, call, tool, question });
                 }
             }
             ProjectEvent::ProjectChanged { changes, .. } => {

@@ -21,8 +21,8 @@ pub use self::person::{Allowance, Ruled, Waiting, shown};
 use self::reply::Words;
 pub use self::supplied::Supplied;
 use super::{Lap, OpenCalls, OpenQuestion, Progress, State, Tally, Told, Turn};
+use crate::approval::SignedAnswer;
 use crate::credential::PersonKey;
-use crate::decision::Role;
 use crate::digest::Digest;
 use crate::event::{
     Asked, CallRefused, Change, Closing, Conversation, Ending, Event, FaultKind, Finish, Image,
@@ -172,9 +172,9 @@ pub struct Session {
     /// What the calls of clients added.
     #[serde(default, skip_serializing_if = "ClientBytes::is_empty")]
     pub client_bytes: ClientBytes,
-    /// The roles in which answers were signed, by their places in the inbox.
+    /// How answers were signed, by their places in the inbox.
     #[serde(default, skip_serializing_if = "OrdMap::is_empty")]
-    pub answer_roles: OrdMap<u64, Role>,
+    pub answers: OrdMap<u64, SignedAnswer>,
     /// The key of the person who opened it, where they have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starter: Option<PersonKey>,
@@ -279,7 +279,7 @@ impl Session {
             statements: OrdSet::new(),
             flow: InformationFlow::default(),
             client_bytes: ClientBytes::default(),
-            answer_roles: OrdMap::new(),
+            answers: OrdMap::new(),
             starter: None,
             origin: None,
             restored: None,
@@ -296,6 +296,9 @@ impl Session {
         }
         (self.epoch, self.last_at) = (record.epoch, record.at);
         self.saw = record.saw.or(self.saw);
+        if let Some(signed) = &record.decision {
+            self.statements.insert(signed.statement.digest());
+        }
         match &record.event {
             Event::Opened { title, images, chat, agent, conversation, starter, .. } => {
                 self.starter = *starter;
@@ -449,6 +452,8 @@ impl Session {
                 self.forget_decisions("The log was restored from a backup");
                 self.restored = Some(*restore);
             }
+            // An inbox is heard from its beginning, and each word of it once.
+            Event::Heard { inbox, .. } if *inbox != self.inbox.saturating_add(1) => {}
             Event::Heard { inbox, hash, said, statement, signer } => {
                 (self.inbox, self.inbox_hash) = (*inbox, *hash);
                 // A statement counts once, however often it stands in the inbox.

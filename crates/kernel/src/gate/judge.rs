@@ -91,8 +91,8 @@ pub fn admit(
             return Judgement::Refused(Refusal::by_person(&said.note));
         }
         Some(Progress::Answered(said)) => {
-            let basis = said.basis.clone();
-            (said.args_hash == call.args_hash).then_some(Yes { basis, frame: said.frame })
+            let (tool, basis) = (said.tool.clone(), said.basis.clone());
+            (said.args_hash == call.args_hash).then_some(Yes { tool, basis, frame: said.frame })
         }
         _ => None,
     };
@@ -141,15 +141,15 @@ fn question(
     };
     let frame = frame(agent, world, call, &policies);
     let Some((policy, _)) = policies.into_iter().next() else { return Ok(Lifted::By(None)) };
-    if let Some(yes) = yes.filter(|yes| yes.covers(world.session, frame, &requires)) {
+    if let Some(yes) = yes.filter(|yes| yes.covers(call, world, frame, &requires)) {
         return Ok(Lifted::By(Some(yes)));
     }
     // What a person allowed for later calls is not asked about again, unless each call needs a yes of
     // its own.
-    let allowed = world.session.allowed(&call.spec.name, Some(frame), world.now);
-    if let Some(decision) = allowed.filter(|_| !requires.asks_each_time()) {
+    let tool = &call.spec.name;
+    if let Some(decision) = world.session.allowed(tool, Some(frame), world.now, &requires) {
         let basis = Basis::Allowance(decision.clone());
-        return Ok(Lifted::By(Some(Yes { basis, frame: Some(frame) })));
+        return Ok(Lifted::By(Some(Yes { tool: tool.clone(), basis, frame: Some(frame) })));
     }
     let expires_at = world.now.plus_ms(agent.limits.approval_ms_max);
     Ok(Lifted::No(Box::new(Question { policy, reason, frame, expires_at, requires })))
@@ -235,7 +235,8 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     let circumstances =
         Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
     let (basis, frame) = (logged.basis.clone(), logged.frame);
-    let yes = (!basis.is_rules()).then_some(Yes { basis, frame });
+    let tool = logged.tool.clone();
+    let yes = (!basis.is_rules()).then_some(Yes { tool, basis, frame });
     let touched = logged.touches.clone();
     let labels = logged.labels.clone();
     Ok(Some(Admitted::new(call, touched, yes, circumstances, labels)))

@@ -49,7 +49,7 @@ use crate::flow::CallLabels;
 use crate::fold::{CallOrigin, OpenCall, Session, World};
 use crate::json::Document;
 use crate::key::{Access, Key, Touched};
-use crate::names::{CallId, PhaseName};
+use crate::names::{CallId, PhaseName, ToolName};
 use crate::pin::Pins;
 use crate::tool::ToolSpec;
 
@@ -146,18 +146,33 @@ struct Judged {
 /// nothing.
 #[derive(Debug, Clone)]
 struct Yes {
+    /// The tool that the person was asked about.
+    tool: ToolName,
     basis: Basis,
     frame: Option<Digest>,
 }
 
 impl Yes {
-    /// Whether it is for this question. An allowance that was withdrawn meanwhile is for none.
-    fn covers(&self, session: &Session, frame: Digest, requires: &ApprovalRequirement) -> bool {
+    /// Whether it is for this question about this call. An allowance that was withdrawn or ended
+    /// meanwhile is for none.
+    fn covers(
+        &self,
+        call: &Call,
+        world: &World<'_>,
+        frame: Digest,
+        requires: &ApprovalRequirement,
+    ) -> bool {
+        let (session, tool) = (world.session, &call.spec.name);
         let is_there = match &self.basis {
-            Basis::Allowance(decision) => session.still_allows(decision, self.frame),
+            Basis::Allowance(decision) => {
+                session.still_allows(decision, tool, self.frame, world.now)
+            }
             Basis::Rules | Basis::Answer(_) | Basis::Answers(_) | Basis::Delegation { .. } => true,
         };
-        is_there && session.satisfies(&self.basis, requires) && self.frame == Some(frame)
+        is_there
+            && self.tool == *tool
+            && session.satisfies(&self.basis, requires)
+            && self.frame == Some(frame)
     }
 }
 

@@ -172,6 +172,13 @@ impl Refusal {
         Self::new(Stage::Answer, Trouble::new(Code::APPROVAL_PENDING, message))
     }
 
+    /// The question that stands in the log is not about this call.
+    pub fn asked_about_another() -> Self {
+        let message = "The question about this call is about another tool or other arguments, so no \
+                       person is asked. Nothing of it ran. Make the call again.";
+        Self::new(Stage::Answer, Trouble::new(Code::COMMIT_CONFLICT, message))
+    }
+
     /// More would wait for a person than one person can look at.
     pub fn too_many_wait(waiting: usize, reason: &str) -> Self {
         let message = format!(

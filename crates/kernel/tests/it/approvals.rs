@@ -9,19 +9,19 @@ use toolgate_kernel::decision::Role;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Code;
 use toolgate_kernel::event::{Answer, Decision, DenialKind, Event, Said, Stage};
-use toolgate_kernel::fold::{Progress, shown};
+use toolgate_kernel::fold::Progress;
 use toolgate_kernel::gate::{Judgement, Question, Refusal};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::policy::{Policy, Rule, RuleText};
 use toolgate_kernel::tool::SpecDraft;
 
-use crate::support::{Desk, built, human, policy, section, tool};
+use crate::support::{Desk, answered, built, human, policy, section, tool};
 
 pub(crate) fn rule(name: &str, deny: Option<&str>, ask: Option<&str>) -> Arc<dyn Policy> {
     Arc::new(Rule::new(policy(name), rule_text(name, deny, ask)).unwrap())
 }
 
-fn rule_text(name: &str, deny: Option<&str>, ask: Option<&str>) -> RuleText {
+pub(crate) fn rule_text(name: &str, deny: Option<&str>, ask: Option<&str>) -> RuleText {
     RuleText {
         tools: vec![tool("send")],
         deny: deny.map(str::to_owned),
@@ -71,16 +71,8 @@ fn answer(desk: &mut Desk, call: CallId, args_hash: Digest, answer: Answer) {
         requires: None,
     };
     desk.note(&Actor::System, asked);
-    let decision = Decision {
-        call,
-        tool: tool("send"),
-        shown: shown(frame, args_hash),
-        answer,
-        note: "so be it".into(),
-        args: None,
-        allow: None,
-        delegation: None,
-    };
+    let note = "so be it".to_owned();
+    let decision = Decision { note, ..answered(call, "send", frame, args_hash, answer) };
     desk.hear(&human(), Said::Answer(Box::new(decision)));
 }
 

@@ -101,12 +101,13 @@ fn project_events() -> Vec<Value> {
         json!({"kind": "families_marked", "families": ["note"], "session": "s1", "call": "c1"}),
         json!({"kind": "families_cleared", "families": ["note"], "reason": "read"}),
         json!({"kind": "delegation_used", "delegation": 1, "session": "s1", "call": "c1",
-               "tool": "t"}),
+               "tool": "t", "question": DIGEST}),
     ]
 }
 
 fn answer() -> Value {
-    json!({"what": "answer", "call": "c1", "tool": "t", "shown": DIGEST, "answer": "approve"})
+    json!({"what": "answer", "call": "c1", "tool": "t", "shown": DIGEST,
+        "args_hash": DIGEST, "answer": "approve"})
 }
 
 fn withdraw() -> Value {

@@ -55,8 +55,8 @@ fn a_fork_takes_over_no_word_of_a_person_and_no_end() {
         "word": {"who": "human:ada", "answer": "approve", "args": null, "note": "",
         "basis": {"answer": decision}}}});
     carried["open"] = json!({"c2": {"raw": raw, "actor": "model:m", "shown_in": null, "turn": 2,
-        "progress": {"Answered": {"answer": "approve", "args_hash": "0".repeat(64), "note": "",
-            "basis": {"answer": decision}}}}});
+        "progress": {"Answered": {"tool": "delete_notes", "answer": "approve",
+            "args_hash": "0".repeat(64), "note": "", "basis": {"answer": decision}}}}});
     (carried["ended"], carried["stop"]) = (json!("completed"), json!("enough"));
     (carried["inbox"], carried["asking"]) = (json!(9), json!(true));
     assert_eq!(begun(&forged), begun(&stored()));

@@ -10,6 +10,7 @@ mod configs;
 mod differences;
 mod digests;
 mod folds;
+mod forged_answers;
 mod forks;
 mod harmless;
 mod json;

@@ -9,7 +9,7 @@ use toolgate_kernel::approval::DecisionSigner;
 use toolgate_kernel::credential::PersonKey;
 use toolgate_kernel::decision::Role;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Conversation, Event, RawCall, Record, Said};
+use toolgate_kernel::event::{Answer, Conversation, Decision, Event, RawCall, Record, Said};
 use toolgate_kernel::fold::{Counted, Project, Session, World};
 use toolgate_kernel::gate::{Call, Judgement, Refusal, admit, prepare};
 use toolgate_kernel::key::{Key, Touched};
@@ -127,10 +127,30 @@ impl Desk {
 
     /// The same at a moment.
     pub(crate) fn hear_at(&mut self, at: Timestamp, actor: &Actor, said: Said) {
-        let inbox = self.session.inbox + 1;
-        let hash = Digest::of(&inbox.to_be_bytes());
         let signer = DecisionSigner { key: PersonKey([7; 32]), role: Role::Approver };
         let signer = Some(signer).filter(|_| actor.is_human());
+        self.hear_at_from(at, actor, said, signer);
+    }
+
+    /// Takes in what somebody said, with a signer that the record names.
+    pub(crate) fn hear_signed(
+        &mut self,
+        actor: &Actor,
+        said: Said,
+        signer: Option<DecisionSigner>,
+    ) {
+        self.hear_at_from(Timestamp(1_000), actor, said, signer);
+    }
+
+    fn hear_at_from(
+        &mut self,
+        at: Timestamp,
+        actor: &Actor,
+        said: Said,
+        signer: Option<DecisionSigner>,
+    ) {
+        let inbox = self.session.inbox + 1;
+        let hash = Digest::of(&inbox.to_be_bytes());
         self.note_at(at, actor, Event::Heard { inbox, hash, said, statement: None, signer });
     }
 
@@ -169,4 +189,15 @@ impl Desk {
     pub(crate) fn args_hash(&self, id: CallId) -> Digest {
         self.prepare(id).unwrap().args_hash()
     }
+}
+
+/// An answer to the question about a call.
+pub(crate) fn answered(
+    call: CallId,
+    name: &str,
+    frame: Option<Digest>,
+    args_hash: Digest,
+    answer: Answer,
+) -> Decision {
+    Decision::new(call, tool(name), frame, args_hash, answer)
 }

@@ -17,7 +17,7 @@ use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::time::Timestamp;
 
 use crate::approvals::asking;
-use crate::support::{Desk, human, policy, session_id, tool};
+use crate::support::{Desk, answered, human, policy, session_id, tool};
 
 /// A call that a person was asked about, and nobody answered.
 fn put_off(desk: &mut Desk, args: &str) -> CallId {
@@ -33,9 +33,8 @@ fn put_off(desk: &mut Desk, args: &str) -> CallId {
 }
 
 fn decision(desk: &Desk, call: CallId, answer: Answer) -> Decision {
-    let shown = desk.session.waiting.get(&call).unwrap().shown();
-    let (tool, note) = (tool("send"), String::new());
-    Decision { call, tool, shown, answer, note, args: None, allow: None, delegation: None }
+    let waiting = desk.session.waiting.get(&call).unwrap();
+    answered(call, "send", waiting.frame, waiting.args_hash, answer)
 }
 
 fn heard(decision: Decision) -> Said {
@@ -107,8 +106,7 @@ fn a_word_on_something_else_than_was_shown_counts_for_nothing() {
 fn a_yes_never_lifts_a_no_of_a_policy() {
     let mut desk = asking();
     let call = put_off(&mut desk, r#"{"to":"work"}"#);
-    let args = Some(json!({"to": "evil"}));
-    let yes = Decision { args, ..decision(&desk, call, Answer::Approve) };
+    let yes = decision(&desk, call, Answer::Approve).with_args(json!({"to": "evil"}));
     desk.hear(&human(), heard(yes));
     let made = take_up(&mut desk, call);
     let judged = desk.admit(made);
@@ -120,7 +118,7 @@ fn other_arguments_run_when_the_person_wrote_them_and_the_caller_is_told() {
     let mut desk = asking();
     let call = put_off(&mut desk, r#"{"to":"work"}"#);
     let args: Value = json!({"to": "bank"});
-    let yes = Decision { args: Some(args), ..decision(&desk, call, Answer::Approve) };
+    let yes = decision(&desk, call, Answer::Approve).with_args(args);
     desk.hear(&human(), heard(yes));
     let made = take_up(&mut desk, call);
     let Judgement::Admitted(admitted) = desk.admit(made) else { panic!("not admitted") };

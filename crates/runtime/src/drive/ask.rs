@@ -8,14 +8,13 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use serde_json::Value;
 use toolgate_kernel::actor::Actor;
-use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Decision, Event, InboxEvent, RawCall, Record, Said};
+use toolgate_kernel::event::{Decision, Event, RawCall, Said};
 use toolgate_kernel::fold::{OpenCall, OpenQuestion, Progress, shown};
 use toolgate_kernel::gate::{Refusal, prepare};
 use toolgate_kernel::names::CallId;
 
 use super::{DriveFault, Driver, Halt, OnAsk};
-use crate::authority::{Author, signer_of, statement_digest};
+use crate::authority::Author;
 use crate::crash_point;
 use crate::execute::within;
 use crate::port::{Pause, Person, Question, Response, Word};
@@ -28,7 +27,9 @@ impl Driver {
     pub(super) async fn ask(&mut self, id: CallId) -> Result<(), DriveFault> {
         let Some(asked) = self.question(id).await? else { return Ok(()) };
         match self.answer(id, &asked).await? {
-            Answer::Here(response) => self.take_answer(&asked.open, response).await,
+            Answer::Here(response) => {
+                self.take_answer(&asked.open, response.map(|response| *response)).await
+            }
             // It is in the log.
             Answer::Elsewhere => Ok(()),
         }
@@ -40,12 +41,17 @@ impl Driver {
         self.flush().await?;
         let Some(open) = self.session.open.get(&id).cloned() else { return Ok(None) };
         let Progress::Asked(asked) = &open.progress else { return Ok(None) };
-        let OpenQuestion { policy, reason, args_hash, frame, requires, given, .. } = asked.as_ref();
+        let OpenQuestion { tool, policy, reason, args_hash, frame, requires, given, .. } =
+            asked.as_ref();
         let (project, _) = self.runtime.project();
         let call = match prepare(&self.crew.agent, &self.session, &project.pins, &open) {
             Ok(call) => call,
             Err(refusal) => return self.refuse(&open.raw, &refusal).map(|()| None),
         };
+        // Nobody is shown one call and asked about another.
+        if call.spec().name != *tool || call.args_hash() != *args_hash {
+            return self.refuse(&open.raw, &Refusal::asked_about_another()).map(|()| None);
+        }
         let question = Question {
             call: id,
             tool: call.spec().name.clone(),
@@ -83,17 +89,13 @@ impl Driver {
         let Progress::Asked(asked) = &open.progress else { return Ok(()) };
         let OpenQuestion { reason, args_hash, frame, tool, .. } = asked.as_ref();
         let Some(response) = response else { return self.put_off(open, reason) };
-        let Response { who, signer, answer, note, args, allow, card } = response;
-        let decision = Decision {
-            call: open.raw.id,
-            tool: tool.clone(),
-            shown: shown(*frame, *args_hash),
-            answer,
-            note,
-            args: args.map(Value::Object),
-            allow,
-            delegation: None,
+        let Response { who, signer, answer, note, args, allow, confirmed, card } = response;
+        let decision = Decision::new(open.raw.id, tool.clone(), *frame, *args_hash, answer);
+        let decision = match args {
+            Some(args) => decision.with_args(Value::Object(args)),
+            None => decision,
         };
+        let decision = Decision { note, allow, confirmed, ..decision };
         let signer = signer.as_deref();
         let author = Author { actor: &who, signer, shown: card, head: None };
         match self.runtime.say(&self.session.id, author, Said::Answer(Box::new(decision))).await {
@@ -120,7 +122,7 @@ impl Driver {
         loop {
             let look = pin!(tokio::time::sleep(Duration::from_millis(LOOK_MS)));
             match select(here.as_mut(), look).await {
-                Either::Left((response, _)) => return Ok(Answer::Here(response)),
+                Either::Left((response, _)) => return Ok(Answer::Here(response.map(Box::new))),
                 Either::Right(_) => {}
             }
             self.tick();
@@ -165,9 +167,9 @@ impl Driver {
             return Ok(());
         }
         crash_point!("before_hear");
-        for (record, hash) in unheard {
-            let actor = record.actor.clone();
-            self.note(&actor, received(record, hash))?;
+        for word in unheard {
+            let actor = word.record.actor.clone();
+            self.note(&actor, word.heard())?;
         }
         self.flush().await?;
         crash_point!("after_hear");
@@ -198,13 +200,6 @@ impl Driver {
     }
 }
 
-/// What a session writes down of a record of its inbox.
-pub fn received(record: Record<InboxEvent>, hash: Digest) -> Event {
-    let (statement, signer) = (statement_digest(&record), signer_of(&record));
-    let InboxEvent::Spoken { said } = record.event;
-    Event::Heard { inbox: record.seq, hash, said, statement, signer }
-}
-
 /// A question about a call, with whoever is asked.
 pub(super) struct Asked {
     pub(super) open: Arc<OpenCall>,
@@ -226,7 +221,7 @@ impl Asked {
 /// What came of a question.
 enum Answer {
     /// What the person here said, if anything.
-    Here(Option<Response>),
+    Here(Option<Box<Response>>),
     /// Somebody else was quicker.
     Elsewhere,
 }

@@ -206,7 +206,6 @@ mod tests {
     use toolgate_kernel::decision::Nonce;
     use toolgate_kernel::digest::Digest;
     use toolgate_kernel::event::{Decision, Event, Said};
-    use toolgate_kernel::fold::shown;
     use toolgate_kernel::names::{PhaseName, SectionName, SessionId, ToolName};
     use toolgate_kernel::section::Section;
     use toolgate_kernel::time::Timestamp;
@@ -291,11 +290,9 @@ mod tests {
         }
     }
 
-    fn decision(call: CallId, shown: Digest, answer: Answer) -> Said {
-        let (tool, note) = (ToolName::parse("act").unwrap(), String::new());
-        let (args, allow, delegation) = (None, None, None);
-        let decision = Decision { call, tool, shown, answer, note, args, allow, delegation };
-        Said::Answer(Box::new(decision))
+    fn decision(call: CallId, frame: Option<Digest>, args_hash: Digest, answer: Answer) -> Said {
+        let tool = ToolName::parse("act").unwrap();
+        Said::Answer(Box::new(Decision::new(call, tool, frame, args_hash, answer)))
     }
 
     /// What comes of a call that was left so far, and how often it ran then.
@@ -323,8 +320,7 @@ mod tests {
         if left == Left::MadeAfterAYes {
             driver.call(&client, "act", "{}", None).await.unwrap();
             let (of, waiting) = driver.session.waiting.iter().next().unwrap();
-            let (call, shown) = (*of, waiting.shown());
-            let yes = decision(call, shown, Answer::Approve);
+            let yes = decision(*of, waiting.frame, waiting.args_hash, Answer::Approve);
             let ada = Actor::Human("ada".into());
             runtime.say(&id, Author::person(&ada, &Ada), yes).await.unwrap();
             driver.hear().await.unwrap();
@@ -342,7 +338,7 @@ mod tests {
             let answer = if left == Left::SaidYes { Answer::Approve } else { Answer::Deny };
             let open = driver.session.open.get(&call).cloned().unwrap();
             let Progress::Asked(question) = &open.progress else { panic!("{open:?}") };
-            let said = decision(call, shown(question.frame, question.args_hash), answer);
+            let said = decision(call, question.frame, question.args_hash, answer);
             driver.flush().await.unwrap();
             let ada = Actor::Human("ada".into());
             runtime.say(&id, Author::person(&ada, &Ada), said).await.unwrap();

@@ -38,7 +38,6 @@ use toolgate_kernel::next::{Step, open_calls};
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
-pub use ask::received;
 pub use company::Company;
 pub use floor::{Answered, Floor, Incoming};
 pub use model::Halt;

@@ -17,7 +17,7 @@ use toolgate_kernel::seeded::{Bug, seeded};
 
 use super::settle::conflicted;
 use super::{Crew, DriveFault, Driver, Pending, ReplacedConfig};
-use crate::authority::Hearing;
+use crate::authority::SessionAuthority;
 use crate::checkpoint;
 use crate::execute::Cancel;
 use crate::fork::ForkRefusal;
@@ -249,13 +249,13 @@ impl Driver {
         });
         let (mut session, from) = kept.unwrap_or_else(|| (Session::new(id), Tip::START));
         let log = runtime.store.log_id();
-        let mut hearing = Hearing::of(log, &project, &session.id, session.saw);
+        let mut authority = SessionAuthority::of(log, &project, &session.id, session.saw);
         let each = |record: Record<Event>, _: &Row| {
-            hearing.take(&record);
+            authority.take(&record, &session);
             session.apply(&record);
         };
         let tip = read_signed(store, &stream, from, each).await?;
-        hearing.end(store).await?;
+        authority.end(store).await?;
         if tip == Tip::START && project.sessions.contains(&session.id) {
             return Err(ReadFault::Broken { stream, seq: 1 }.into());
         }
@@ -285,13 +285,13 @@ impl Driver {
         let stream = StreamId::Session(session.id.clone());
         let project = runtime.catch_up().await?;
         let log = runtime.store.log_id();
-        let mut hearing = Hearing::of(log, &project, &session.id, session.saw);
+        let mut authority = SessionAuthority::of(log, &project, &session.id, session.saw);
         let each = |record: Record<Event>, _: &Row| {
-            hearing.take(&record);
+            authority.take(&record, &session);
             session.apply(&record);
         };
         let tip = read_signed(runtime.store.as_ref(), &stream, from, each).await?;
-        hearing.end(runtime.store.as_ref()).await?;
+        authority.end(runtime.store.as_ref()).await?;
         if epoch <= session.epoch {
             // Whoever claimed it since may have written already. This tells, and then says so.
             runtime.store.claim_again(&stream, epoch).await?;

@@ -13,6 +13,7 @@ use toolgate_kernel::section::Home;
 use super::{DriveFault, Driver};
 use crate::authority::Author;
 use crate::crash_point;
+use crate::people::may_sign;
 use crate::port::{StageTag, StoreFault};
 use crate::runtime::SHARED_TRIES;
 use crate::undo::{REPLACED_BYTES_MAX, Range, Undo, UndoRefusal, preview};
@@ -54,7 +55,9 @@ impl Driver {
         let before = self.session();
         let mut fresh = undo.clone();
         for _ in 0..SHARED_TRIES {
-            runtime.catch_up().await?;
+            let project = runtime.catch_up().await?;
+            let decided = std::slice::from_ref(&event);
+            may_sign(&project, author, &self.stream, decided, self.now)?;
             if (self.base, runtime.project().1) != fresh.tips {
                 fresh = preview(&runtime, &self.crew.agent, &self.session.id, undo.range).await?;
             }
@@ -128,14 +131,11 @@ impl Driver {
             self.note(author, Event::PhaseEntered { phase, from, reason, call })?;
         }
         crash_point!("before_undo");
-        if project.is_empty() {
-            self.flush().await?;
-        } else {
-            let session = Some(self.session.id.clone());
-            let event =
-                ProjectEvent::ProjectChanged { changes: project, session, call: None, reason };
-            self.append_with_project(author, vec![event]).await?;
-        }
+        let session = Some(self.session.id.clone());
+        let event = ProjectEvent::ProjectChanged { changes: project, session, call: None, reason };
+        // Nothing is written where the project moved on, so that the person may still decide this.
+        let events = if wrote.is_empty() { Vec::new() } else { vec![event] };
+        self.append_with_project(author, events).await?;
         crash_point!("after_undo");
         self.forget_undone(undo)?;
         self.place_all(id, files, &wrote).await

@@ -1,5 +1,6 @@
 //! Decides how a person is asked about a call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, ready};
@@ -56,6 +57,8 @@ pub struct Response {
     pub args: Option<Map<String, Value>>,
     /// Whether later calls that raise the same question need no answer, and for how long.
     pub allow: Option<AllowanceTerms>,
+    /// Arguments whose values the person typed before they approved.
+    pub confirmed: BTreeSet<String>,
     /// Digest of the exact lines that the person was shown.
     pub card: Digest,
 }
@@ -64,7 +67,7 @@ impl Response {
     /// A plain answer to what was shown.
     pub fn of(who: Actor, answer: Answer) -> Self {
         let (note, args, allow, card) = (String::new(), None, None, Digest::ZERO);
-        Self { who, signer: None, answer, note, args, allow, card }
+        Self { who, signer: None, answer, note, args, allow, confirmed: BTreeSet::new(), card }
     }
 }
 

@@ -204,6 +204,16 @@ pub trait Store: Send + Sync {
     /// The root over the first commits of the log; absent where it has fewer.
     fn root_at(&self, size: u64) -> BoxFuture<'_, Result<Option<Digest>, StoreFault>>;
 
+    /// Where the project stream ended when a record was written; absent where the store does not know, or
+    /// has no such record.
+    fn project_end_at(
+        &self,
+        _stream: &StreamId,
+        _seq: u64,
+    ) -> BoxFuture<'_, Result<Option<u64>, StoreFault>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Checks everything that is stored beside the records: signed heads, the trees beneath them, and
     /// rows that belong to nothing.
     fn integrity(&self) -> BoxFuture<'_, Result<Vec<IntegrityProblem>, StoreFault>> {

@@ -1,28 +1,60 @@
 //! Whether every consequence rests on a decision that a person signed.
 
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Answer, Event, InboxEvent, ProjectEvent, Record, Saw, StreamId};
+use toolgate_kernel::event::{Answer, Event, ProjectEvent, Record, StreamId};
 use toolgate_kernel::fold::{LogRestore, Progress, Session};
-use toolgate_kernel::names::SessionId;
+use toolgate_kernel::names::{CallId, SessionId};
 
-use super::{Check, SessionCheck, said_hash};
-use crate::authority::{Judge, Unfounded};
+use super::{Check, SessionCheck, heard_hash};
+use crate::authority::{InboxWord, Judge, Unfounded, check_word, out_of_order, statement_digest};
 use crate::port::{Store, StoreFault};
 
 /// A record of an inbox, for comparing with what its session heard.
 pub(super) struct InboxRecord {
     pub(super) hash: Digest,
-    /// Covers who said what.
+    /// Covers who said what, and who signed it.
     pub(super) said: Digest,
-    /// Where it is a person's decision. It is judged by what the session had seen when it was heard.
-    pub(super) decision: Option<Box<Record<InboxEvent>>>,
 }
 
 impl Check {
-    /// Where decisions are judged in a session that has seen the project up to a place.
-    pub(super) fn judge(&self, seen: Option<Saw>) -> Judge<'_> {
-        let seq = seen.map_or(0, |saw| saw.seq);
-        Judge { log: self.log, project: &self.fold, seq }
+    /// Whether the record at hand counts, where it is one of an inbox or a person must have signed it.
+    pub(super) async fn signed(
+        &mut self,
+        store: &dyn Store,
+        stream: &StreamId,
+        session: &mut SessionCheck,
+    ) -> Result<(), StoreFault> {
+        if let Some(record) = session.signed.take() {
+            let end = store.project_end_at(stream, record.seq).await?;
+            let seen = session.seen.map_or(0, |saw| saw.seq);
+            let seq = seen.max(end.unwrap_or(0));
+            let judge = Judge { log: self.log, project: &self.fold, seq };
+            let found = judge.check(&record, stream).map(drop);
+            let found = found.and_then(|()| self.stands_once(&record));
+            self.decided(stream, record.seq, found);
+        }
+        let (StreamId::Inbox(id), Some(record)) = (stream, session.word.take()) else {
+            return Ok(());
+        };
+        let end = store.project_end_at(stream, record.seq).await?;
+        let found = check_word(self.log, &self.fold, &record, id, end);
+        let signer = found.unwrap_or_default();
+        let found = found.map(drop).and_then(|()| self.stands_once(&record));
+        self.decided(stream, record.seq, found);
+        if let Some(known) = self.inboxes.get_mut(id).and_then(|records| records.last_mut()) {
+            let who = record.actor.clone();
+            let word = InboxWord { record: *record, hash: known.hash, signer };
+            known.said = heard_hash(&who, &word.heard());
+        }
+        Ok(())
+    }
+
+    /// A statement stands once in a log.
+    fn stands_once<E>(&mut self, record: &Record<E>) -> Result<(), Unfounded> {
+        match statement_digest(record) {
+            Some(digest) if !self.statements.insert(digest) => Err(Unfounded::Used),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn decided(&mut self, stream: &StreamId, seq: u64, found: Result<(), Unfounded>) {
@@ -98,36 +130,15 @@ impl Check {
         }
     }
 
-    /// Whether what a session heard is what stands in its inbox, and counts.
-    pub(super) fn heard(
-        &mut self,
-        id: &SessionId,
-        record: &Record<Event>,
-        session: &mut SessionCheck,
-    ) {
-        let Event::Heard { inbox, hash, said, statement, signer } = &record.event else { return };
-        let inbox_stream = StreamId::Inbox(id.clone());
+    /// Whether what a session heard is what stands in its inbox.
+    pub(super) fn heard(&mut self, id: &SessionId, record: &Record<Event>) {
+        let Event::Heard { inbox, hash, .. } = &record.event else { return };
         let at = usize::try_from(inbox.saturating_sub(1)).unwrap_or(usize::MAX);
-        let known = self.inboxes.get_mut(id).and_then(|records| records.get_mut(at));
-        let digest = said_hash(&record.actor, said, *statement, *signer);
-        let Some(known) = known.filter(|one| (one.hash, one.said) == (*hash, digest)) else {
-            return self.problem(&inbox_stream, *inbox, "the session heard another record here");
-        };
-        let Some(decision) = known.decision.take() else { return };
-        let is_used = |digest: &Digest| !session.statements.insert(*digest);
-        let found = self.judge(session.seen).check_said(&decision, id, is_used);
-        self.decided(&inbox_stream, *inbox, found);
-    }
-
-    /// Whether what no session has heard yet would count now.
-    pub(super) fn unheard(&mut self) {
-        let seq = self.fold.seq;
-        for (id, records) in std::mem::take(&mut self.inboxes) {
-            for record in records.into_iter().filter_map(|one| one.decision) {
-                let judge = Judge { log: self.log, project: &self.fold, seq };
-                let found = judge.check_said(&record, &id, |_| false);
-                self.decided(&StreamId::Inbox(id.clone()), record.seq, found);
-            }
+        let known = self.inboxes.get(id).and_then(|records| records.get(at));
+        let said = heard_hash(&record.actor, &record.event);
+        if known.is_none_or(|one| (one.hash, one.said) != (*hash, said)) {
+            let inbox_stream = StreamId::Inbox(id.clone());
+            self.problem(&inbox_stream, *inbox, "the session heard another record here");
         }
     }
 
@@ -142,6 +153,18 @@ impl Check {
         let fold = session.fold.get_or_insert_with(|| Session::new(id.clone()));
         // What is missing before it is reported elsewhere.
         if record.seq != fold.seq.saturating_add(1) {
+            return;
+        }
+        if let Some(what) = out_of_order(record, fold) {
+            self.problem(stream, record.seq, what);
+        }
+        let fold = session.fold.get_or_insert_with(|| Session::new(id.clone()));
+        if let Event::CallAsked { call, .. } = &record.event {
+            fold.apply(record);
+            if hides_its_call(fold, *call) {
+                let what = "a question shows other arguments than an answer to it is for";
+                self.problem(stream, record.seq, what);
+            }
             return;
         }
         let progress = |fold: &Session, call| fold.open.get(call).map(|open| open.progress.clone());
@@ -173,4 +196,11 @@ impl Check {
             );
         }
     }
+}
+
+/// Whether a person who is asked about a call would be shown other arguments than they answer about.
+fn hides_its_call(session: &Session, call: CallId) -> bool {
+    let Some(open) = session.open.get(&call) else { return false };
+    let Progress::Asked(question) = &open.progress else { return false };
+    question.shown_args(&open.raw).is_none()
 }

@@ -251,6 +251,15 @@ impl Store for SqliteStore {
         Box::pin(reader::ask(&self.reader, move |shelf| shelf.root_at(size)))
     }
 
+    fn project_end_at(
+        &self,
+        stream: &StreamId,
+        seq: u64,
+    ) -> BoxFuture<'_, Result<Option<u64>, StoreFault>> {
+        let stream = stream.clone();
+        Box::pin(reader::ask(&self.reader, move |shelf| shelf.project_end_at(&stream, seq)))
+    }
+
     fn integrity(&self) -> BoxFuture<'_, Result<Vec<IntegrityProblem>, StoreFault>> {
         Box::pin(reader::ask(&self.reader, |shelf| shelf.integrity()))
     }

@@ -168,6 +168,10 @@ impl<'c> Pen<'c> {
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<()> {
+        // One without rows only says where the stream must end.
+        if batch.rows.is_empty() {
+            return Ok(());
+        }
         let at = self.tree.find_or_add(&batch.stream().to_string());
         let id = LogTree::id(at);
         // One row per statement: many per statement were measured and cost more, because SQLite

@@ -22,6 +22,7 @@ pub(super) struct Shelf<'c> {
     heads: Statement<'c>,
     epoch: Statement<'c>,
     blob: Statement<'c>,
+    project_end: Statement<'c>,
 }
 
 /// Rows that belong to nothing, each question with what is wrong where the answer is not 0.
@@ -58,6 +59,13 @@ impl<'c> Shelf<'c> {
             heads: connection.prepare("SELECT stream, seq, link FROM streams WHERE seq > 0")?,
             epoch: connection.prepare("SELECT epoch FROM streams WHERE stream = ?1")?,
             blob: connection.prepare("SELECT bytes FROM blobs WHERE hash = ?1")?,
+            // Rows lie in the order in which they were written.
+            project_end: connection.prepare(
+                "SELECT coalesce((SELECT seq FROM records \
+                 WHERE stream = (SELECT id FROM streams WHERE stream = 'project') \
+                 AND rowid < one.rowid ORDER BY seq DESC LIMIT 1), 0) FROM records AS one \
+                 WHERE one.stream = (SELECT id FROM streams WHERE stream = ?1) AND one.seq = ?2",
+            )?,
         })
     }
 
@@ -122,6 +130,14 @@ impl<'c> Shelf<'c> {
             let head = tree.head();
             Ok((head.size > 0).then_some(head))
         })
+    }
+
+    /// Where the project ended when a record was written.
+    pub(super) fn project_end_at(&mut self, stream: &StreamId, seq: u64) -> Read<Option<u64>> {
+        let Ok(seq) = i64::try_from(seq) else { return Ok(None) };
+        let row = (stream.to_string(), seq);
+        let found = self.project_end.query_row(row, |row| count(row, 0)).optional();
+        found.map_err(|error| read_fault(&error))
     }
 
     /// The root over the first commits.

@@ -2,6 +2,7 @@
 
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::StreamId;
+use toolgate_runtime::log::Tip;
 use toolgate_runtime::port::{Append, Batch, Checkpoint, Lying, Rows, Store, StoreFault};
 
 use crate::support::{Author, inbox, only, session, texts};
@@ -40,6 +41,7 @@ promises!(
     whoever_was_fenced_claims_nothing_again,
     heads_are_the_newest_ones,
     an_append_without_records_only_signs,
+    a_record_knows_where_the_project_ended,
     blobs_come_back_by_their_hash,
     a_refused_append_keeps_no_blobs,
     a_checkpoint_replaces_the_one_before,
@@ -210,6 +212,31 @@ async fn an_append_without_records_only_signs(store: &dyn Store) {
     assert_eq!(texts(store, &said.stream).await, [long.as_str()]);
     said.write(store, &["c"]).await.unwrap();
     assert_eq!(texts(store, &said.stream).await, [long.as_str(), "c"]);
+}
+
+async fn a_record_knows_where_the_project_ended(store: &dyn Store) {
+    let mut project = Author::new(StreamId::Project, None);
+    let mut said = Author::new(inbox("s1"), None);
+    said.write(store, &["before"]).await.unwrap();
+    project.write(store, &["a", "b"]).await.unwrap();
+    said.write(store, &["one", "two"]).await.unwrap();
+    project.write(store, &["c"]).await.unwrap();
+    said.write(store, &["three"]).await.unwrap();
+    let ends = async |seq| store.project_end_at(&said.stream, seq).await.unwrap();
+    let mut found = Vec::new();
+    for seq in 1..=5 {
+        found.push(ends(seq).await);
+    }
+    assert_eq!(found, [Some(0), Some(2), Some(2), Some(3), None]);
+    assert_eq!(store.project_end_at(&session("other"), 1).await, Ok(None));
+    // A batch without records says where its stream must end.
+    let stale = Author { tip: Tip { seq: 2, hash: Digest::ZERO }, ..project.clone() }.batch(&[]);
+    let append = Append { batches: vec![said.clone().batch(&["late"]), stale], blobs: vec![] };
+    let moved = StoreFault::Moved { stream: StreamId::Project, found: 3 };
+    assert_eq!(store.append(append).await, Err(moved));
+    let append = Append { batches: vec![said.batch(&["now"]), project.batch(&[])], blobs: vec![] };
+    assert_eq!(store.append(append).await, Ok(()));
+    assert_eq!(store.project_end_at(&said.stream, 5).await, Ok(Some(3)));
 }
 
 async fn blobs_come_back_by_their_hash(store: &dyn Store) {

@@ -40,7 +40,9 @@ fn known(session: &Session) -> Value {
     let mut known = serde_json::to_value(session).unwrap();
     let own =
         ["id", "seq", "epoch", "opened_at", "last_at", "saw", "origin", "inbox", "inbox_hash"];
-    for name in own.iter().chain(&["ended", "stop", "waiting", "allowances", "client_bytes"]) {
+    for name in
+        own.iter().chain(&["ended", "stop", "waiting", "allowances", "client_bytes", "statements"])
+    {
         known.as_object_mut().unwrap().remove(*name);
     }
     known

@@ -40,6 +40,7 @@ mod provider_strict;
 mod rule_of_two;
 mod scenarios;
 mod signatures;
+mod standing;
 mod tampering;
 mod undo;
 mod web_calls;

@@ -84,7 +84,7 @@ async fn a_session_does_not_go_on_in_another_project_than_it_saw() {
     for (seen, what) in [
         (SeenProject::Other, "a session saw another record here"),
         (SeenProject::Longer, "a session saw another record here"),
-        (SeenProject::Shorter, "a record saw less of the project than one before"),
+        (SeenProject::Shorter, "the record saw less of the project than the ones before it"),
     ] {
         let (opened, found) = session_of_another_project(seen).await.unwrap();
         let said = opened.unwrap_or_default();
@@ -203,7 +203,9 @@ async fn a_role_and_a_scope_bound_what_a_key_decides() {
     is_refused(&log, "may not decide this").await;
 
     let log = TestLog::with_bob(Role::Approver, &["mcp:bank:*"]).await.unwrap();
-    log.decide(Some(log.bob.as_ref()), fact("facts:b")).await.unwrap();
+    // A limit to some tools is one for what is about no tool, too.
+    let refused = log.decide(Some(log.bob.as_ref()), fact("facts:b")).await;
+    assert!(matches!(refused, Err(SayFault::NotAllowed(..))), "{refused:?}");
     let zero = Digest::ZERO;
     let owner_only = ProjectEvent::ConfigTrusted { reach: zero, gate: zero, text: zero };
     let refused = log.decide(Some(log.bob.as_ref()), owner_only).await;

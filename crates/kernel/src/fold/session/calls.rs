@@ -13,7 +13,11 @@ use crate::time::Timestamp;
 
 impl Session {
     pub(super) fn receive(&mut self, raw: Arc<RawCall>, actor: &Actor, turn: Option<u64>) {
-        self.next_call = self.next_call.max(raw.id.0 + 1);
+        // A number stands for one call: what was decided about that one is not for another.
+        if raw.id.0 < self.next_call {
+            return;
+        }
+        self.next_call = raw.id.0.saturating_add(1);
         self.open.insert(OpenCall {
             actor: actor.clone(),
             shown_in: self.phase.clone().filter(|_| turn.is_none() || !self.toolless),

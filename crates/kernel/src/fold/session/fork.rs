@@ -15,7 +15,7 @@ impl Session {
             waiting: Default::default(),
             allowances: Default::default(),
             statements: Default::default(),
-            answer_roles: Default::default(),
+            answers: Default::default(),
             client_bytes: Default::default(),
             starter: None,
             stop: None,

@@ -7,12 +7,14 @@ use serde_json::Value;
 
 use super::Session;
 use crate::actor::Actor;
+pub use crate::approval::shown;
 use crate::approval::{ApprovalRequirement, DecisionSigner, PartialApproval};
 use crate::credential::PersonKey;
 use crate::decision::{AllowanceTerms, DecisionRef};
 use crate::digest::Digest;
 use crate::envelope::{Code, Envelope};
 use crate::event::{Answer, Basis, CallAdmitted, Decision, RawCall, Undone};
+use crate::fold::open::shown_args;
 use crate::fold::{OpenAnswer, OpenCall, OpenQuestion, Progress, Told};
 use crate::names::{CallId, PhaseName, PolicyName, ToolName};
 use crate::seeded::{Bug, seeded};
@@ -83,6 +85,24 @@ impl Waiting {
         self.word.as_ref().is_some_and(|word| word.answer == Answer::Approve)
     }
 
+    /// The arguments that it would run with, as a person is shown them; nothing where they are other ones
+    /// than an answer is bound to.
+    pub fn shown_args(&self) -> Option<Value> {
+        let changed = self.word.as_ref().and_then(|word| word.args.as_deref());
+        changed.cloned().or_else(|| shown_args(self.args.as_deref(), &self.raw, self.args_hash))
+    }
+
+    /// Hash of the arguments that an answer is for.
+    fn answered_args_hash(&self, args: Option<&Value>) -> Digest {
+        args.map_or(self.args_hash, Digest::of_json)
+    }
+
+    /// Whether a call is the one that waited, with the arguments that the person answered about.
+    fn is_taken_up_by(&self, raw: &RawCall) -> bool {
+        let is_named = raw.name == self.raw.name || raw.name == self.tool.as_str();
+        is_named && raw.args == self.args_text()
+    }
+
     /// The arguments it would run with, as a text.
     pub fn args_text(&self) -> String {
         let changed = self.word.as_ref().and_then(|word| word.args.as_ref());
@@ -91,11 +111,6 @@ impl Waiting {
             None => self.raw.args.clone(),
         }
     }
-}
-
-/// What a person is shown when asked: what the question stands on, and the arguments.
-pub fn shown(frame: Option<Digest>, args_hash: Digest) -> Digest {
-    Digest::link(frame.unwrap_or(Digest::ZERO), &args_hash.0)
 }
 
 /// Later calls that raise the same question need no answer, because a person said so.
@@ -145,6 +160,15 @@ pub(super) struct AnswerSource<'a> {
 }
 
 impl AnswerSource<'_> {
+    /// Whether the user of a client, where one answered, answered about a call of that client.
+    fn may_answer_about(&self, caller: &Actor) -> bool {
+        match (self.who, caller) {
+            (Actor::ClientUser(user), Actor::Client(client)) => user == client,
+            (Actor::ClientUser(_), _) => false,
+            _ => true,
+        }
+    }
+
     /// What a call rests on after this answer; nothing where it does not count towards what the rules
     /// require, or others must approve too.
     fn basis_after(
@@ -158,6 +182,9 @@ impl AnswerSource<'_> {
             return Some(self.basis.clone());
         }
         requires.accepts(self.signer.as_ref(), starter, given, word.args.is_some()).ok()?;
+        if !requires.is_confirmed(&word.confirmed) {
+            return None;
+        }
         let Some(signer) = self.signer.filter(|_| requires.count > 1) else {
             return Some(self.basis.clone());
         };
@@ -189,8 +216,8 @@ impl Session {
         let lasting = !requires.asks_each_time();
         let (actor, raw) = (open.actor.clone(), Arc::clone(&open.raw));
         let (answer, note) = (given.answer, given.note.as_str().into());
-        open.progress =
-            Progress::Answered(Box::new(OpenAnswer { answer, args_hash, frame, note, basis }));
+        let said = OpenAnswer { tool: tool.clone(), answer, args_hash, frame, note, basis };
+        open.progress = Progress::Answered(Box::new(said));
         if let Some(args) = &given.args {
             change_args(open, args);
         }
@@ -240,15 +267,19 @@ impl Session {
         self.waiting.iter().find(|(_, waiting)| same(waiting)).map(|(id, _)| *id)
     }
 
-    /// The decision by which a call that raises this question at this time needs no answer.
+    /// The decision by which a call that raises this question at this time needs no answer. It has to be
+    /// one of a person who may approve what the rules ask about.
     pub fn allowed(
         &self,
         tool: &ToolName,
         frame: Option<Digest>,
         now: Timestamp,
+        requires: &ApprovalRequirement,
     ) -> Option<&DecisionRef> {
-        let found = self.allowances.iter().find(|one| one.covers(tool, frame, now))?;
-        Some(&found.decision)
+        let is_enough =
+            |one: &Allowance| self.satisfies(&Basis::Allowance(one.decision.clone()), requires);
+        let covers = |one: &&Arc<Allowance>| one.covers(tool, frame, now) && is_enough(one);
+        self.allowances.iter().find(covers).map(|one| &one.decision)
     }
 
     /// Whether anything in it lets a call run because a person said so.
@@ -265,9 +296,17 @@ impl Session {
             || self.open.iter().any(|open| is_answered(open))
     }
 
-    /// Whether an allowance that a call was admitted on is still there.
-    pub fn still_allows(&self, decision: &DecisionRef, frame: Option<Digest>) -> bool {
-        self.allowances.iter().any(|one| one.decision == *decision && one.is_for(frame))
+    /// Whether an allowance that a call of this tool was admitted on is still there, and lasts.
+    pub fn still_allows(
+        &self,
+        decision: &DecisionRef,
+        tool: &ToolName,
+        frame: Option<Digest>,
+        now: Timestamp,
+    ) -> bool {
+        let lasts = |one: &Allowance| one.tool == *tool && now <= one.terms.until;
+        let is_it = |one: &Allowance| one.decision == *decision && one.is_for(frame);
+        self.allowances.iter().any(|one| is_it(one) && lasts(one))
     }
 
     /// A person's word from outside. It counts for what the person was shown, and for nothing else.
@@ -276,14 +315,20 @@ impl Session {
         if let Some(open) = self.open.get(call) {
             let Progress::Asked(question) = &open.progress else { return };
             let OpenQuestion { args_hash, frame, tool, .. } = question.as_ref();
-            if shown(*frame, *args_hash) == word.shown && *tool == word.tool {
-                let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
+            let is_it = shown(*frame, *args_hash) == word.shown && *tool == word.tool;
+            let args_hash = args.as_ref().map_or(*args_hash, Digest::of_json);
+            let is_for = args_hash == word.args_hash && source.may_answer_about(&open.actor);
+            if is_it && is_for {
                 self.answered(*call, word, args_hash, source);
             }
             return;
         }
         let fits = |waiting: &&Arc<Waiting>| {
-            waiting.shown() == word.shown && waiting.tool == word.tool && waiting.word.is_none()
+            waiting.shown() == word.shown
+                && waiting.tool == word.tool
+                && waiting.answered_args_hash(args.as_ref()) == word.args_hash
+                && source.may_answer_about(&waiting.actor)
+                && waiting.word.is_none()
         };
         let Some(waiting) = self.waiting.get(call).filter(fits) else {
             return;
@@ -368,11 +413,17 @@ impl Session {
 
     /// A new call was made of one that waited: it has its answer already.
     pub(super) fn taken_up(&mut self, call: CallId, of: CallId) {
-        let Some(waiting) = self.waiting.remove(&of) else { return };
+        let made = self.open.get(&call).map(|open| Arc::clone(&open.raw));
+        // The answer is for the call that the person was shown, and not for another one in its name.
+        let is_it =
+            |waiting: &&Arc<Waiting>| made.as_ref().is_some_and(|raw| waiting.is_taken_up_by(raw));
+        let Some(waiting) = self.waiting.get(&of).filter(is_it).cloned() else { return };
+        self.waiting.remove(&of);
         let (Some(open), Some(word)) = (self.open.get_mut(&call), &waiting.word) else { return };
-        let args_hash = word.args.as_deref().map_or(waiting.args_hash, Digest::of_json);
+        let args_hash = waiting.answered_args_hash(word.args.as_deref());
+        let (tool, basis) = (waiting.tool.clone(), word.basis.clone());
         let (answer, frame, note) = (word.answer, waiting.frame, Arc::clone(&word.note));
-        let said = OpenAnswer { answer, args_hash, frame, note, basis: word.basis.clone() };
+        let said = OpenAnswer { tool, answer, args_hash, frame, note, basis };
         open.progress = Progress::Answered(Box::new(said));
         open.edited = word.args.is_some();
         if !waiting.modelled {
@@ -402,18 +453,20 @@ impl Session {
     /// Whether what a call rests on is all that the rules require of an approval, whatever the log says
     /// that they asked for.
     pub fn satisfies(&self, basis: &Basis, requires: &ApprovalRequirement) -> bool {
-        let in_role = |decision: &DecisionRef| {
-            self.answer_roles.get(&decision.seq).is_some_and(|role| *role >= requires.role)
+        let counts = |decision: &DecisionRef| {
+            self.answers.get(&decision.seq).is_some_and(|answer| {
+                answer.role >= requires.role && requires.is_confirmed(&answer.confirmed)
+            })
         };
         match basis {
             Basis::Rules => false,
             Basis::Delegation { .. } => requires.is_default(),
-            Basis::Answer(decision) => requires.count <= 1 && in_role(decision),
+            Basis::Answer(decision) => requires.count <= 1 && counts(decision),
             Basis::Answers(decisions) => {
                 let count = u64::try_from(decisions.len()).unwrap_or(u64::MAX);
-                count >= requires.count && decisions.iter().all(in_role)
+                count >= requires.count && decisions.iter().all(counts)
             }
-            Basis::Allowance(decision) => !requires.asks_each_time() && in_role(decision),
+            Basis::Allowance(decision) => !requires.asks_each_time() && counts(decision),
         }
     }
 
@@ -488,6 +541,7 @@ impl Session {
         let (args_hash, frame) = (admitted.args_hash, admitted.frame);
         let again = |earlier: &CallAdmitted| {
             earlier.basis == admitted.basis
+                && earlier.tool == admitted.tool
                 && earlier.args_hash == args_hash
                 && earlier.frame == frame
         };
@@ -505,6 +559,7 @@ impl Session {
                 said.answer == Answer::Approve
                     && said.args_hash == args_hash
                     && said.frame == frame
+                    && said.tool == admitted.tool
                     && said.basis == admitted.basis
             }
             (Basis::Allowance(decision), _) => self.uses_up(decision, &admitted.tool, frame, at),

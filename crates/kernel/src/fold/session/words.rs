@@ -8,7 +8,7 @@ use imbl::Vector;
 use super::person::AnswerSource;
 use super::{Session, bytes};
 use crate::actor::Actor;
-use crate::approval::DecisionSigner;
+use crate::approval::{DecisionSigner, SignedAnswer};
 use crate::decision::DecisionRef;
 use crate::event::{Basis, Image, Said, StreamId};
 use crate::plan::opening;
@@ -36,17 +36,20 @@ impl Session {
             Said::GoOn {} => self.awaits = false,
             Said::Stop { reason } => self.stop = Some(reason.as_str().into()),
             Said::Answer(word) => {
-                if let Some(signer) = signer {
-                    self.answer_roles.insert(self.inbox, signer.role);
+                // Only a person signs. Who is named beside another answer signed nothing.
+                let signer = signer.filter(|_| matches!(actor, Actor::Human(_)));
+                if let Some(DecisionSigner { role, .. }) = signer {
+                    let confirmed = word.confirmed.clone();
+                    self.answers.insert(self.inbox, SignedAnswer { role, confirmed });
                 }
                 let stream = StreamId::Inbox(self.id.clone());
                 let decision = DecisionRef { stream, seq: self.inbox, hash: self.inbox_hash };
                 let basis = match (actor, word.delegation) {
                     (Actor::Human(_), _) => Basis::Answer(decision.clone()),
-                    (_, Some(delegation)) => {
+                    (Actor::ClientUser(_), Some(delegation)) => {
                         Basis::Delegation { delegation, answer: decision.clone() }
                     }
-                    (_, None) => return,
+                    _ => return,
                 };
                 self.hears_answer(word, &AnswerSource { who: actor, at, basis, decision, signer });
             }
