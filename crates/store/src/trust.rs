@@ -132,10 +132,8 @@ impl TrustFolder {
 
 /// The digests that a statement trusts.
 fn trusted(signed: &SignedDecision) -> Option<(Digest, Digest)> {
-    match signed.statement.what {
-        DecisionKind::Trust { reach, gate, .. } => Some((reach, gate)),
-        _ => None,
-    }
+    let DecisionKind::Trust { reach, gate, .. } = signed.statement.what else { return None };
+    Some((reach, gate))
 }
 
 #[cfg(test)]

@@ -8,19 +8,18 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::decision::{AllowanceTerms, USES_MAX};
-use toolgate_kernel::event::{Answer, Decision, ProjectEvent, Said};
-use toolgate_kernel::fold::{Allowance, CallOrigin, Project, Session};
-use toolgate_kernel::names::{Family, SessionId};
+use toolgate_kernel::event::{Answer, Decision, Said};
+use toolgate_kernel::fold::{Allowance, Session};
+use toolgate_kernel::names::SessionId;
 use toolgate_kernel::time::read_duration_ms;
 use toolgate_kernel::tool::ToolSpec;
-use toolgate_runtime::SayFault;
 use toolgate_runtime::port::Clock;
 
 use super::approved_call::make_call;
-use super::{delegations, history};
+use super::{clear_taint, delegations, history};
 use crate::card::{Card, Row, all_cards, cards, print_rows, unfit_questions};
 use crate::card_code::CardCode;
-use crate::console::{self, hint, say, tell, visible};
+use crate::console::{self, hint, say, tell};
 use crate::credential;
 use crate::environment::Flags;
 use crate::exit::Exit;
@@ -108,7 +107,7 @@ enum What {
     #[command(
         after_help = "Examples:\n  toolgate approvals clear-taint s1 --reason \"read it myself\"\n  toolgate approvals clear-taint --family note"
     )]
-    ClearTaint(ClearTaint),
+    ClearTaint(clear_taint::ClearTaintArgs),
     /// Lists who decided what, when and with which key. It needs no key.
     #[command(after_help = "Example:\n  toolgate approvals history --json")]
     History {
@@ -131,19 +130,6 @@ enum What {
         #[arg(long)]
         session: Option<String>,
     },
-}
-
-#[derive(Args)]
-struct ClearTaint {
-    /// The session.
-    session: Option<String>,
-    /// A family of state, such as `note` or `file`, that untrusted content was written into; in place of
-    /// a session.
-    #[arg(long = "family", value_name = "FAMILY", conflicts_with = "session")]
-    families: Vec<String>,
-    /// Why it is no danger; it goes into the log.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
 }
 
 #[derive(Args)]
@@ -182,7 +168,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         What::History { json } => history::list(place, *json),
         What::Delegate(args) => delegations::run(place, args),
         What::Withdraw { tool, session } => withdraw(place, tool, session.as_deref()),
-        What::ClearTaint(what) => clear_taint(place, what),
+        What::ClearTaint(what) => clear_taint::run(place, what),
     }
 }
 
@@ -527,82 +513,6 @@ fn withdraw(place: &Place, tool: &str, session: Option<&str>) -> Result<Exit> {
             opened.runtime.say(session, person.author(&shown), said).await?;
             say(&format!("{} asks about {} again.", allowance.policy, allowance.tool));
         }
-        Ok(Exit::Done)
-    })
-}
-
-fn clear_taint(place: &Place, what: &ClearTaint) -> Result<Exit> {
-    match (&what.session, what.families.as_slice()) {
-        (Some(session), _) => clear_session(place, session, &what.reason),
-        (None, []) => bail!("name a session, or a family of state with --family"),
-        (None, families) => clear_families(place, families, &what.reason),
-    }
-}
-
-fn clear_session(place: &Place, session: &str, reason: &str) -> Result<Exit> {
-    let wanted = SessionId::parse(session)?;
-    let session = block_on(async {
-        let log = place.log()?;
-        reading::caught_up(&log, &wanted).await
-    })?;
-    let seen = session.flow.seen_by(CallOrigin::Outside);
-    let mut shown = vec![format!("Session {wanted}")];
-    shown.extend(seen.private().map(|source| format!("  private since {source}")));
-    shown.extend(seen.untrusted().map(|source| format!("  untrusted since {source}")));
-    ensure!(shown.len() > 1, "session {wanted} has read nothing that the rule of two looks at");
-    shown.push("The rule of two would no longer take it into account.".to_owned());
-    person::attended().then_some(()).ok_or(Nobody)?;
-    shown.iter().for_each(|line| say(&visible(line)));
-    block_on(async {
-        if !person::confirm("clear", "do this").await? {
-            say("Nothing was cleared.");
-            return Ok(Exit::Failed);
-        }
-        let person = credential::decider(place).await?;
-        let said = Said::ClearTaint { reason: reason.to_owned(), seen: session.seq };
-        place.open()?.runtime.say(&wanted, person.author(&shown), said).await?;
-        say(&format!(
-            "The rule of two begins anew in {wanted}, unless it has read something since you looked."
-        ));
-        Ok(Exit::Done)
-    })
-}
-
-fn clear_families(place: &Place, families: &[String], reason: &str) -> Result<Exit> {
-    let families: Vec<Family> =
-        families.iter().map(|name| Family::parse(name)).collect::<Result<_, _>>()?;
-    let project = block_on(async {
-        let log = place.log()?;
-        reading::project(log.store.as_ref()).await
-    })?;
-    let mut shown = Vec::new();
-    for family in &families {
-        let write = project.untrusted.get(family).with_context(|| {
-            format!("{family} is not marked: nothing untrusted was written into it")
-        })?;
-        shown.push(format!("{family}: written by {} in session {}", write.call, write.session));
-    }
-    shown.push("Reading these would no longer count as reading untrusted content.".to_owned());
-    person::attended().then_some(()).ok_or(Nobody)?;
-    shown.iter().for_each(|line| say(&visible(line)));
-    block_on(async {
-        if !person::confirm("clear", "do this").await? {
-            say("Nothing was cleared.");
-            return Ok(Exit::Failed);
-        }
-        let person = credential::decider(place).await?;
-        let event =
-            ProjectEvent::FamiliesCleared { families: families.clone(), reason: reason.to_owned() };
-        let opened = place.open()?;
-        let is_as_shown = |now: &Project| {
-            families.iter().all(|family| now.untrusted.get(family) == project.untrusted.get(family))
-        };
-        let decide = |now: &Project| match is_as_shown(now) {
-            true => Ok((vec![event.clone()], ())),
-            false => Err(SayFault::Busy),
-        };
-        opened.runtime.decide(person.author(&shown), decide).await?;
-        say("The mark is gone.");
         Ok(Exit::Done)
     })
 }

@@ -6,6 +6,7 @@ mod approved_call;
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod check;
+mod clear_taint;
 pub(crate) mod completions;
 mod delegations;
 pub(crate) mod doctor;

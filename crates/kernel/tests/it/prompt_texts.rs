@@ -211,8 +211,9 @@ fn disguised(order: &str, disguise: Disguise, picks: &[u8]) -> String {
                 _ => c,
             })
             .collect(),
-        Disguise::FullWidth => letters
-            .map(|(_, c)| match c {
+        Disguise::FullWidth => order
+            .chars()
+            .map(|c| match c {
                 'a'..='z' => char::from_u32(u32::from(c) - 0x61 + 0xff41).unwrap(),
                 c => c,
             })

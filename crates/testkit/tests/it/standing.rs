@@ -300,11 +300,7 @@ async fn a_limit_to_some_tools_bounds_what_is_about_no_tool() {
     for event in [
         fact("facts:b").unwrap(),
         ProjectEvent::FamiliesCleared { families: Vec::new(), reason: String::new() },
-        ProjectEvent::ConfigTrusted {
-            reach: Digest::ZERO,
-            gate: Digest::ZERO,
-            text: Digest::ZERO,
-        },
+        ProjectEvent::ConfigTrusted { reach: Digest::ZERO, gate: Digest::ZERO, text: Digest::ZERO },
         ProjectEvent::PersonEnrolled { key, name, role: Role::Viewer, tools },
     ] {
         let refused = log.decide(Some(log.bob.as_ref()), event.clone()).await;
