@@ -207,7 +207,7 @@ impl Place {
         let decisions = entry.iter().flat_map(|entry| &entry.decisions);
         let signed: Vec<SignedTrust> =
             decisions.filter_map(|signed| counted(signed, &known)).collect();
-        let statements: Vec<TrustedConfig> = signed.iter().map(|one| one.trusted.clone()).collect();
+        let statements: Vec<TrustedConfig> = signed.iter().map(|one| one.trusted).collect();
         // A change is shown against the text that was signed, or not at all.
         let before_text = match entry {
             None => known.used_text.clone(),
