@@ -286,6 +286,7 @@ impl Live {
                 state.said(title);
             }
             Event::Opened { .. }
+            | Event::RequestOpened(_)
             | Event::PlanSent { .. }
             | Event::CallAdmitted(_)
             | Event::CallStarted { .. }

@@ -23,6 +23,7 @@ mod project;
 mod reading;
 mod redaction;
 mod remedy;
+mod request;
 mod roster;
 mod screen;
 mod search;

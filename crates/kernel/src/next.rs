@@ -10,10 +10,11 @@ use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
 use crate::fold::{Lap, OpenQuestion, Progress, Session, Turn, Waiting, World};
 use crate::letters::is_unseen;
-use crate::names::{CallId, PhaseName};
+use crate::names::{CallId, PhaseName, ToolName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::profile;
 use crate::prompt::{phase_note, system_prompt};
+use crate::request::RequiredTool;
 use crate::tool::ToolSpec;
 
 /// The next thing a driver has to do.
@@ -239,10 +240,8 @@ fn finishing<'a>(
 pub fn tries_toolless(agent: &Agent, session: &Session) -> bool {
     let (Some((fault, _)), Some(lap)) = (&session.failure, &session.lap) else { return false };
     let calling = &agent.tool_calling;
-    let shown = session
-        .phase
-        .as_ref()
-        .is_some_and(|phase| agent.visible(phase, session.agent.as_ref()).next().is_some());
+    let shown =
+        session.phase.as_ref().is_some_and(|phase| agent.visible(phase, session).next().is_some());
     let left = calling.enforced.is_none() && lap.toolless < calling.toolless_retries;
     // A request that showed none for another reason is not helped by showing none.
     let shown = shown && (lap.toolless > 0 || !session.toolless);
@@ -482,7 +481,7 @@ fn plan(
     manner: Manner,
 ) -> Plan {
     let session = world.session;
-    let tools = agent.visible(phase, session.agent.as_ref()).filter(|_| !manner.toolless);
+    let tools = agent.visible(phase, session).filter(|_| !manner.toolless);
     let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
     let mut notes = notes(agent, world, lap, phase);
     notes.extend(manner.note);
@@ -497,9 +496,9 @@ fn plan(
         feedback: session.feedback.iter().cloned().collect(),
         feedback_images: session.feedback_images.iter().cloned().collect(),
         notes,
-        choice: choice(agent, &tools),
+        choice: choice(agent, session, &tools),
         tools,
-        every: agent.every_for(session.agent.as_ref()),
+        every: every(agent, session),
         result_format: agent.tool_calling.result_format,
         shape: None,
         pictures: BTreeMap::new(),
@@ -510,12 +509,34 @@ fn plan(
     plan
 }
 
-/// Which tool is asked for; a tool that is not shown cannot be.
-fn choice(agent: &Agent, tools: &[Arc<ToolSpec>]) -> Choice {
+/// Every tool that is sent, in any phase: what the open request leaves of it.
+fn every(agent: &Agent, session: &Session) -> Arc<[Arc<ToolSpec>]> {
+    let every = agent.every_for(session.agent.as_ref());
+    match session.request.as_ref().map(|request| &request.options) {
+        Some(options) if options.allowed_tools.is_some() => {
+            every.iter().filter(|tool| options.allows(&tool.name)).cloned().collect()
+        }
+        Some(_) | None => every,
+    }
+}
+
+/// Which tool is asked for; a tool that is not shown cannot be. What the open request must use comes
+/// before what the configuration asks for.
+fn choice(agent: &Agent, session: &Session, tools: &[Arc<ToolSpec>]) -> Choice {
+    let shown = |name: &ToolName| {
+        let tool = tools.iter().find(|tool| tool.name == *name || tool.wire == *name);
+        tool.map(|tool| Choice::Tool(tool.wire.clone()))
+    };
+    let required = match session.required_tool() {
+        Some(RequiredTool::Any) if !tools.is_empty() => Some(Choice::Required),
+        Some(RequiredTool::Tool(name)) => shown(name),
+        Some(RequiredTool::Any) | None => None,
+    };
     let choice = &agent.tool_calling.choice;
-    let Choice::Tool(name) = choice else { return choice.clone() };
-    let shown = tools.iter().find(|tool| tool.name == *name || tool.wire == *name);
-    shown.map_or(Choice::Auto, |tool| Choice::Tool(tool.wire.clone()))
+    required.unwrap_or_else(|| match choice {
+        Choice::Tool(name) => shown(name).unwrap_or(Choice::Auto),
+        Choice::Auto | Choice::None | Choice::Required | Choice::Form(_) => choice.clone(),
+    })
 }
 
 /// What toolgate itself has to say in the next request.

@@ -242,6 +242,25 @@ impl Stage {
                         Err(refusal) => counts.refused.push(refusal),
                     }
                 }
+                StepText::Request(text) => {
+                    counts.requests_due += 1;
+                    if counts.requests < counts.requests_due {
+                        // One that is refused is part of what a scenario shows.
+                        match text.options(driver.agent()) {
+                            Err(refusal) => counts.refused.push(refusal.to_string()),
+                            Ok(options) => match driver
+                                .open_request(&Actor::Human("ada".into()), &options)
+                                .await
+                            {
+                                Ok(()) => {}
+                                Err(DriveFault::Request(refusal)) => {
+                                    counts.refused.push(refusal.to_string());
+                                }
+                                Err(fault) => return Err(fault.into()),
+                            },
+                        }
+                    }
+                }
                 StepText::Change(change) => {
                     counts.changes_due += 1;
                     if counts.changes < counts.changes_due {
@@ -323,10 +342,12 @@ impl Stage {
             Ok(driver) => driver,
             Err(OpenFault::Missing(_)) => {
                 let actor = Actor::Human("ada".into());
-                let Scenario { about, input, chat, speaks, .. } = &self.scenario;
+                let Scenario { about, input, chat, speaks, request, .. } = &self.scenario;
+                let request = request.options(&crew.agent)?;
                 let title = if input.is_empty() { about } else { input }.clone();
                 let (agent, conversation) = (speaks.agent.clone(), speaks.conversation);
-                let start = Start { title, chat: *chat, agent, conversation, ..Start::default() };
+                let start =
+                    Start { title, chat: *chat, agent, conversation, request, ..Start::default() };
                 Driver::open_with(runtime, crew, id.clone(), &actor, start).await?
             }
             Err(fault) => return Err(fault.into()),
@@ -429,6 +450,7 @@ impl Stage {
             | StepText::TakeUp
             | StepText::Undo(_)
             | StepText::Fork(_)
+            | StepText::Request(_)
             | StepText::Run
             | StepText::OtherSession => {}
         }
@@ -506,6 +528,9 @@ impl Stage {
             let taken_up = matches!(record.event, Event::CallReceived { of: Some(_), .. });
             counts.taken_up += u64::from(taken_up);
             counts.changes += usize::from(matches!(record.event, Event::StateChanged { .. }));
+            // That of its opening is no step.
+            let requested = matches!(record.event, Event::RequestOpened(_)) && record.seq > 2;
+            counts.requests += usize::from(requested);
             counts.undos += usize::from(matches!(record.event, Event::Undone(_)));
             let moved = matches!(record.event, Event::PhaseEntered { call: None, .. });
             // Right after an undo it is the way back.
@@ -583,6 +608,8 @@ struct Counts {
     moves_due: usize,
     undos: usize,
     undos_due: usize,
+    requests: usize,
+    requests_due: usize,
     refused: Vec<String>,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::ToolAudience;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind, Stage};
 use toolgate_kernel::limits::Limits;
@@ -21,6 +22,7 @@ use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
+use crate::request::RequestFlags;
 use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
 use crate::speaker::{Begun, Speaker, Speaks};
@@ -40,6 +42,8 @@ pub(crate) struct Options {
     settings: Flags,
     #[command(flatten)]
     speaks: Speaks,
+    #[command(flatten)]
+    request: RequestFlags,
     /// Go on with this conversation.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     session: Option<String>,
@@ -112,6 +116,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             written,
             driver: None,
             speaker,
+            request: options.request.clone(),
             pictures,
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
@@ -181,6 +186,8 @@ struct Talk<'a> {
     driver: Option<Driver>,
     /// As whom a new conversation speaks.
     speaker: Speaker,
+    /// What every message of it narrows.
+    request: RequestFlags,
     pictures: Vec<Picture>,
     detail: Detail,
     shows: Shows,
@@ -382,7 +389,8 @@ impl Talk<'_> {
             (Some(title), false) => {
                 let (id, actor) = (run::new_id("chat")?, Actor::command_line());
                 let Speaker { agent, conversation } = self.speaker.clone();
-                let start = Start { title, pictures, chat: true, agent, conversation };
+                let request = self.request.options(&self.crew.agent)?;
+                let start = Start { title, pictures, chat: true, agent, conversation, request };
                 let runtime = Arc::clone(&self.opened.runtime);
                 let crew = self.crew.clone();
                 self.hold = Some(self.opened.hold(&id, Rival::Respected)?);
@@ -391,8 +399,12 @@ impl Talk<'_> {
                 (self.session, self.driver) = (Some(id), Some(driver));
             }
             (Some(text), true) => {
-                let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let actor = Actor::command_line();
+                let options = self.request.options(&self.crew.agent)?;
+                if let Some(driver) = self.driver().await? {
+                    driver.open_request(&actor, &options).await?;
+                }
+                let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let limits = &self.crew.agent.limits;
                 self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
@@ -518,7 +530,9 @@ impl Talk<'_> {
         };
         let Some(phase) = now else { return Ok(()) };
         let mut none = true;
-        for entry in agent.visible(&phase, who.as_ref()) {
+        let request = self.request.options(&agent)?;
+        let audience = ToolAudience { agent: who.as_ref(), request: Some(&request) };
+        for entry in agent.visible(&phase, audience) {
             none = false;
             say(&console::fit(&format!("  {:<24} {}", entry.spec.name.as_str(), entry.spec.about)));
         }

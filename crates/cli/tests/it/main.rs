@@ -30,6 +30,7 @@ mod persons;
 mod printed;
 mod promises;
 mod readme;
+mod request;
 mod rollback;
 mod runs;
 mod schemas;

@@ -41,6 +41,7 @@ use crate::names::{
     AgentId, CallId, Family, PhaseName, PolicyName, ServerName, SessionId, ToolName, ToolPattern,
 };
 use crate::pin::Pinned;
+use crate::request::RequestOptions;
 use crate::time::Timestamp;
 use crate::tree::LogId;
 
@@ -102,6 +103,8 @@ pub enum Event {
     },
     /// A stretch came to its end: the row of its figures.
     IterationClosed(Box<IterationClosed>),
+    /// A caller asked for something, under these options; they hold until the next such record.
+    RequestOpened(Box<RequestOptions>),
     /// A request went to the model.
     PlanSent {
         /// The turn it opens, from one within the session.
@@ -308,6 +311,7 @@ impl Event {
             Self::ConfigBound { .. } => "config_bound",
             Self::IterationOpened { .. } => "iteration_opened",
             Self::IterationClosed(_) => "iteration_closed",
+            Self::RequestOpened(_) => "request_opened",
             Self::PlanSent { .. } => "plan_sent",
             Self::ModelReplied { .. } => "model_replied",
             Self::ModelFailed { .. } => "model_failed",

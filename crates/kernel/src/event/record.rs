@@ -147,6 +147,7 @@ impl Authored for Event {
             | Self::ConfigBound { .. }
             | Self::IterationOpened { .. }
             | Self::IterationClosed(_)
+            | Self::RequestOpened(_)
             | Self::PlanSent { .. }
             | Self::ModelReplied { .. }
             | Self::ModelFailed { .. }

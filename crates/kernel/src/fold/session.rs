@@ -33,6 +33,7 @@ use crate::key::{Access, Key};
 use crate::names::{AgentId, CallId, PhaseName, SessionId, ToolName};
 use crate::plan::opening;
 use crate::policy::RULE_OF_TWO;
+use crate::request::{OpenRequest, RequiredTool};
 use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
@@ -178,6 +179,9 @@ pub struct Session {
     /// The key of the person who opened it, where they have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starter: Option<PersonKey>,
+    /// What the open request narrows; nothing when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Arc<OpenRequest>>,
     /// Where it was forked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -278,6 +282,7 @@ impl Session {
             client_bytes: ClientBytes::default(),
             answer_roles: OrdMap::new(),
             starter: None,
+            request: None,
             origin: None,
         }
     }
@@ -315,6 +320,11 @@ impl Session {
                 self.lap.iter_mut().for_each(|lap| lap.told_profile = *profile);
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
+            Event::RequestOpened(options) => {
+                let options = options.as_ref().clone();
+                let open = OpenRequest { used_required: false, options };
+                self.request = (!open.options.is_default()).then(|| Arc::new(open));
+            }
             Event::PlanSent { turn, model, notes, tools, asked, tokens_estimated, .. } => {
                 self.roll();
                 if self.model.as_deref() != Some(model) {
@@ -523,6 +533,12 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
+    }
+
+    /// The tool that the open request must still use.
+    pub fn required_tool(&self) -> Option<&RequiredTool> {
+        let request = self.request.as_ref().filter(|request| !request.used_required)?;
+        request.options.required_tool.as_ref()
     }
 
     /// How often a tool was used.

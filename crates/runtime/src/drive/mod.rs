@@ -9,6 +9,7 @@ mod left;
 mod model;
 mod open;
 mod redact;
+mod request;
 mod run;
 mod settle;
 mod supply;
@@ -34,6 +35,7 @@ use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
+use toolgate_kernel::request::RequestError;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
@@ -97,6 +99,9 @@ pub enum DriveFault {
     /// Nothing can be undone, or not what was shown.
     #[error(transparent)]
     Undo(#[from] UndoRefusal),
+    /// A request names what there is not.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// A person asked for a phase that does not exist.
     #[error("there is no phase {0}")]
     NoPhase(PhaseName),

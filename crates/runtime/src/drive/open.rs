@@ -13,6 +13,7 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
+use toolgate_kernel::request::{RequestError, RequestOptions};
 use toolgate_kernel::seeded::{Bug, seeded};
 
 use super::settle::conflicted;
@@ -62,6 +63,9 @@ pub enum OpenFault {
          back under `agents`"
     )]
     AgentGone(AgentId),
+    /// Its request names what there is not.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// There is nothing to fork, or not there.
     #[error(transparent)]
     Fork(#[from] ForkRefusal),
@@ -83,6 +87,8 @@ pub struct Start {
     pub agent: Option<AgentId>,
     /// The kind of conversation it is.
     pub conversation: Conversation,
+    /// What its first request narrows.
+    pub request: RequestOptions,
 }
 
 /// Refuses to speak as somebody who is not declared.
@@ -102,11 +108,12 @@ pub(super) struct First {
 
 impl Start {
     fn first(self, session: &SessionId, starter: Option<PersonKey>) -> First {
-        let Self { title, pictures, chat, agent, conversation } = self;
+        let Self { title, pictures, chat, agent, conversation, request } = self;
         let (images, blobs) = Picture::split(pictures);
         let session = session.clone();
         let opened = Event::Opened { session, title, images, chat, agent, conversation, starter };
-        First { events: vec![opened], blobs }
+        let request = (!request.is_default()).then(|| Event::RequestOpened(Box::new(request)));
+        First { events: std::iter::once(opened).chain(request).collect(), blobs }
     }
 }
 
@@ -137,6 +144,7 @@ impl Driver {
             return Err(OpenFault::TooLong(start.title.len()));
         }
         declared(&crew, start.agent.as_ref())?;
+        start.request.check(&crew.agent, &phase, start.agent.as_ref())?;
         Picture::count(&start.pictures, &crew.agent.limits)?;
         let first = start.first(&id, crew.starter);
         Self::open_first(runtime, crew, id, actor, phase, first).await
