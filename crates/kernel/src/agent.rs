@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::calling::ToolCalling;
 use crate::config::{ConfigDigests, EgressConfig, ProfileText};
 use crate::digest::Digest;
+use crate::evidence::{Archetype, EvidenceMode};
 use crate::flow::FlowLabels;
 use crate::fold::Session;
 use crate::limits::Limits;
@@ -261,6 +262,25 @@ impl Agent {
         self.phases.iter().find(|granted| granted.phase.name == *name)
     }
 
+    /// Whether answers of a session need evidence now: where its agent, its phase or the open request
+    /// requires it.
+    pub fn evidence(&self, session: &Session) -> EvidenceMode {
+        let declared = session.agent.as_ref().and_then(|id| self.agents.get(id));
+        let phase = session.phase.as_ref().and_then(|phase| self.phase(phase));
+        let all = [
+            declared.map(|agent| agent.evidence),
+            phase.map(|phase| phase.evidence),
+            session.request.as_ref().map(|request| request.options.evidence),
+        ];
+        all.into_iter().flatten().max().unwrap_or_default()
+    }
+
+    /// What the agent of a session is for.
+    pub fn archetype(&self, session: &Session) -> Archetype {
+        let declared = session.agent.as_ref().and_then(|id| self.agents.get(id));
+        declared.map(|agent| agent.archetype).unwrap_or_default()
+    }
+
     /// Whether a tool is one of a server that some phase asks something of.
     pub(crate) fn declares_server_of(&self, tool: &ToolName) -> bool {
         let Some((server, _)) = tool.of_server() else { return false };
@@ -361,7 +381,8 @@ fn declared(
             every.iter().filter(may).cloned().collect()
         });
         let every = own.unwrap_or_else(|| Arc::clone(every));
-        (id.clone(), Declared { first: text.first(), enabled, every })
+        let (archetype, evidence) = (text.archetype, text.evidence);
+        (id.clone(), Declared { first: text.first(), archetype, evidence, enabled, every })
     });
     agents.collect()
 }

@@ -16,6 +16,7 @@ pub mod digest;
 pub mod directive;
 pub mod envelope;
 pub mod event;
+pub mod evidence;
 pub mod flow;
 pub mod fold;
 pub mod gate;

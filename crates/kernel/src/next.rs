@@ -1,13 +1,18 @@
 //! Decides what happens next: a function of the log, so that resuming is replaying and asking.
 
+mod rejection;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use self::rejection::{asks_last_words, stop_hook};
+use self::rejection::{forced, rejected};
 use crate::agent::Agent;
 use crate::budget::Overspent;
 use crate::calling::{FailurePolicy, Finishing};
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
+use crate::evidence::{EvidenceMode, instructions};
 use crate::fold::{Lap, OpenQuestion, Progress, Session, Turn, Waiting, World};
 use crate::letters::is_unseen;
 use crate::names::{CallId, PhaseName, ToolName};
@@ -121,7 +126,7 @@ enum Course {
 #[derive(Default)]
 struct Manner {
     toolless: bool,
-    note: Option<Note>,
+    notes: Vec<Note>,
 }
 
 impl Manner {
@@ -130,8 +135,18 @@ impl Manner {
         let text = finish.map(|finish| finish.text.clone());
         Self {
             toolless: toolless || finish.is_some_and(|finish| !finish.tools),
-            note: text.map(|text| Note { about: NoteKind::Finish, text }),
+            notes: text.map(|text| Note { about: NoteKind::Finish, text }).into_iter().collect(),
         }
+    }
+
+    /// Tells why the last reply was not accepted, beside what it was asked with.
+    fn rejected(mut self, reason: &str) -> Self {
+        let text = format!(
+            "Your last reply was not accepted, and nobody was shown it: {reason}. Write the whole \
+             reply once more, in the form that is asked for."
+        );
+        self.notes.push(Note { about: NoteKind::Rejected, text });
+        self
     }
 }
 
@@ -159,8 +174,14 @@ const PAUSES_MAX: u64 = 8;
 
 /// How the open iteration goes on.
 fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Course {
+    if let Some((fault, reason)) =
+        session.failure.as_ref().filter(|(fault, _)| fault.rejects_reply())
+    {
+        return rejected(agent, session, lap, *fault, reason);
+    }
     if let Some((fault, reason)) = &session.failure {
         let finish = session.turns.back().and_then(|last| finishing(agent, session, lap, last));
+        let finish = finish.as_ref();
         let toolless = tries_toolless(agent, session);
         // A conversation asks again in the same words, unless the context is what was turned down.
         let stuck = if fault.may_be_last_words() {
@@ -182,7 +203,7 @@ fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens
         return silent(agent, session, lap, last);
     }
     match limit(agent, session, lap, tokens) {
-        None => Course::Ask(Manner::default()),
+        None => Course::Ask(forced(agent, session, lap).unwrap_or_default()),
         // The next words of a person begin a new count, but not a new context.
         Some((closing, note)) if session.chat && closing != Closing::ContextLimit => {
             if session.feedback.is_empty() {
@@ -201,7 +222,7 @@ fn silent(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Course {
         return Course::Ask(Manner::default());
     }
     match finishing(agent, session, lap, last) {
-        Some(finish) => Course::Ask(Manner::finishing(Some(finish), false)),
+        Some(finish) => Course::Ask(Manner::finishing(Some(&finish), false)),
         None => {
             let (closing, why) = fallen_silent(last.finish);
             if session.chat {
@@ -223,17 +244,12 @@ fn fallen_silent(finish: Finish) -> (Closing, &'static str) {
 }
 
 /// Whether the model is asked for its last words: it ended with nothing after calls.
-fn finishing<'a>(
-    agent: &'a Agent,
-    session: &Session,
-    lap: &Lap,
-    last: &Turn,
-) -> Option<&'a Finishing> {
+fn finishing(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Option<Finishing> {
     let silent = last.calls.is_empty() && session.feedback.is_empty();
     let worked = lap.calls > lap.before_words.0;
     let nothing = last.text.trim().is_empty() && last.finish != Finish::Refused;
     let due = silent && worked && nothing && !lap.finished;
-    agent.tool_calling.finish.as_ref().filter(|_| due)
+    agent.tool_calling.last_words().filter(|_| due)
 }
 
 /// Whether a request that was turned down is tried again without tools.
@@ -325,6 +341,9 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
         words if words.trim().is_empty() => closed.note.clone(),
         words => format!("{}: {words}", closed.note),
     };
+    if closed.closing == Closing::Rejected {
+        return Some((Ending::Rejected, closed.note.clone()));
+    }
     // The same words would be declined again, in whichever phase.
     if closed.closing == Closing::Refused {
         return Some((Ending::Refused, cut()));
@@ -484,7 +503,7 @@ fn plan(
     let tools = agent.visible(phase, session).filter(|_| !manner.toolless);
     let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
     let mut notes = notes(agent, world, lap, phase);
-    notes.extend(manner.note);
+    notes.extend(manner.notes);
     let mut plan = Plan {
         turn: session.turn + 1,
         iteration: session.iteration,
@@ -550,6 +569,11 @@ fn notes(agent: &Agent, world: &World<'_>, lap: &Lap, phase: &PhaseName) -> Vec<
         && let Some(phase) = agent.phase(phase)
     {
         notes.push(Note { about: NoteKind::Phase, text: phase_note(phase) });
+    }
+    let evidence = agent.evidence(session) == EvidenceMode::Required;
+    if evidence && !lap.told_evidence {
+        let text = instructions(agent.archetype(session));
+        notes.push(Note { about: NoteKind::Evidence, text });
     }
     let (calls, max) = (session.counted_calls(), agent.settings.max_tool_calls_per_iteration);
     // The words of a person begin a new count.

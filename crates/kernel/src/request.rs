@@ -1,4 +1,5 @@
-//! Narrows what one request may do: which tools it may use, and which one it must use.
+//! Narrows what one request may do: which tools it may use, which one it must use, and whether its
+//! answers need evidence.
 //!
 //! A request is what a caller asks for once: a run, one message of a conversation, one call. Its
 //! options can only take away from what the phase grants. The log says which options hold, so a
@@ -8,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, ToolAudience};
+use crate::evidence::EvidenceMode;
 use crate::names::{AgentId, PhaseName, ToolName, nearest};
 
 /// The word that stands for every tool of the phase in a list of allowed tools.
@@ -28,6 +30,9 @@ pub struct RequestOptions {
     /// The tool that the model is asked for until it made a call of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_tool: Option<RequiredTool>,
+    /// Whether its answers need evidence, where the configuration does not require it already.
+    #[serde(default, skip_serializing_if = "EvidenceMode::is_off")]
+    pub evidence: EvidenceMode,
 }
 
 /// A tool that a request must use.
@@ -103,6 +108,7 @@ impl RequestOptions {
         agent: &Agent,
         allowed: &[String],
         required: Option<&str>,
+        evidence: EvidenceMode,
     ) -> Result<Self, RequestError> {
         if allowed.len() > TOOLS_MAX {
             return Err(RequestError::TooMany);
@@ -121,7 +127,7 @@ impl RequestOptions {
             Some(name) if name == ANY_TOOL && !is_tool(name) => Some(RequiredTool::Any),
             Some(name) => Some(RequiredTool::Tool(known_tool(agent, name)?)),
         };
-        Ok(Self { allowed_tools: (!every).then_some(tools), required_tool })
+        Ok(Self { allowed_tools: (!every).then_some(tools), required_tool, evidence })
     }
 
     /// Whether it narrows nothing.

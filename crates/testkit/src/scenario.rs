@@ -12,6 +12,7 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::decision::Role;
 use toolgate_kernel::event::{Answer, Change, Conversation, Said};
+use toolgate_kernel::evidence::EvidenceMode;
 use toolgate_kernel::names::{AgentId, CallId, Family, PhaseName, ToolName};
 use toolgate_kernel::request::{RequestError, RequestOptions};
 use toolgate_kernel::section::Home;
@@ -97,6 +98,9 @@ pub struct RequestText {
     /// The tool it must use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_tool: Option<String>,
+    /// Whether its answers need evidence.
+    #[serde(skip_serializing_if = "EvidenceMode::is_off")]
+    pub evidence: EvidenceMode,
 }
 
 impl RequestText {
@@ -106,7 +110,8 @@ impl RequestText {
 
     /// The options that it means.
     pub fn options(&self, agent: &Agent) -> Result<RequestOptions, RequestError> {
-        RequestOptions::parse(agent, &self.allow_tools, self.require_tool.as_deref())
+        let required = self.require_tool.as_deref();
+        RequestOptions::parse(agent, &self.allow_tools, required, self.evidence)
     }
 }
 

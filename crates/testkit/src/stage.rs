@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow, ensure};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
+use toolgate_kernel::calling::ToolProtocol;
 use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Decision, Event, ProjectEvent, Record, Said, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{SectionName, SessionId, ToolName};
+use toolgate_kernel::plan::Plan;
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::section::{FamilySpec, Section};
+use toolgate_packs::core_tools::ProjectSources;
 use toolgate_packs::enabled;
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::workspace::{Skipped, decide};
@@ -25,6 +28,7 @@ use toolgate_runtime::{
     SayFault, Signer, Start, Toolbox, preview_fork,
 };
 use toolgate_store::{Folder, LogSetup};
+use toolgate_wire::json_protocol::JsonToolModel;
 use toolgate_wire::script::Script;
 
 use crate::clock::FakeClock;
@@ -629,10 +633,19 @@ fn crew(scenario: &Scenario, props: &Arc<Props>, person: &Arc<TestSigner>) -> Re
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent: Agent = scenario.agent.clone().build(sections)?;
     let mut crew = Crew::new(Arc::new(agent), Toolbox::of(&packs));
+    crew.evidence = ProjectSources::usual();
     let starter = scenario.starter.as_deref().map(TestSigner::new).transpose()?;
     crew.starter = starter.map(|signer| signer.key());
     if let Some(script) = &scenario.script {
-        crew.provider = Some(Arc::new(Script::new("scenario", script.clone())));
+        let script: Arc<dyn Provider> = Arc::new(Script::new("scenario", script.clone()));
+        crew.provider = Some(match crew.agent.tool_calling.protocol {
+            ToolProtocol::Native => script,
+            ToolProtocol::Json => {
+                // The nonce is new in every request, and the same in every play.
+                let nonce = |plan: &Plan| Some(format!("{:032x}", plan.turn));
+                Arc::new(JsonToolModel::new(script, crew.agent.limits.clone(), nonce))
+            }
+        });
     }
     if !scenario.answers.is_empty() || !scenario.words.is_empty() {
         let (answers, words) = (scenario.answers.clone(), scenario.words.clone());

@@ -17,7 +17,7 @@ use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
-use crate::request::RequestFlags;
+use crate::request::ToolFlags;
 use crate::servers::Servers;
 use crate::trust::TrustedCrew;
 
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    request: RequestFlags,
+    request: ToolFlags,
     #[command(flatten)]
     have: Have,
 }

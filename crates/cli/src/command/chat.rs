@@ -8,12 +8,13 @@ use clap::Args;
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::ToolAudience;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind, Stage};
+use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId, nearest};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
 
+use super::chat_commands::{COMMANDS, stage_word};
 use super::run::{self, Cast, Watched};
 use crate::console::{self, hint, say, tell, visible};
 use crate::environment::Flags;
@@ -62,19 +63,6 @@ pub(crate) struct Options {
     #[command(flatten)]
     have: run::Have,
 }
-
-/// What can be typed besides words.
-pub(crate) const COMMANDS: &[(&str, &str)] = &[
-    ("/help", "what can be typed"),
-    ("/phase", "the phase; with a name, move there"),
-    ("/tools", "the tools of this phase"),
-    ("/why", "why the last call was refused, or the model failed"),
-    ("/image", "a picture for your next words: /image FILE"),
-    ("/retry", "ask again after a failure"),
-    ("/history", "what was said so far"),
-    ("/new", "begin another conversation"),
-    ("/quit", "leave; Ctrl-D does the same"),
-];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     if options.json {
@@ -209,14 +197,10 @@ async fn until_told(typing: &Typing) -> Result<Typed> {
     }
 }
 
-fn stage_word(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Parse => "parsed",
-        Stage::Resolve => "resolved",
-        Stage::Validate => "validated",
-        Stage::Judge => "judged",
-        Stage::Answer => "answered",
-    }
+/// Whether the last reply was not accepted.
+fn rejected(driver: &Driver) -> bool {
+    let session = driver.session();
+    session.failure.as_ref().is_some_and(|(fault, _)| fault.rejects_reply())
 }
 
 /// Which words the model is to answer.
@@ -432,6 +416,12 @@ impl Talk<'_> {
         let watched = run::watch(&mut driver, &screen, &mut stop).await;
         self.written = Some(screen.end().await);
         match watched? {
+            Watched::Halted(Halt::Listening(why)) if rejected(&driver) => {
+                why.lines().for_each(|line| tell(&visible(line)));
+                hint("The words are in the log: toolgate sessions show. Say it in other words.");
+                self.driver = Some(driver);
+                Ok(Exit::Failed)
+            }
             Watched::Halted(Halt::Listening(why)) => {
                 if !why.is_empty() {
                     tell(&format!("It stopped here: {why}. Say something and it goes on."));

@@ -12,6 +12,7 @@ mod doctor;
 mod down;
 mod ending;
 mod enrolment;
+mod evidence;
 mod facts;
 mod faults;
 mod forgery;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Desk;
+use crate::support::{Beside, Desk};
 
 const CONFIG: &str = "
 packs: [notes, planning]
@@ -48,7 +48,8 @@ fn a_call_is_narrowed_by_its_request_and_the_next_one_is_not() {
         (&["--allow-tool", "planning_setup_plan", "--require-tool", "any"], "none is available"),
     ] {
         let refused = desk.run(&[&write[..], flags].concat());
-        assert!(refused.code != 0 && refused.err.contains(told), "{flags:?}: {}", refused.err);
+        let said = format!("{}{}", refused.out, refused.err);
+        assert!(refused.code != 0 && said.contains(told), "{flags:?}: {said}");
     }
     let log = desk.ok(&["sessions", "export", "call"]);
     let opened = log.matches("\"request_opened\"").count();
@@ -87,10 +88,28 @@ fn a_run_keeps_its_options_when_it_goes_on() {
     let flags = ["--allow-tool", "list_notes", "List them."];
     let first = desk.run(&[&run[..], &flags].concat());
     assert_ne!(first.code, 0, "the script ends too early");
-    let more = "replies:\n  - text: ''\n  - calls: [{tool: write_notes, args: {key: a, data: 1}}]\n  - text: Done.\n  - text: Done.\n";
+    let more = "replies:\n  - text: ''\n  - text: ''\n  - calls: [{tool: write_notes, args: {key: a, data: 1}}]\n  - text: Done.\n  - text: Done.\n";
     desk.write("short.yaml", more);
     let told = desk.run(&run).out;
     let refused = told.lines().map(json_of).find(|it| it["event"]["kind"] == "call_refused");
     let refused = refused.unwrap_or_else(|| panic!("nothing was refused: {told}"));
     assert_eq!(refused["event"]["envelope"]["errors"][0]["code"], "TOOL_NOT_GRANTED");
+}
+
+/// The provider is asked for the tool that the request requires, until a call of it was made.
+#[test]
+fn a_provider_is_asked_for_the_required_tool() {
+    let desk = desk();
+    let script = "replies:\n  - calls: [{tool: list_notes}]\n  - text: Listed.\n";
+    let beside = Beside::playing(script);
+    desk.write_trusted(&format!("{CONFIG}{}", beside.config("openai")));
+    let mut command = desk.command();
+    command.env("FAKE_KEY", "sk-CANARY-01");
+    command.args(["chat", "--model", "m", "--require-tool", "list_notes", "List them."]);
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let choices: Vec<Value> =
+        beside.seen().iter().map(|seen| seen.body["tool_choice"].clone()).collect();
+    assert_eq!(choices[0]["function"]["name"], "list_notes", "{choices:?}");
+    assert_eq!(choices[1], Value::Null, "{choices:?}");
 }

@@ -37,6 +37,7 @@ use crate::credential::PersonKey;
 use crate::decision::{AllowanceTerms, Role};
 use crate::digest::Digest;
 use crate::directive::Directed;
+use crate::evidence::{EvidenceReason, EvidenceVerdict};
 use crate::names::{
     AgentId, CallId, Family, PhaseName, PolicyName, ServerName, SessionId, ToolName, ToolPattern,
 };
@@ -158,6 +159,9 @@ pub enum Event {
         /// How many of its calls may run, where the model that stood in is held to fewer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calls_max: Option<u64>,
+        /// What became of its evidence, where evidence is required.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Box<EvidenceVerdict>>,
     },
     /// The model could not be reached or its reply could not be used.
     ModelFailed {
@@ -180,6 +184,9 @@ pub enum Event {
         /// Words that had come before it broke; nothing of them counts.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         partial: String,
+        /// Why its evidence was not accepted, where that is what failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<EvidenceReason>,
     },
     /// A call came from a caller without a model loop, or a person's yes made it.
     CallReceived {
@@ -358,6 +365,8 @@ pub enum Ending {
     Refused,
     /// The model's last reply ran out of room, so what it said is not whole.
     Truncated,
+    /// The model's reply was not accepted, twice.
+    Rejected,
 }
 
 /// What people and other processes say to a session.

@@ -2,6 +2,7 @@
 
 mod ask;
 mod company;
+mod evidence;
 mod floor;
 mod fork;
 mod judge;
@@ -52,9 +53,10 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Batch, Desk, FilesFault, Person, Promised, Provider, Rows, StoreFault, Supplier,
-    SupplyFault, at_once, later,
+    Append, Batch, Desk, EvidenceSources, FilesFault, Person, Promised, Provider, Rows, StoreFault,
+    Supplier, SupplyFault, at_once, later,
 };
+use crate::receipts::ReceiptIndex;
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
 use crate::transaction::Shared;
@@ -118,6 +120,8 @@ pub struct Crew {
     pub provider: Option<Arc<dyn Provider>>,
     /// Who brings tools from outside, where there are any.
     pub supplier: Option<Arc<dyn Supplier>>,
+    /// Where the evidence of replies is looked up; without it none is accepted.
+    pub evidence: Option<Arc<dyn EvidenceSources>>,
     /// Somebody who can be asked.
     pub person: Option<Arc<dyn Person>>,
     /// The key of the person who opens sessions here, where they have one.
@@ -138,6 +142,7 @@ impl Crew {
             tools,
             provider: None,
             supplier: None,
+            evidence: None,
             person: None,
             starter: None,
             on_ask,
@@ -207,6 +212,8 @@ pub struct Driver {
     late: Option<Append>,
     /// What the model keeps of this session.
     desk: Desk,
+    /// The receipts of this session, as far as they were looked up.
+    receipts: ReceiptIndex,
     /// Whether this driver has asked the model before.
     asked: bool,
     /// The pictures that were shown, so that they are read once.

@@ -25,6 +25,7 @@ use crate::fork::ForkRefusal;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
 use crate::picture::{Picture, PictureRefusal, Pictures};
 use crate::port::{Desk, Placed, Row, StageTag, StoreFault};
+use crate::receipts::ReceiptIndex;
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
@@ -331,6 +332,7 @@ impl Driver {
             stopped: false,
             late: None,
             desk: Desk::default(),
+            receipts: ReceiptIndex::default(),
             asked: false,
             pictures: Pictures::default(),
             partial: Arc::default(),

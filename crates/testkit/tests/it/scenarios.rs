@@ -106,7 +106,7 @@ fn covered_cases_are_named_rightly() {
     for path in Scenario::find(&root()).unwrap() {
         for case in Scenario::read(&path).unwrap().covers {
             let (letter, number) = case.split_at(1);
-            assert!("RCWTHD".contains(letter) && number.parse::<u8>().is_ok(), "{case}");
+            assert!("RCWTHDN".contains(letter) && number.parse::<u8>().is_ok(), "{case}");
         }
     }
 }
