@@ -111,5 +111,5 @@ fn a_provider_is_asked_for_the_required_tool() {
     let choices: Vec<Value> =
         beside.seen().iter().map(|seen| seen.body["tool_choice"].clone()).collect();
     assert_eq!(choices[0]["function"]["name"], "list_notes", "{choices:?}");
-    assert_eq!(choices[1], Value::Null, "{choices:?}");
+    assert_eq!(choices[1], "auto", "{choices:?}");
 }
