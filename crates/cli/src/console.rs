@@ -194,6 +194,7 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
         Ending::ToolError => "A tool failed (TOOL_ERROR)",
         Ending::Refused => "The model declined",
         Ending::Truncated => "The last reply ran out of room",
+        Ending::Rejected => "The reply was not accepted",
     }
 }
 

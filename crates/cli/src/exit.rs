@@ -112,6 +112,7 @@ fn of_open(fault: &OpenFault) -> Option<Exit> {
         | OpenFault::Pictures(_)
         | OpenFault::PhaseGone(_)
         | OpenFault::AgentGone(_)
+        | OpenFault::Request(_)
         | OpenFault::Fork(_)
         | OpenFault::NoPhase => None,
     }
@@ -130,6 +131,7 @@ fn of_drive(fault: &DriveFault) -> Option<Exit> {
         | DriveFault::NotHere(_)
         | DriveFault::Supply(_)
         | DriveFault::Undo(_)
+        | DriveFault::Request(_)
         | DriveFault::NoPhase(_) => None,
     }
 }

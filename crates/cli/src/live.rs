@@ -8,6 +8,7 @@ use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
     Answer, CallRefused, Event, Finish, Origin, Outcome, ProjectEvent, RawCall, Record, Said,
 };
+use toolgate_kernel::evidence::EvidenceVerdict;
 use toolgate_kernel::fold::{Progress, Session};
 use toolgate_kernel::names::CallId;
 use toolgate_kernel::settings::Settings;
@@ -184,12 +185,25 @@ impl Live {
             }
             Event::IterationClosed(closed) => state.closed(closed),
             Event::ModelReplied {
-                text, calls, usage, directed, repairs, finish, attempts, ..
+                text,
+                calls,
+                usage,
+                directed,
+                repairs,
+                finish,
+                attempts,
+                evidence,
+                ..
             } => {
                 state.tokens = state.tokens.saturating_add(usage.input_tokens);
                 state.tokens = state.tokens.saturating_add(usage.output_tokens);
                 state.whole();
-                if !state.streamed && !text.is_empty() {
+                let verdict = evidence.as_deref();
+                let is_answer = !matches!(
+                    verdict,
+                    Some(EvidenceVerdict::NoAnswer {} | EvidenceVerdict::Abstained {})
+                );
+                if !state.streamed && !text.is_empty() && is_answer {
                     state.flow(&visible_lines(text));
                 }
                 state.streamed = false;
@@ -204,6 +218,9 @@ impl Live {
                     Finish::Stop | Finish::Calls | Finish::Paused => None,
                 };
                 remark.iter().for_each(|remark| state.mended(remark));
+                if verdict == Some(&EvidenceVerdict::Abstained {}) {
+                    state.mended("it abstains: it has nothing to say");
+                }
                 attempts.iter().for_each(|attempt| state.tried(attempt));
                 repairs.iter().for_each(|mended| state.mended(mended));
                 directed.iter().for_each(|directed| state.directed(directed));
@@ -289,6 +306,7 @@ impl Live {
                 state.said(title);
             }
             Event::Opened { .. }
+            | Event::RequestOpened(_)
             | Event::PlanSent { .. }
             | Event::CallAdmitted(_)
             | Event::CallStarted { .. }

@@ -23,6 +23,7 @@ mod project;
 mod reading;
 mod redaction;
 mod remedy;
+mod request;
 mod roster;
 mod screen;
 mod search;
@@ -108,6 +109,8 @@ enum Command {
     Token(command::token::Options),
     /// Lists, shows, resumes, undoes, forks, replays, traces and exports sessions.
     Sessions(command::sessions::Options),
+    /// Shows which call a receipt is of, and whether the log bears it out.
+    Receipts(command::receipts::Options),
     /// Writes today's names of tools in place of former ones.
     Migrate(command::migrate::Options),
     /// Prints the signed head of the log, or begins a new log in place of one that cannot go on.
@@ -133,6 +136,7 @@ impl Command {
             Self::Chat(options) => options.json,
             Self::Call(options) => options.json,
             Self::Sessions(options) => options.json(),
+            Self::Receipts(options) => options.json(),
             Self::Migrate(options) => options.json,
             Self::Verify(options) => options.json,
             Self::Doctor(options) => options.json,
@@ -188,6 +192,7 @@ fn main() -> std::process::ExitCode {
         Command::People(options) => command::people::run(&place, &options),
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
+        Command::Receipts(options) => command::receipts::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),
         Command::Issues(options) => command::issues::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use toolgate_http::{Patience, Plain};
 use toolgate_kernel::agent::Agent;
+use toolgate_kernel::calling::ToolProtocol;
 use toolgate_kernel::config::{
     AgentText, CacheText, Chosen, ChosenModel, Known, OUTPUT_KEYS, ProviderName, Secret, Speech,
 };
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::json::lay_over;
 use toolgate_kernel::limits::Limits;
+use toolgate_kernel::plan::Plan;
 use toolgate_runtime::Directing;
 use toolgate_runtime::port::Provider;
 use toolgate_wire::dialect::{Capabilities, Dialect, Options, ReplyBounds};
+use toolgate_wire::json_protocol::JsonToolModel;
 use toolgate_wire::model::{Exchange, ModelSpec};
 use toolgate_wire::script::Script;
 use toolgate_wire::transform::Transforms;
@@ -59,6 +62,23 @@ pub(crate) fn shows_pictures(text: &AgentText) -> Result<()> {
 
 /// The model of a run.
 pub(crate) fn provider(
+    access: &TrustedAccess,
+    text: &AgentText,
+    agent: &Agent,
+) -> Result<(Arc<dyn Provider>, Played)> {
+    let (own, played) = spoken(access, text, agent)?;
+    if agent.tool_calling.protocol == ToolProtocol::Native {
+        return Ok((own, played));
+    }
+    let nonce = |_: &Plan| {
+        let bytes = environment::random::<16>().ok()?;
+        Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    };
+    Ok((Arc::new(JsonToolModel::new(own, agent.limits.clone(), nonce)), played))
+}
+
+/// The same as its provider speaks.
+fn spoken(
     access: &TrustedAccess,
     text: &AgentText,
     agent: &Agent,

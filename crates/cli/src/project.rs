@@ -18,6 +18,7 @@ use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::SessionId;
 use toolgate_kernel::pin::Pins;
 use toolgate_kernel::token_key::TokenKey;
+use toolgate_packs::core_tools::ProjectSources;
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::web::Web;
 use toolgate_packs::{enabled, every};
@@ -391,7 +392,9 @@ impl Place {
         let overrides = filled_in.filter_map(|change| Some((change.key, change.after?))).collect();
         let source = ConfigSource { digests, masked_text, overrides };
         let agent = Arc::new(agent.with_source(source.clone()));
-        Ok(LoadedConfig { crew: Crew::new(agent, Toolbox::of(&packs)), text, file, source })
+        let mut crew = Crew::new(agent, Toolbox::of(&packs));
+        crew.evidence = ProjectSources::usual();
+        Ok(LoadedConfig { crew, text, file, source })
     }
 
     /// Looks at a configuration by itself, beside the tools of servers that were ever seen.

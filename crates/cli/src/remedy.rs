@@ -96,6 +96,9 @@ pub(crate) fn remedy(
         // What is seen says what to do.
         FaultKind::Redirected
         | FaultKind::CircuitOpen
+        | FaultKind::ToolCallRejected
+        | FaultKind::ToolRequired
+        | FaultKind::EvidenceRejected
         | FaultKind::Stopped
         | FaultKind::Unusable => return None,
     })

@@ -121,6 +121,7 @@ impl Summary {
             Event::IterationOpened { .. } => self.figures(phase).iterations += 1,
             Event::Opened { .. }
             | Event::Forked(_)
+            | Event::RequestOpened(_)
             | Event::PlanSent { .. }
             | Event::CallReceived { .. }
             | Event::CallAdmitted(_)

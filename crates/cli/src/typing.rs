@@ -188,7 +188,7 @@ impl Completer for Several {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let start = line.get(..at).unwrap_or_default();
         let fits = |word: &&&str| start.starts_with('/') && word.starts_with(start);
-        let words = super::command::chat::COMMANDS.iter().map(|(word, _)| word);
+        let words = super::command::chat_commands::COMMANDS.iter().map(|(word, _)| word);
         Ok((0, words.filter(fits).map(|word| (*word).to_owned()).collect()))
     }
 }

@@ -10,7 +10,9 @@ use crate::budget::Budget;
 use crate::calling::ToolCalling;
 use crate::config::{ConfigDigests, EgressConfig, ProfileText};
 use crate::digest::Digest;
+use crate::evidence::{Archetype, EvidenceMode};
 use crate::flow::FlowLabels;
+use crate::fold::Session;
 use crate::limits::Limits;
 pub use crate::mask::{AgentRefusal, Place};
 use crate::mask::{Granted, Masks};
@@ -19,6 +21,7 @@ use crate::phase::{Grant, Phase};
 use crate::policy::{Policy, RULE_OF_TWO, RuleOfTwo};
 use crate::profile::Declared;
 use crate::prompt::Template;
+use crate::request::RequestOptions;
 use crate::section::{Entry, Section, Toolset};
 use crate::settings::Settings;
 use crate::tool::ToolSpec;
@@ -113,6 +116,28 @@ pub struct Agent {
     /// servers says so, and it is in no fingerprint.
     pub down: BTreeMap<ServerName, String>,
     phases: Vec<Granted>,
+}
+
+/// For whom the tools of a phase are looked at. What it leaves out is neither shown nor callable.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ToolAudience<'a> {
+    /// The agent that the session speaks as, which may hold some of them back.
+    pub agent: Option<&'a AgentId>,
+    /// What the open request narrows.
+    pub request: Option<&'a RequestOptions>,
+}
+
+impl<'a> From<Option<&'a AgentId>> for ToolAudience<'a> {
+    fn from(agent: Option<&'a AgentId>) -> Self {
+        Self { agent, request: None }
+    }
+}
+
+impl<'a> From<&'a Session> for ToolAudience<'a> {
+    fn from(session: &'a Session) -> Self {
+        let request = session.request.as_ref().map(|request| &request.options);
+        Self { agent: session.agent.as_ref(), request }
+    }
 }
 
 /// The configuration file that an agent was made of.
@@ -225,9 +250,11 @@ impl Agent {
         &self,
         phase: &PhaseName,
         tool: &ToolName,
-        who: Option<&AgentId>,
+        audience: ToolAudience<'_>,
     ) -> bool {
-        let any = who.is_none_or(|who| self.agents.get(who).is_some_and(|d| d.enabled.is_none()));
+        let ToolAudience { agent, request } = audience;
+        let any = agent.is_none_or(|who| self.agents.get(who).is_some_and(|d| d.enabled.is_none()));
+        let any = any && request.is_none_or(|request| request.allows(tool));
         any && self.granted(phase).is_some_and(|granted| granted.outside.grants(tool))
     }
 
@@ -235,23 +262,63 @@ impl Agent {
         self.phases.iter().find(|granted| granted.phase.name == *name)
     }
 
-    /// The tools a phase grants, in declaration order: what is shown AND what may be called. `who`
-    /// is the agent the session speaks as, which may hold some of them back.
-    pub fn visible(
-        &self,
+    /// Whether answers of a session need evidence now: where its agent, its phase or the open request
+    /// requires it.
+    pub fn evidence(&self, session: &Session) -> EvidenceMode {
+        let declared = session.agent.as_ref().and_then(|id| self.agents.get(id));
+        let phase = session.phase.as_ref().and_then(|phase| self.phase(phase));
+        let all = [
+            declared.map(|agent| agent.evidence),
+            phase.map(|phase| phase.evidence),
+            session.request.as_ref().map(|request| request.options.evidence),
+        ];
+        all.into_iter().flatten().max().unwrap_or_default()
+    }
+
+    /// What the agent of a session is for.
+    pub fn archetype(&self, session: &Session) -> Archetype {
+        let declared = session.agent.as_ref().and_then(|id| self.agents.get(id));
+        declared.map(|agent| agent.archetype).unwrap_or_default()
+    }
+
+    /// Whether a tool is one of a server that some phase asks something of.
+    pub(crate) fn declares_server_of(&self, tool: &ToolName) -> bool {
+        let Some((server, _)) = tool.of_server() else { return false };
+        let mut servers = self.phases.iter().flat_map(|granted| &granted.servers);
+        servers.any(|declared| declared.as_str() == server)
+    }
+
+    /// The tools a phase grants to an audience, in declaration order: what is shown AND what may be
+    /// called.
+    pub fn visible<'a>(
+        &'a self,
         phase: &PhaseName,
-        who: Option<&AgentId>,
-    ) -> impl Iterator<Item = &Entry> {
+        audience: impl Into<ToolAudience<'a>>,
+    ) -> impl Iterator<Item = &'a Entry> {
         let granted = self.granted(phase).map(|granted| &granted.tools);
         let entries = self.toolset.entries();
-        let enabled = move |at: &&usize| self.enables(who, **at);
+        let audience = audience.into();
+        let enabled = move |at: &&usize| self.serves(audience, **at);
         granted.into_iter().flatten().filter(enabled).filter_map(|at| entries.get(*at))
     }
 
-    /// Whether a phase grants the tool at a place of the toolset to whoever a session speaks as.
-    pub fn grants(&self, phase: &PhaseName, tool: usize, who: Option<&AgentId>) -> bool {
+    /// Whether a phase grants the tool at a place of the toolset to an audience.
+    pub fn grants<'a>(
+        &self,
+        phase: &PhaseName,
+        tool: usize,
+        audience: impl Into<ToolAudience<'a>>,
+    ) -> bool {
         let granted = self.granted(phase).is_some_and(|granted| granted.tools.contains(&tool));
-        granted && self.enables(who, tool)
+        granted && self.serves(audience.into(), tool)
+    }
+
+    /// Whether an audience may use a tool, in whichever phase grants it.
+    fn serves(&self, audience: ToolAudience<'_>, tool: usize) -> bool {
+        let entry = || self.toolset.entries().get(tool);
+        let allows =
+            |request: &RequestOptions| entry().is_some_and(|it| request.allows(&it.spec.name));
+        self.enables(audience.agent, tool) && audience.request.is_none_or(allows)
     }
 
     /// Whether an agent may use a tool at all. One that is not declared may use none.
@@ -314,7 +381,8 @@ fn declared(
             every.iter().filter(may).cloned().collect()
         });
         let every = own.unwrap_or_else(|| Arc::clone(every));
-        (id.clone(), Declared { first: text.first(), enabled, every })
+        let (archetype, evidence) = (text.archetype, text.evidence);
+        (id.clone(), Declared { first: text.first(), archetype, evidence, enabled, every })
     });
     agents.collect()
 }

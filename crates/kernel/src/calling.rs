@@ -1,7 +1,12 @@
 //! Decides how a model is asked to call tools, and what a run is held to.
 
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::digest::Digest;
 use crate::names::ToolName;
 use crate::plan::Choice;
 use crate::render::ResultFormat;
@@ -25,6 +30,39 @@ pub struct ToolCalling {
     pub toolless_retries: u64,
     /// How results are written.
     pub result_format: ResultFormat,
+    /// How the model says what it wants called.
+    pub protocol: ToolProtocol,
+}
+
+/// How a model says what it wants called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolProtocol {
+    /// By the tool calling of its provider.
+    #[default]
+    Native,
+    /// As JSON in its words, for models without tool calling.
+    Json,
+}
+
+/// Calls that one request may make over the JSON protocol; then the answer is asked for.
+pub const JSON_STEPS_MAX: u64 = 6;
+
+/// Characters of one result that a model is shown over the JSON protocol.
+pub const JSON_RESULT_CHARS_MAX: usize = 8_000;
+
+/// Characters of all results of one request over the JSON protocol; then the answer is asked for.
+pub const JSON_TURN_CHARS_MAX: usize = 16_000;
+
+/// A result as a model is shown it over the JSON protocol: one that is too long is cut, and its length
+/// and hash say what it was.
+pub fn json_result_excerpt(text: &str) -> Cow<'_, str> {
+    let Some((end, _)) = text.char_indices().nth(JSON_RESULT_CHARS_MAX) else {
+        return Cow::Borrowed(text);
+    };
+    let (start, chars) = (text.get(..end).unwrap_or_default(), text.chars().count());
+    let sha256 = Digest::of(text.as_bytes());
+    Cow::Owned(format!("{start}\n[truncated: {chars} characters, sha256={sha256}]"))
 }
 
 /// What a failed tool means for a run that must call tools.
@@ -62,6 +100,7 @@ impl Default for ToolCalling {
             finish: Some(Finishing::default()),
             toolless_retries: 0,
             result_format: ResultFormat::default(),
+            protocol: ToolProtocol::default(),
         }
     }
 }
@@ -71,7 +110,14 @@ impl ToolCalling {
     pub(crate) fn face(&self) -> Value {
         let enforced = self.enforced.map(|policy| policy == FailurePolicy::Fatal);
         let finish = self.finish.as_ref().map(|finish| json!([finish.text, finish.tools]));
-        json!([enforced, self.choice.face(), finish, self.toolless_retries, self.result_format])
+        let mut face =
+            vec![json!(enforced), self.choice.face(), json!(finish), json!(self.toolless_retries)];
+        face.push(json!(self.result_format));
+        // What is new is told only where it is used, so that fingerprints stay as they were.
+        if self.protocol != ToolProtocol::Native {
+            face.push(json!(self.protocol));
+        }
+        Value::Array(face)
     }
 
     /// The use mode as one word, as a configuration has it.
@@ -80,6 +126,18 @@ impl ToolCalling {
             (true, _) => "disabled",
             (false, Some(_)) => "enforced",
             (false, None) => "relaxed",
+        }
+    }
+
+    /// How a model is asked for its last words. Over the JSON protocol the answer always comes by
+    /// itself, without tools.
+    pub fn last_words(&self) -> Option<Finishing> {
+        match self.protocol {
+            ToolProtocol::Native => self.finish.clone(),
+            ToolProtocol::Json => {
+                let finish = self.finish.clone().unwrap_or_default();
+                Some(Finishing { tools: false, ..finish })
+            }
         }
     }
 

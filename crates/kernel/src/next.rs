@@ -1,19 +1,25 @@
 //! Decides what happens next: a function of the log, so that resuming is replaying and asking.
 
+mod rejection;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use self::rejection::{asks_last_words, stop_hook};
+use self::rejection::{forced, rejected};
 use crate::agent::Agent;
 use crate::budget::Overspent;
 use crate::calling::{FailurePolicy, Finishing};
 use crate::digest::Digest;
 use crate::event::{Closing, Ending, Finish, IterationClosed, Note, NoteKind, RawCall};
+use crate::evidence::{EvidenceMode, instructions};
 use crate::fold::{Lap, OpenQuestion, Progress, Session, Turn, Waiting, World};
 use crate::letters::is_unseen;
-use crate::names::{CallId, PhaseName};
+use crate::names::{CallId, PhaseName, ToolName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::profile;
 use crate::prompt::{phase_note, system_prompt};
+use crate::request::RequiredTool;
 use crate::tool::ToolSpec;
 
 /// The next thing a driver has to do.
@@ -120,7 +126,7 @@ enum Course {
 #[derive(Default)]
 struct Manner {
     toolless: bool,
-    note: Option<Note>,
+    notes: Vec<Note>,
 }
 
 impl Manner {
@@ -129,8 +135,18 @@ impl Manner {
         let text = finish.map(|finish| finish.text.clone());
         Self {
             toolless: toolless || finish.is_some_and(|finish| !finish.tools),
-            note: text.map(|text| Note { about: NoteKind::Finish, text }),
+            notes: text.map(|text| Note { about: NoteKind::Finish, text }).into_iter().collect(),
         }
+    }
+
+    /// Tells why the last reply was not accepted, beside what it was asked with.
+    fn rejected(mut self, reason: &str) -> Self {
+        let text = format!(
+            "Your last reply was not accepted, and nobody was shown it: {reason}. Write the whole \
+             reply once more, in the form that is asked for."
+        );
+        self.notes.push(Note { about: NoteKind::Rejected, text });
+        self
     }
 }
 
@@ -158,8 +174,14 @@ const PAUSES_MAX: u64 = 8;
 
 /// How the open iteration goes on.
 fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens: u64) -> Course {
+    if let Some((fault, reason)) =
+        session.failure.as_ref().filter(|(fault, _)| fault.rejects_reply())
+    {
+        return rejected(agent, session, lap, *fault, reason);
+    }
     if let Some((fault, reason)) = &session.failure {
         let finish = session.turns.back().and_then(|last| finishing(agent, session, lap, last));
+        let finish = finish.as_ref();
         let toolless = tries_toolless(agent, session);
         // A conversation asks again in the same words, unless the context is what was turned down.
         let stuck = if fault.may_be_last_words() {
@@ -181,7 +203,7 @@ fn course(agent: &Agent, session: &Session, lap: &Lap, phase: &PhaseName, tokens
         return silent(agent, session, lap, last);
     }
     match limit(agent, session, lap, tokens) {
-        None => Course::Ask(Manner::default()),
+        None => Course::Ask(forced(agent, session, lap).unwrap_or_default()),
         // The next words of a person begin a new count, but not a new context.
         Some((closing, note)) if session.chat && closing != Closing::ContextLimit => {
             if session.feedback.is_empty() {
@@ -200,7 +222,7 @@ fn silent(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Course {
         return Course::Ask(Manner::default());
     }
     match finishing(agent, session, lap, last) {
-        Some(finish) => Course::Ask(Manner::finishing(Some(finish), false)),
+        Some(finish) => Course::Ask(Manner::finishing(Some(&finish), false)),
         None => {
             let (closing, why) = fallen_silent(last.finish);
             if session.chat {
@@ -222,27 +244,20 @@ fn fallen_silent(finish: Finish) -> (Closing, &'static str) {
 }
 
 /// Whether the model is asked for its last words: it ended with nothing after calls.
-fn finishing<'a>(
-    agent: &'a Agent,
-    session: &Session,
-    lap: &Lap,
-    last: &Turn,
-) -> Option<&'a Finishing> {
+fn finishing(agent: &Agent, session: &Session, lap: &Lap, last: &Turn) -> Option<Finishing> {
     let silent = last.calls.is_empty() && session.feedback.is_empty();
     let worked = lap.calls > lap.before_words.0;
     let nothing = last.text.trim().is_empty() && last.finish != Finish::Refused;
     let due = silent && worked && nothing && !lap.finished;
-    agent.tool_calling.finish.as_ref().filter(|_| due)
+    agent.tool_calling.last_words().filter(|_| due)
 }
 
 /// Whether a request that was turned down is tried again without tools.
 pub fn tries_toolless(agent: &Agent, session: &Session) -> bool {
     let (Some((fault, _)), Some(lap)) = (&session.failure, &session.lap) else { return false };
     let calling = &agent.tool_calling;
-    let shown = session
-        .phase
-        .as_ref()
-        .is_some_and(|phase| agent.visible(phase, session.agent.as_ref()).next().is_some());
+    let shown =
+        session.phase.as_ref().is_some_and(|phase| agent.visible(phase, session).next().is_some());
     let left = calling.enforced.is_none() && lap.toolless < calling.toolless_retries;
     // A request that showed none for another reason is not helped by showing none.
     let shown = shown && (lap.toolless > 0 || !session.toolless);
@@ -326,6 +341,9 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
         words if words.trim().is_empty() => closed.note.clone(),
         words => format!("{}: {words}", closed.note),
     };
+    if closed.closing == Closing::Rejected {
+        return Some((Ending::Rejected, closed.note.clone()));
+    }
     // The same words would be declined again, in whichever phase.
     if closed.closing == Closing::Refused {
         return Some((Ending::Refused, cut()));
@@ -481,10 +499,10 @@ fn plan(
     manner: Manner,
 ) -> Plan {
     let session = world.session;
-    let tools = agent.visible(phase, session.agent.as_ref()).filter(|_| !manner.toolless);
+    let tools = agent.visible(phase, session).filter(|_| !manner.toolless);
     let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
     let mut notes = notes(agent, world, lap, phase);
-    notes.extend(manner.note);
+    notes.extend(manner.notes);
     let mut plan = Plan {
         turn: session.turn + 1,
         iteration: session.iteration,
@@ -496,9 +514,9 @@ fn plan(
         feedback: session.feedback.iter().cloned().collect(),
         feedback_images: session.feedback_images.iter().cloned().collect(),
         notes,
-        choice: choice(agent, &tools),
+        choice: choice(agent, session, &tools),
         tools,
-        every: agent.every_for(session.agent.as_ref()),
+        every: every(agent, session),
         result_format: agent.tool_calling.result_format,
         shape: None,
         pictures: BTreeMap::new(),
@@ -509,12 +527,34 @@ fn plan(
     plan
 }
 
-/// Which tool is asked for; a tool that is not shown cannot be.
-fn choice(agent: &Agent, tools: &[Arc<ToolSpec>]) -> Choice {
+/// Every tool that is sent, in any phase: what the open request leaves of it.
+fn every(agent: &Agent, session: &Session) -> Arc<[Arc<ToolSpec>]> {
+    let every = agent.every_for(session.agent.as_ref());
+    match session.request.as_ref().map(|request| &request.options) {
+        Some(options) if options.allowed_tools.is_some() => {
+            every.iter().filter(|tool| options.allows(&tool.name)).cloned().collect()
+        }
+        Some(_) | None => every,
+    }
+}
+
+/// Which tool is asked for; a tool that is not shown cannot be. What the open request must use comes
+/// before what the configuration asks for.
+fn choice(agent: &Agent, session: &Session, tools: &[Arc<ToolSpec>]) -> Choice {
+    let shown = |name: &ToolName| {
+        let tool = tools.iter().find(|tool| tool.name == *name || tool.wire == *name);
+        tool.map(|tool| Choice::Tool(tool.wire.clone()))
+    };
+    let required = match session.required_tool() {
+        Some(RequiredTool::Any) if !tools.is_empty() => Some(Choice::Required),
+        Some(RequiredTool::Tool(name)) => shown(name),
+        Some(RequiredTool::Any) | None => None,
+    };
     let choice = &agent.tool_calling.choice;
-    let Choice::Tool(name) = choice else { return choice.clone() };
-    let shown = tools.iter().find(|tool| tool.name == *name || tool.wire == *name);
-    shown.map_or(Choice::Auto, |tool| Choice::Tool(tool.wire.clone()))
+    required.unwrap_or_else(|| match choice {
+        Choice::Tool(name) => shown(name).unwrap_or(Choice::Auto),
+        Choice::Auto | Choice::None | Choice::Required | Choice::Form(_) => choice.clone(),
+    })
 }
 
 /// What toolgate itself has to say in the next request.
@@ -528,6 +568,11 @@ fn notes(agent: &Agent, world: &World<'_>, lap: &Lap, phase: &PhaseName) -> Vec<
         && let Some(phase) = agent.phase(phase)
     {
         notes.push(Note { about: NoteKind::Phase, text: phase_note(phase) });
+    }
+    let evidence = agent.evidence(session) == EvidenceMode::Required;
+    if evidence && !lap.told_evidence {
+        let text = instructions(agent.archetype(session));
+        notes.push(Note { about: NoteKind::Evidence, text });
     }
     let (calls, max) = (session.counted_calls(), agent.settings.max_tool_calls_per_iteration);
     // The words of a person begin a new count.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::evidence::EvidenceMode;
 use crate::fold::World;
 use crate::names::{GroupName, PhaseName, ServerName, ToolName};
 use crate::policy::expression::{Expression, ExpressionFault};
@@ -86,6 +87,8 @@ pub struct Phase {
     pub rules: Vec<String>,
     /// Guidance the model is told.
     pub guide: String,
+    /// Whether answers in it need evidence.
+    pub evidence: EvidenceMode,
 }
 
 impl Phase {
@@ -99,6 +102,7 @@ impl Phase {
             transitions: Vec::new(),
             rules: Vec::new(),
             guide: String::new(),
+            evidence: EvidenceMode::Off,
         }
     }
 
@@ -110,6 +114,13 @@ impl Phase {
     /// Everything that its fingerprint is made of, beside the tools it grants.
     pub(crate) fn face(&self) -> Value {
         let transitions: Vec<Value> = self.transitions.iter().map(Transition::face).collect();
-        json!([self.name, self.about, self.required, transitions, self.rules, self.guide])
+        let mut face =
+            vec![json!(self.name), json!(self.about), json!(self.required), json!(transitions)];
+        face.extend([json!(self.rules), json!(self.guide)]);
+        // It is told only where it is used, so that fingerprints stay as they were.
+        if !self.evidence.is_off() {
+            face.push(json!(self.evidence));
+        }
+        Value::Array(face)
     }
 }

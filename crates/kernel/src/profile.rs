@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
+use crate::evidence::{Archetype, EvidenceMode};
 use crate::fold::{Project, World};
 use crate::key::Key;
 use crate::letters::is_hidden;
@@ -195,6 +196,10 @@ impl Profile {
 pub struct Declared {
     /// Who it is at first.
     pub first: Profile,
+    /// What it is for.
+    pub archetype: Archetype,
+    /// Whether its answers need evidence.
+    pub evidence: EvidenceMode,
     /// The tools it may use of those that phases grant, as places in the toolset; all when absent.
     pub(crate) enabled: Option<BTreeSet<usize>>,
     /// The same, of every tool that any phase grants.

@@ -11,7 +11,7 @@ use crate::names::{CallId, ToolName};
 
 /// Proof of a settled call: `rcpt_` and the first 24 hex digits of a hash over the call, its result
 /// and its place in the log.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Receipt([u8; 12]);
 

@@ -353,6 +353,7 @@ impl Telling<'_> {
             | Event::ConfigBound { .. }
             | Event::IterationOpened { .. }
             | Event::IterationClosed(_)
+            | Event::RequestOpened(_)
             | Event::CallReceived { .. }
             | Event::CallAdmitted(_)
             | Event::CallAsked { .. }

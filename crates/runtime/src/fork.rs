@@ -152,7 +152,8 @@ fn ends(agent: &Agent, carried: &Session) -> Option<String> {
         | Ending::NoToolCalls
         | Ending::ToolError
         | Ending::Refused
-        | Ending::Truncated => "change what ended it",
+        | Ending::Truncated
+        | Ending::Rejected => "change what ended it",
     };
     Some(format!("{why}; {raise} before you go on, or fork an earlier place with --at"))
 }

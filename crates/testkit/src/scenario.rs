@@ -8,10 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::Agent;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::decision::Role;
 use toolgate_kernel::event::{Answer, Change, Conversation, Said};
+use toolgate_kernel::evidence::EvidenceMode;
 use toolgate_kernel::names::{AgentId, CallId, Family, PhaseName, ToolName};
+use toolgate_kernel::request::{RequestError, RequestOptions};
 use toolgate_kernel::section::Home;
 use toolgate_packs::issues::{IssueAct, NewComment, NewIssue};
 use toolgate_packs::workspace::{Act, Path as Pointer, ProposalId, Root};
@@ -53,6 +56,9 @@ pub struct Scenario {
     /// As whom its sessions speak.
     #[serde(default)]
     pub speaks: SpeaksText,
+    /// What the first request of its sessions narrows.
+    #[serde(default, skip_serializing_if = "RequestText::is_default")]
+    pub request: RequestText,
     /// The model.
     #[serde(default)]
     pub script: Option<ScriptText>,
@@ -81,6 +87,33 @@ pub struct SpeaksText {
     pub agent: Option<AgentId>,
     /// The kind of conversation.
     pub conversation: Conversation,
+}
+
+/// What a request narrows, as a caller writes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RequestText {
+    /// The tools it may use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_tools: Vec<String>,
+    /// The tool it must use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require_tool: Option<String>,
+    /// Whether its answers need evidence.
+    #[serde(skip_serializing_if = "EvidenceMode::is_off")]
+    pub evidence: EvidenceMode,
+}
+
+impl RequestText {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The options that it means.
+    pub fn options(&self, agent: &Agent) -> Result<RequestOptions, RequestError> {
+        let required = self.require_tool.as_deref();
+        RequestOptions::parse(agent, &self.allow_tools, required, self.evidence)
+    }
 }
 
 /// A section of fake tools.
@@ -163,6 +196,8 @@ pub enum StepText {
     WriteFile(String, String),
     /// The model drives on.
     Run,
+    /// A caller opens a request with these options.
+    Request(RequestText),
     /// A second session of the same project takes over from here.
     OtherSession,
     /// A second session, which speaks as this agent, takes over from here.

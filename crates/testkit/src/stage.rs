@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow, ensure};
 use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::Agent;
+use toolgate_kernel::calling::ToolProtocol;
 use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::event::{Decision, Event, ProjectEvent, Record, Said, StreamId};
 use toolgate_kernel::fold::{Project, Session};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{AgentId, SectionName, SessionId, ToolName};
+use toolgate_kernel::plan::Plan;
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::section::{FamilySpec, Section};
+use toolgate_packs::core_tools::ProjectSources;
 use toolgate_packs::enabled;
 use toolgate_packs::issues::{IssueAuthor, IssueRules, decide_issue};
 use toolgate_packs::self_authoring::Reviewer;
@@ -26,6 +29,7 @@ use toolgate_runtime::{
     SayFault, Signer, Start, Toolbox, preview_fork,
 };
 use toolgate_store::{Folder, LogSetup};
+use toolgate_wire::json_protocol::JsonToolModel;
 use toolgate_wire::script::Script;
 
 use crate::clock::FakeClock;
@@ -248,6 +252,25 @@ impl Stage {
                         Err(refusal) => counts.refused.push(refusal),
                     }
                 }
+                StepText::Request(text) => {
+                    counts.requests_due += 1;
+                    if counts.requests < counts.requests_due {
+                        // One that is refused is part of what a scenario shows.
+                        match text.options(driver.agent()) {
+                            Err(refusal) => counts.refused.push(refusal.to_string()),
+                            Ok(options) => match driver
+                                .open_request(&Actor::Human("ada".into()), &options)
+                                .await
+                            {
+                                Ok(()) => {}
+                                Err(DriveFault::Request(refusal)) => {
+                                    counts.refused.push(refusal.to_string());
+                                }
+                                Err(fault) => return Err(fault.into()),
+                            },
+                        }
+                    }
+                }
                 StepText::Change(change) => {
                     counts.changes_due += 1;
                     if counts.changes < counts.changes_due {
@@ -337,10 +360,12 @@ impl Stage {
             Ok(driver) => driver,
             Err(OpenFault::Missing(_)) => {
                 let actor = Actor::Human("ada".into());
-                let Scenario { about, input, chat, speaks, .. } = &self.scenario;
+                let Scenario { about, input, chat, speaks, request, .. } = &self.scenario;
+                let request = request.options(&crew.agent)?;
                 let title = if input.is_empty() { about } else { input }.clone();
                 let conversation = speaks.conversation;
-                let start = Start { title, chat: *chat, agent, conversation, ..Start::default() };
+                let start =
+                    Start { title, chat: *chat, agent, conversation, request, ..Start::default() };
                 Driver::open_with(runtime, crew, id.clone(), &actor, start).await?
             }
             Err(fault) => return Err(fault.into()),
@@ -456,6 +481,7 @@ impl Stage {
             | StepText::TakeUp
             | StepText::Undo(_)
             | StepText::Fork(_)
+            | StepText::Request(_)
             | StepText::Run
             | StepText::OtherSession
             | StepText::OtherSessionAs(_) => {}
@@ -566,6 +592,9 @@ impl Stage {
             let taken_up = matches!(record.event, Event::CallReceived { of: Some(_), .. });
             counts.taken_up += u64::from(taken_up);
             counts.changes += usize::from(matches!(record.event, Event::StateChanged { .. }));
+            // That of its opening is no step.
+            let requested = matches!(record.event, Event::RequestOpened(_)) && record.seq > 2;
+            counts.requests += usize::from(requested);
             counts.undos += usize::from(matches!(record.event, Event::Undone(_)));
             let moved = matches!(record.event, Event::PhaseEntered { call: None, .. });
             // Right after an undo it is the way back.
@@ -643,6 +672,8 @@ struct Counts {
     moves_due: usize,
     undos: usize,
     undos_due: usize,
+    requests: usize,
+    requests_due: usize,
     refused: Vec<String>,
 }
 
@@ -662,10 +693,19 @@ fn crew(scenario: &Scenario, props: &Arc<Props>, person: &Arc<TestSigner>) -> Re
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent: Agent = scenario.agent.clone().build(sections)?;
     let mut crew = Crew::new(Arc::new(agent), Toolbox::of(&packs));
+    crew.evidence = ProjectSources::usual();
     let starter = scenario.starter.as_deref().map(TestSigner::new).transpose()?;
     crew.starter = starter.map(|signer| signer.key());
     if let Some(script) = &scenario.script {
-        crew.provider = Some(Arc::new(Script::new("scenario", script.clone())));
+        let script: Arc<dyn Provider> = Arc::new(Script::new("scenario", script.clone()));
+        crew.provider = Some(match crew.agent.tool_calling.protocol {
+            ToolProtocol::Native => script,
+            ToolProtocol::Json => {
+                // The nonce is new in every request, and the same in every play.
+                let nonce = |plan: &Plan| Some(format!("{:032x}", plan.turn));
+                Arc::new(JsonToolModel::new(script, crew.agent.limits.clone(), nonce))
+            }
+        });
     }
     if !scenario.answers.is_empty() || !scenario.words.is_empty() {
         let (answers, words) = (scenario.answers.clone(), scenario.words.clone());

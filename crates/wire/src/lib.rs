@@ -5,6 +5,7 @@ pub mod assemble;
 mod breaker;
 pub mod dialect;
 mod halves;
+pub mod json_protocol;
 mod lent;
 pub mod model;
 mod redacted_tap;

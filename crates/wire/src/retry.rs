@@ -150,6 +150,9 @@ mod tests {
             K::Redirected,
             K::CircuitOpen,
             K::Unusable,
+            K::ToolCallRejected,
+            K::ToolRequired,
+            K::EvidenceRejected,
         ];
         for kind in never {
             assert_eq!(next(kind, Some(1), 1, 1), Next::GiveUp, "{kind:?}");

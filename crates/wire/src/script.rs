@@ -22,7 +22,8 @@ pub struct ScriptText {
 }
 
 /// A reply as it is written down. `{input}` in its texts stands for what the person said, and
-/// `{opening}` for how that begins.
+/// `{opening}` for how that begins; in `text`, `{receipt}` for the receipt of the last result, and
+/// `{nonce}` for the nonce of a request of the JSON tool protocol.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplyText {
@@ -113,21 +114,28 @@ const OPENING_CHARS_MAX: usize = 400;
 
 /// A text with what the person said in its places.
 fn filled(text: &str, input: &str) -> String {
+    filled_with(text, &[("{input}", input), ("{opening}", &opening(input))])
+}
+
+/// A text with the meanings of words in braces in their places.
+fn filled_with(text: &str, words: &[(&str, &str)]) -> String {
     // In one pass, so that what the person said is not looked at again.
     let mut filled = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push_str(before);
-        rest = if let Some(after) = from.strip_prefix("{input}") {
-            filled.push_str(input);
-            after
-        } else if let Some(after) = from.strip_prefix("{opening}") {
-            filled.push_str(&opening(input));
-            after
-        } else {
-            filled.push('{');
-            from.get(1..).unwrap_or_default()
+        let mut known = words.iter();
+        let known = known.find_map(|(word, said)| Some((from.strip_prefix(word)?, *said)));
+        rest = match known {
+            Some((after, said)) => {
+                filled.push_str(said);
+                after
+            }
+            None => {
+                filled.push('{');
+                from.get(1..).unwrap_or_default()
+            }
         };
     }
     filled + rest
@@ -151,6 +159,21 @@ fn opening(text: &str) -> String {
         return text.chars().take(OPENING_CHARS_MAX).chain(['…']).collect();
     }
     format!("{kept} …")
+}
+
+/// The receipt of the last result that a request shows.
+fn last_receipt(plan: &Plan) -> String {
+    let told = plan.turns.iter().rev().flat_map(|turn| turn.told.values());
+    let receipt = told.filter_map(|told| told.envelope.receipt).next();
+    receipt.map_or_else(|| format!("rcpt_{}", last_after(plan, "rcpt_", 24)), |it| it.to_string())
+}
+
+/// The characters that follow the last place of a mark among what a request says of toolgate's own.
+fn last_after(plan: &Plan, mark: &str, chars: usize) -> String {
+    let turns = plan.turns.iter().flat_map(|turn| turn.notes.iter());
+    let said: Vec<&Arc<str>> = turns.chain(plan.feedback.iter()).collect();
+    let found = said.iter().rev().find_map(|text| Some(text.rsplit_once(mark)?.1));
+    found.unwrap_or_default().chars().take(chars).collect()
 }
 
 fn longer(text: &str) -> bool {
@@ -192,7 +215,15 @@ impl Provider for Script {
             if let Some(reason) = &reply.fails_for_good {
                 return Err(ProviderFault::new(FaultKind::Unusable, reason.as_str()));
             }
-            let text = filled(&reply.text, &plan.title);
+            let text = filled_with(
+                &reply.text,
+                &[
+                    ("{input}", &plan.title),
+                    ("{opening}", &opening(&plan.title)),
+                    ("{nonce}", &last_after(plan, "\"nonce\":\"", 32)),
+                    ("{receipt}", &last_receipt(plan)),
+                ],
+            );
             tap(Streamed::Text(&text));
             let calls: Vec<ReplyCall> = reply
                 .calls

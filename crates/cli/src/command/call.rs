@@ -17,6 +17,7 @@ use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
+use crate::request::ToolFlags;
 use crate::servers::Servers;
 use crate::trust::TrustedCrew;
 
@@ -44,6 +45,8 @@ pub(crate) struct Options {
     /// Print the whole envelope as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    request: ToolFlags,
     #[command(flatten)]
     have: Have,
 }
@@ -78,6 +81,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
         if let Some(phase) = &phase {
             driver.move_to(&actor, phase, "asked for on the command line").await?;
         }
+        let narrowed = options.request.options(driver.agent())?;
+        driver.open_request(&actor, &narrowed).await?;
         let envelope = driver.call(&actor, &options.tool, &options.args, None).await?;
         for note in &driver.session().supplied.notes {
             console::hint(&console::visible(note));

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use toolgate_kernel::actor::Actor;
+use toolgate_kernel::agent::ToolAudience;
 use toolgate_kernel::config::AgentText;
-use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind, Stage};
+use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind};
 use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId, nearest};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
 
+use super::chat_commands::{COMMANDS, stage_word};
 use super::run::{self, Cast, Watched};
 use crate::console::{self, hint, say, tell, visible};
 use crate::environment::Flags;
@@ -21,6 +23,7 @@ use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
 use crate::reading;
+use crate::request::RequestFlags;
 use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
 use crate::speaker::{Begun, Speaker, Speaks};
@@ -40,6 +43,8 @@ pub(crate) struct Options {
     settings: Flags,
     #[command(flatten)]
     speaks: Speaks,
+    #[command(flatten)]
+    request: RequestFlags,
     /// Go on with this conversation.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     session: Option<String>,
@@ -58,19 +63,6 @@ pub(crate) struct Options {
     #[command(flatten)]
     have: run::Have,
 }
-
-/// What can be typed besides words.
-pub(crate) const COMMANDS: &[(&str, &str)] = &[
-    ("/help", "what can be typed"),
-    ("/phase", "the phase; with a name, move there"),
-    ("/tools", "the tools of this phase"),
-    ("/why", "why the last call was refused, or the model failed"),
-    ("/image", "a picture for your next words: /image FILE"),
-    ("/retry", "ask again after a failure"),
-    ("/history", "what was said so far"),
-    ("/new", "begin another conversation"),
-    ("/quit", "leave; Ctrl-D does the same"),
-];
 
 pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     if options.json {
@@ -112,6 +104,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
             written,
             driver: None,
             speaker,
+            request: options.request.clone(),
             pictures,
             detail: if options.verbose { Detail::Full } else { Detail::Lines },
             shows: if options.json { Shows::Json } else { Shows::Lines },
@@ -181,6 +174,8 @@ struct Talk<'a> {
     driver: Option<Driver>,
     /// As whom a new conversation speaks.
     speaker: Speaker,
+    /// What every message of it narrows.
+    request: RequestFlags,
     pictures: Vec<Picture>,
     detail: Detail,
     shows: Shows,
@@ -202,14 +197,10 @@ async fn until_told(typing: &Typing) -> Result<Typed> {
     }
 }
 
-fn stage_word(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Parse => "parsed",
-        Stage::Resolve => "resolved",
-        Stage::Validate => "validated",
-        Stage::Judge => "judged",
-        Stage::Answer => "answered",
-    }
+/// Whether the last reply was not accepted.
+fn rejected(driver: &Driver) -> bool {
+    let session = driver.session();
+    session.failure.as_ref().is_some_and(|(fault, _)| fault.rejects_reply())
 }
 
 /// Which words the model is to answer.
@@ -382,7 +373,8 @@ impl Talk<'_> {
             (Some(title), false) => {
                 let (id, actor) = (run::new_id("chat")?, Actor::command_line());
                 let Speaker { agent, conversation } = self.speaker.clone();
-                let start = Start { title, pictures, chat: true, agent, conversation };
+                let request = self.request.options(&self.crew.agent)?;
+                let start = Start { title, pictures, chat: true, agent, conversation, request };
                 let runtime = Arc::clone(&self.opened.runtime);
                 let crew = self.crew.clone();
                 self.hold = Some(self.opened.hold(&id, Rival::Respected)?);
@@ -391,8 +383,12 @@ impl Talk<'_> {
                 (self.session, self.driver) = (Some(id), Some(driver));
             }
             (Some(text), true) => {
-                let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let actor = Actor::command_line();
+                let options = self.request.options(&self.crew.agent)?;
+                if let Some(driver) = self.driver().await? {
+                    driver.open_request(&actor, &options).await?;
+                }
+                let Some(id) = &self.session else { bail!("there is no conversation yet") };
                 let limits = &self.crew.agent.limits;
                 self.opened.runtime.show(id, &actor, text, pictures, limits).await?;
             }
@@ -420,6 +416,12 @@ impl Talk<'_> {
         let watched = run::watch(&mut driver, &screen, &mut stop).await;
         self.written = Some(screen.end().await);
         match watched? {
+            Watched::Halted(Halt::Listening(why)) if rejected(&driver) => {
+                why.lines().for_each(|line| tell(&visible(line)));
+                hint("The words are in the log: toolgate sessions show. Say it in other words.");
+                self.driver = Some(driver);
+                Ok(Exit::Failed)
+            }
             Watched::Halted(Halt::Listening(why)) => {
                 if !why.is_empty() {
                     tell(&format!("It stopped here: {why}. Say something and it goes on."));
@@ -518,7 +520,9 @@ impl Talk<'_> {
         };
         let Some(phase) = now else { return Ok(()) };
         let mut none = true;
-        for entry in agent.visible(&phase, who.as_ref()) {
+        let request = self.request.options(&agent)?;
+        let audience = ToolAudience { agent: who.as_ref(), request: Some(&request) };
+        for entry in agent.visible(&phase, audience) {
             none = false;
             say(&console::fit(&format!("  {:<24} {}", entry.spec.name.as_str(), entry.spec.about)));
         }

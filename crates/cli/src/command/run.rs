@@ -25,6 +25,7 @@ use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
 use crate::reading;
+use crate::request::RequestFlags;
 use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
 use crate::speaker::{self, Speaker, Speaks};
@@ -56,6 +57,8 @@ pub(crate) struct Options {
 pub(crate) struct How {
     #[command(flatten)]
     settings: Flags,
+    #[command(flatten)]
+    request: RequestFlags,
     /// Words for the model, shown once, in the next iteration.
     #[arg(long, value_name = "TEXT")]
     feedback: Option<String>,
@@ -115,6 +118,16 @@ impl How {
             OnAskFlag::Park => OnAsk::Park,
             OnAskFlag::Deny => OnAsk::Deny,
         }
+    }
+
+    /// Opens a request under the options that were given. Without any, a run goes on under those it
+    /// has.
+    async fn narrow(&self, driver: &mut Driver) -> Result<()> {
+        if self.request.is_given() && driver.session().ended.is_none() {
+            let options = self.request.options(driver.agent())?;
+            driver.open_request(&Actor::command_line(), &options).await?;
+        }
+        Ok(())
     }
 
     /// Refuses words that say nothing.
@@ -182,7 +195,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
         let done = async {
             let mut stop = Stop::listen()?;
             let claim = claim(&opened, crew, session, &mut written);
-            let (driver, _hold) = tokio::select! {
+            let (mut driver, _hold) = tokio::select! {
                 biased;
                 taken = opened.take(session, how.have.rival(), claim) => taken?,
                 exit = stop.heard() => return Ok(exit),
@@ -190,6 +203,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
             same_player(played, &driver.session())?;
             tell(played, how);
             how.heard(&driver.session())?;
+            how.narrow(&mut driver).await?;
             drive(&opened, driver, &mut written, how, &ready, stop).await
         };
         let done = done.await;
@@ -308,7 +322,8 @@ async fn begin(
             same_player(played, &session)?;
             let claim = claim(opened, crew, &session.id, written);
             let rival = options.how.have.rival();
-            let (driver, hold) = opened.take(&session.id, rival, claim).await?;
+            let (mut driver, hold) = opened.take(&session.id, rival, claim).await?;
+            options.how.narrow(&mut driver).await?;
             Ok(Begun::Driver(Box::new(driver), hold))
         }
         (Some(session), Some(_)) => bail!(
@@ -328,7 +343,8 @@ async fn begin(
             let pictures = pictures.collect::<Result<_>>()?;
             let Speaker { agent, conversation } = speaker;
             let title = premise.to_owned();
-            let start = Start { title, pictures, chat: false, agent, conversation };
+            let request = options.how.request.options(&crew.agent)?;
+            let start = Start { title, pictures, chat: false, agent, conversation, request };
             let id = new_id("run")?;
             let hold = opened.hold(&id, Rival::Respected)?;
             *written = Some(Written::nothing(id.clone()));

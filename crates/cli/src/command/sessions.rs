@@ -341,7 +341,8 @@ fn state_word(glance: &Glance) -> &'static str {
             | Ending::NoToolCalls
             | Ending::ToolError
             | Ending::Refused
-            | Ending::Truncated,
+            | Ending::Truncated
+            | Ending::Rejected,
         ) => "failed",
     }
 }

@@ -202,6 +202,7 @@ impl State {
             | Closing::ContextLimit
             | Closing::TurnLimit
             | Closing::Refused
+            | Closing::Rejected
             | Closing::Truncated => {
                 let note = visible(&closed.note);
                 self.line(&fit(&dim(&format!("  · iteration {} ended: {note}", closed.iteration))));

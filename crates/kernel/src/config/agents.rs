@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::{Archetype, EvidenceMode};
 use crate::names::ToolName;
 use crate::profile::{Field, Profile};
 
@@ -25,6 +26,12 @@ pub struct ProfileText {
     /// The model that speaks for it, by its name under `models`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What it is for, which decides what its evidence must cite; `any` when left out.
+    #[serde(skip_serializing_if = "Archetype::is_any")]
+    pub archetype: Archetype,
+    /// Whether its answers need evidence that can be verified; `off` when left out.
+    #[serde(skip_serializing_if = "EvidenceMode::is_off")]
+    pub evidence: EvidenceMode,
     /// The tools it may use, of those that phases grant; all of them when left out, none when
     /// empty. Only a person changes this.
     // A key with nothing after it was meant to hold something back, so that is a mistake.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::provider::ProviderName;
 use super::secret::Secret;
 use super::transform::TransformKind;
-use crate::calling::{FailurePolicy, Finishing, ToolCalling};
+use crate::calling::{FailurePolicy, Finishing, ToolCalling, ToolProtocol};
 use crate::limits::Limits;
 use crate::names::{NameRefusal, ToolName};
 use crate::plan::Choice;
@@ -161,6 +161,10 @@ pub struct ToolCallingText {
     /// How results are written for the model: `envelope`, or `text` for message and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_format: Option<ResultFormat>,
+    /// How the model says what it wants called: `native`, by the tool calling of its provider, or
+    /// `json`, as JSON in its words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_protocol: Option<ToolProtocol>,
     /// Turns of one iteration; the same as `limits.iteration_turns_max`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u64>,
@@ -375,6 +379,7 @@ impl ToolCallingText {
             finish,
             toolless_retries: self.fallback_retry_count.unwrap_or(0),
             result_format: self.result_format.unwrap_or_default(),
+            protocol: self.tool_protocol.unwrap_or_default(),
         }
     }
 
@@ -482,6 +487,7 @@ impl ToolCallingText {
                 own.result_format.is_some(),
                 said.result_format == holds.result_format,
             ),
+            ("tool_protocol", own.tool_protocol.is_some(), said.protocol == holds.protocol),
         ];
         rows.into_iter().find(|(_, given, same)| *given && !same).map(|(key, ..)| key)
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::evidence::EvidenceMode;
 use crate::names::{GroupName, NameRefusal, PhaseName, ServerName, ToolName};
 use crate::phase::{Grant, Phase, Transition};
 use crate::policy::expression::ExpressionFault;
@@ -23,6 +24,9 @@ pub struct PhaseText {
     pub rules: Vec<String>,
     /// Guidance the model is told.
     pub guide: String,
+    /// Whether answers in this phase need evidence that can be verified; `off` when left out.
+    #[serde(skip_serializing_if = "EvidenceMode::is_off")]
+    pub evidence: EvidenceMode,
 }
 
 /// A key that is written with nothing after it was meant to hold something back, not to give all.
@@ -223,6 +227,7 @@ impl PhaseText {
             transitions,
             rules: self.rules,
             guide: self.guide,
+            evidence: self.evidence,
             name,
         }
     }

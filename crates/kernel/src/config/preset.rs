@@ -307,6 +307,7 @@ fn lay_over(below: &mut ToolCallingText, above: &ToolCallingText) {
         max_tool_args_bytes,
         max_tool_output_bytes,
         result_format,
+        tool_protocol,
         max_turns,
         max_tool_calls_per_turn,
         tool_choice,
@@ -329,6 +330,7 @@ fn lay_over(below: &mut ToolCallingText, above: &ToolCallingText) {
     later(max_tool_args_bytes, &above.max_tool_args_bytes);
     later(max_tool_output_bytes, &above.max_tool_output_bytes);
     later(result_format, &above.result_format);
+    later(tool_protocol, &above.tool_protocol);
     later(max_turns, &above.max_turns);
     later(max_tool_calls_per_turn, &above.max_tool_calls_per_turn);
     later(tool_choice, &above.tool_choice);

@@ -47,6 +47,12 @@ pub enum FaultKind {
     Redirected,
     /// It failed too often, so it is left alone for a while.
     CircuitOpen,
+    /// The reply is neither a call of the JSON protocol nor an answer.
+    ToolCallRejected,
+    /// The reply does not call the tool that the request requires.
+    ToolRequired,
+    /// The evidence of the reply was not accepted.
+    EvidenceRejected,
     /// A person stopped it.
     Stopped,
     /// The model cannot be used as it is set up.
@@ -77,9 +83,17 @@ impl FaultKind {
             Self::UnknownFinish => "unknown_finish",
             Self::Redirected => "redirected",
             Self::CircuitOpen => "circuit_open",
+            Self::ToolCallRejected => "tool_call_rejected",
+            Self::ToolRequired => "tool_required",
+            Self::EvidenceRejected => "evidence_rejected",
             Self::Stopped => "stopped",
             Self::Unusable => "unusable",
         }
+    }
+
+    /// Whether there was a whole reply, which is not accepted: the model is told why, once.
+    pub fn rejects_reply(self) -> bool {
+        matches!(self, Self::ToolCallRejected | Self::ToolRequired | Self::EvidenceRejected)
     }
 
     /// How often the very same request is worth another try.
@@ -141,6 +155,9 @@ impl FaultKind {
             Self::NotFound => of(Never, false, true, &[Tools]),
             Self::Redirected => of(Never, false, true, &[]),
             Self::CircuitOpen => of(Never, false, true, &[]),
+            Self::ToolCallRejected => of(Never, false, false, &[]),
+            Self::ToolRequired => of(Never, false, false, &[]),
+            Self::EvidenceRejected => of(Never, false, false, &[]),
             Self::Stopped => of(Never, true, false, &[]),
             Self::BadRequest => of(Never, true, false, &[LastWords, Words, Tools, Form]),
             Self::TooLarge => of(Never, true, false, &[Words, Tools, Form]),

@@ -26,6 +26,8 @@ pub enum Closing {
     Refused,
     /// The model's last reply ran out of room.
     Truncated,
+    /// The model's reply was not accepted, twice.
+    Rejected,
     /// The model could not be reached or its reply could not be used.
     Failed,
     /// The session ends.
@@ -98,6 +100,10 @@ pub enum NoteKind {
     Finish,
     /// What the prompt says of the agent changed inside an iteration.
     Profile,
+    /// Answers need evidence.
+    Evidence,
+    /// The last reply was not accepted.
+    Rejected,
 }
 
 /// Something toolgate itself tells the model beside results, once.

@@ -39,10 +39,12 @@ use crate::credential::PersonKey;
 use crate::decision::Role;
 use crate::digest::Digest;
 use crate::directive::Directed;
+use crate::evidence::{EvidenceReason, EvidenceVerdict};
 use crate::names::{
     AgentId, CallId, Family, PhaseName, PolicyName, ServerName, SessionId, ToolName, ToolPattern,
 };
 use crate::pin::Pinned;
+use crate::request::RequestOptions;
 use crate::time::Timestamp;
 use crate::tree::{LogId, TreeHead};
 
@@ -104,6 +106,8 @@ pub enum Event {
     },
     /// A stretch came to its end: the row of its figures.
     IterationClosed(Box<IterationClosed>),
+    /// A caller asked for something, under these options; they hold until the next such record.
+    RequestOpened(Box<RequestOptions>),
     /// A request went to the model.
     PlanSent {
         /// The turn it opens, from one within the session.
@@ -157,6 +161,9 @@ pub enum Event {
         /// How many of its calls may run, where the model that stood in is held to fewer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calls_max: Option<u64>,
+        /// What became of its evidence, where evidence is required.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Box<EvidenceVerdict>>,
     },
     /// The model could not be reached or its reply could not be used.
     ModelFailed {
@@ -179,6 +186,9 @@ pub enum Event {
         /// Words that had come before it broke; nothing of them counts.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         partial: String,
+        /// Why its evidence was not accepted, where that is what failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<EvidenceReason>,
     },
     /// A call came from a caller without a model loop, or a person's yes made it.
     CallReceived {
@@ -316,6 +326,7 @@ impl Event {
             Self::ConfigBound { .. } => "config_bound",
             Self::IterationOpened { .. } => "iteration_opened",
             Self::IterationClosed(_) => "iteration_closed",
+            Self::RequestOpened(_) => "request_opened",
             Self::PlanSent { .. } => "plan_sent",
             Self::ModelReplied { .. } => "model_replied",
             Self::ModelFailed { .. } => "model_failed",
@@ -363,6 +374,8 @@ pub enum Ending {
     Refused,
     /// The model's last reply ran out of room, so what it said is not whole.
     Truncated,
+    /// The model's reply was not accepted, twice.
+    Rejected,
 }
 
 /// What people and other processes say to a session.

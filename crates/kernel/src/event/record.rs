@@ -156,6 +156,7 @@ impl Authored for Event {
             | Self::ConfigBound { .. }
             | Self::IterationOpened { .. }
             | Self::IterationClosed(_)
+            | Self::RequestOpened(_)
             | Self::PlanSent { .. }
             | Self::ModelReplied { .. }
             | Self::ModelFailed { .. }

@@ -37,6 +37,9 @@ pub struct Lap {
     pub warned: bool,
     /// Whether the model was asked for its last words.
     pub finished: bool,
+    /// Whether the model was told that answers need evidence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told_evidence: bool,
     /// Pauses of the provider in a row.
     pub pauses: u64,
     /// How many calls of the last reply may run, where its model is held to fewer than the limits say.

@@ -33,6 +33,7 @@ use crate::key::{Access, Key};
 use crate::names::{AgentId, CallId, PhaseName, SessionId, ToolName};
 use crate::plan::opening;
 use crate::policy::RULE_OF_TWO;
+use crate::request::{OpenRequest, RequiredTool};
 use crate::time::Timestamp;
 
 /// Keys whose reading a session remembers.
@@ -178,6 +179,12 @@ pub struct Session {
     /// The key of the person who opened it, where they have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starter: Option<PersonKey>,
+    /// Replies in a row that were not accepted, since the last words of a person.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rejections: u64,
+    /// What the open request narrows; nothing when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Arc<OpenRequest>>,
     /// Where it was forked, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -208,6 +215,10 @@ pub struct Seen {
     pub iteration: u64,
     /// Whether it was read, or written by this session itself.
     pub access: Access,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn bytes(text: &str) -> u64 {
@@ -281,6 +292,8 @@ impl Session {
             client_bytes: ClientBytes::default(),
             answers: OrdMap::new(),
             starter: None,
+            rejections: 0,
+            request: None,
             origin: None,
             restored: None,
         }
@@ -322,6 +335,11 @@ impl Session {
                 self.lap.iter_mut().for_each(|lap| lap.told_profile = *profile);
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
+            Event::RequestOpened(options) => {
+                let options = options.as_ref().clone();
+                let open = OpenRequest { used_required: false, options };
+                self.request = (!open.options.is_default()).then(|| Arc::new(open));
+            }
             Event::PlanSent { turn, model, notes, tools, asked, tokens_estimated, .. } => {
                 self.roll();
                 if self.model.as_deref() != Some(model) {
@@ -371,6 +389,9 @@ impl Session {
                 self.asking = false;
                 self.pay(&Usage::discarded(attempts, usage.as_ref()));
                 // One that was stopped is asked again as if it never had been.
+                if fault.rejects_reply() {
+                    self.rejections += 1;
+                }
                 let stopped = *fault == FaultKind::Stopped;
                 self.failure = (!stopped).then(|| (*fault, reason.as_str().into()));
             }
@@ -475,6 +496,7 @@ impl Session {
         self.turns = Vector::new();
         self.repeated = None;
         self.failure = None;
+        self.rejections = 0;
         if let Some(stay) = self.stays.back_mut() {
             stay.loops += 1;
         }
@@ -492,6 +514,7 @@ impl Session {
             warned: false,
             rolled: opening(system, input, &self.images),
             finished: false,
+            told_evidence: false,
             pauses: 0,
             calls_max: None,
             toolless: 0,
@@ -536,6 +559,24 @@ impl Session {
             let applied = self.state.apply(change);
             debug_assert!(applied.is_ok());
         }
+    }
+
+    /// What the model was told of calls since the last words of a person; in a run, in this iteration.
+    pub fn round(&self) -> impl Iterator<Item = &Arc<Told>> {
+        let before = match &self.lap {
+            // Words that were not answered yet begin a round without calls.
+            _ if self.chat && !self.feedback.is_empty() => u64::MAX,
+            Some(lap) if self.chat => lap.before_words.1,
+            Some(_) | None => 0,
+        };
+        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        self.turns.iter().skip(before).flat_map(|turn| turn.told.values())
+    }
+
+    /// The tool that the open request must still use.
+    pub fn required_tool(&self) -> Option<&RequiredTool> {
+        let request = self.request.as_ref().filter(|request| !request.used_required)?;
+        request.options.required_tool.as_ref()
     }
 
     /// How often a tool was used.

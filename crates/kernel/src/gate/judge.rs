@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::refusal::Refusal;
 use super::{Admitted, Call, Circumstances, Yes, prepare, resolve};
-use crate::agent::Agent;
+use crate::agent::{Agent, ToolAudience};
 use crate::approval::ApprovalRequirement;
 use crate::digest::{Digest, Tag};
 use crate::envelope::{Code, Trouble};
@@ -200,7 +200,7 @@ pub fn confirm(
     let Admitted { mut call, .. } = admitted;
     call.place = place;
     let phase = world.session.phase.as_ref().unwrap_or(&call.shown_in);
-    let who = world.session.agent.as_ref();
+    let who = ToolAudience::from(world.session);
     if !agent.grants(phase, call.place, who) {
         let available = resolve::available(agent, who, phase, &call.shown_in);
         return Err(resolve::withheld(agent, who, call.place, phase, available));
@@ -232,8 +232,13 @@ pub fn readmit(agent: &Agent, world: &World<'_>, id: CallId) -> Result<Option<Ad
     }
     // No circumstances are like these, so the call is judged again.
     let never = u64::MAX;
-    let circumstances =
-        Circumstances { config: agent.fingerprint, phase: None, successes: never, project: never };
+    let circumstances = Circumstances {
+        config: agent.fingerprint,
+        phase: None,
+        successes: never,
+        project: never,
+        request: None,
+    };
     let (basis, frame) = (logged.basis.clone(), logged.frame);
     let tool = logged.tool.clone();
     let yes = (!basis.is_rules()).then_some(Yes { tool, basis, frame });

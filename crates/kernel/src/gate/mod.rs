@@ -51,6 +51,7 @@ use crate::json::Document;
 use crate::key::{Access, Key, Touched};
 use crate::names::{CallId, PhaseName, ToolName};
 use crate::pin::Pins;
+use crate::request::OpenRequest;
 use crate::tool::ToolSpec;
 
 /// A call that is resolved and validated, and not yet judged.
@@ -183,6 +184,7 @@ struct Circumstances {
     phase: Option<PhaseName>,
     successes: u64,
     project: u64,
+    request: Option<Arc<OpenRequest>>,
 }
 
 impl Circumstances {
@@ -192,16 +194,18 @@ impl Circumstances {
             phase: world.session.phase.clone(),
             successes: world.session.successes,
             project: world.project.seq,
+            request: world.session.request.clone(),
         }
     }
 
     /// Whether nothing a judgement stands on has moved.
     fn still_hold(&self, agent: &Agent, world: &World<'_>) -> bool {
-        let Self { config, phase, successes, project } = self;
+        let Self { config, phase, successes, project, request } = self;
         *config == agent.fingerprint
             && *phase == world.session.phase
             && *successes == world.session.successes
             && *project == world.project.seq
+            && *request == world.session.request
     }
 }
 

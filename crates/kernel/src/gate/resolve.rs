@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::refusal::Refusal;
-use crate::agent::Agent;
+use crate::agent::{Agent, ToolAudience};
 use crate::envelope::{Code, Trouble};
 use crate::event::{Conversation, Stage};
 use crate::fold::{OpenCall, Session};
-use crate::names::{AgentId, PhaseName, ServerName, ToolName, nearest};
+use crate::names::{PhaseName, ServerName, ToolName, nearest};
 use crate::pin::{Pin, Pins};
+use crate::request::RequestOptions;
 use crate::seeded::{Bug, seeded};
 use crate::tool::{Setting, ToolSpec};
 
@@ -32,7 +33,7 @@ pub(super) fn resolve(
         return Err(unknown(&open.raw.name, Vec::new()));
     };
     let Some(shown_in) = &open.shown_in else { return Err(none_shown(&open.raw.name)) };
-    let who = session.agent.as_ref();
+    let who = ToolAudience::from(session);
     let found = agent.toolset.find(&open.raw.name);
     let entry = found.and_then(|place| Some((place, agent.toolset.entries().get(place)?)));
     let Some((place, entry)) = entry else {
@@ -79,7 +80,7 @@ pub(super) fn in_its_setting(
 /// What may be called: shown when the call was written AND granted now.
 pub(super) fn available(
     agent: &Agent,
-    who: Option<&AgentId>,
+    who: ToolAudience<'_>,
     phase: &PhaseName,
     shown_in: &PhaseName,
 ) -> Vec<String> {
@@ -104,7 +105,7 @@ fn unknown(name: &str, available: Vec<String>) -> Refusal {
 /// Why a tool of a server is not there, for callers who might use it. Nobody else learns of it.
 struct Absent<'a> {
     agent: &'a Agent,
-    who: Option<&'a AgentId>,
+    who: ToolAudience<'a>,
     pins: &'a Pins,
     /// All of them must grant it.
     phases: [&'a PhaseName; 2],
@@ -200,14 +201,23 @@ fn none_shown(name: &str) -> Refusal {
 /// phase does not grant it. The refusal names the tool, and nothing else of it.
 pub(super) fn withheld(
     agent: &Agent,
-    who: Option<&AgentId>,
+    who: ToolAudience<'_>,
     place: usize,
     phase: &PhaseName,
     available: Vec<String>,
 ) -> Refusal {
     let entry = agent.toolset.entries().get(place);
     let tool = entry.map_or("", |entry| entry.spec.wire.as_str());
-    let Some(who) = who.filter(|who| !agent.enables(Some(who), place)) else {
+    let narrowed =
+        |request: &RequestOptions| entry.is_some_and(|it| !request.allows(&it.spec.name));
+    let Some(who) = who.agent.filter(|who| !agent.enables(Some(who), place)) else {
+        if who.request.is_some_and(narrowed) {
+            let message = format!(
+                "Tool '{tool}' is not among the tools that this request may use. Use one of the \
+                 available tools."
+            );
+            return Refusal::not_granted(message, available);
+        }
         let message = format!(
             "Tool '{tool}' is not available in phase {phase}. Use one of the available tools."
         );

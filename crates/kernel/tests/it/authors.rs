@@ -37,6 +37,7 @@ fn session_events() -> Vec<Value> {
         json!({"kind": "iteration_closed", "iteration": 1, "closing": "done", "note": "",
             "summary": "", "start_phase": "A", "end_phase": "A", "entered": [], "turns": 0,
             "calls": 0, "input_tokens": 0, "output_tokens": 0, "took_ms": 0}),
+        json!({"kind": "request_opened", "allowed_tools": ["t"], "required_tool": {"tool": "t"}}),
         json!({"kind": "plan_sent", "turn": 1, "model": "m", "plan": DIGEST, "tools": ["t"]}),
         json!({"kind": "model_replied", "turn": 1, "text": "", "calls": [call], "finish": "calls",
                "usage": usage}),

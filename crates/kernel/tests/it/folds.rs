@@ -164,6 +164,7 @@ fn usage_beyond_all_bounds_stays_at_the_bound() {
             directed: None,
             attempts: Vec::new(),
             calls_max: None,
+            evidence: None,
         };
         session.apply(&Record { actor: Actor::Model("m".into()), ..record(seq, event) });
     }

@@ -11,6 +11,7 @@
 
 mod answer;
 mod attributes;
+mod evidence;
 mod names;
 mod outline;
 mod prompts;
@@ -33,6 +34,7 @@ use toolgate_kernel::tool::{Effect, SpecDraft, SpecRefusal};
 use toolgate_runtime::port::{Fault, Output, Tool};
 use toolgate_runtime::{Pack, Transaction, tool};
 
+pub use evidence::ProjectSources;
 pub use prompts::{CorePrompt, core_prompts};
 pub use receipts::{ReceiptHistory, RecentReceipt};
 pub use sources::SourceGlobs;

@@ -16,7 +16,7 @@ use toolgate_kernel::json::Document as Args;
 use toolgate_kernel::key::{Access, Key};
 use toolgate_kernel::path::project_path;
 use toolgate_runtime::Transaction;
-use toolgate_runtime::port::{Fault, Listed};
+use toolgate_runtime::port::{Fault, Listed, Listing};
 
 use super::Setup;
 use super::names::KnownNames;
@@ -153,6 +153,12 @@ impl RoleGlobs {
             scenes: all(&globs.scenes)?,
             canon_roots: roots.map(str::to_lowercase).collect(),
         })
+    }
+
+    /// The role of a source by its ref alone.
+    pub(super) fn role_of(&self, reference: &str) -> Role {
+        let section = reference.starts_with("section:");
+        self.role(reference, if section { Kept::Section } else { Kept::File })
     }
 
     fn role(&self, reference: &str, kept: Kept) -> Role {
@@ -306,9 +312,36 @@ fn name_title(reference: &str) -> String {
     name.replace(['-', '_'], " ").trim().to_owned()
 }
 
+/// Where sources are kept: what a call may read, or what is there at the moment.
+pub(super) trait SourceAccess {
+    /// The state of the project.
+    fn state(&self) -> &State;
+
+    /// The files of the project.
+    fn listing(&self) -> Listing;
+
+    /// The content of a file that may be read.
+    fn content(&self, path: &str) -> Option<Vec<u8>>;
+}
+
+impl SourceAccess for Transaction {
+    fn state(&self) -> &State {
+        &self.project().state
+    }
+
+    fn listing(&self) -> Listing {
+        // A session without a folder has no files; its other sources are there all the same.
+        self.list_files(None).ok().flatten().unwrap_or_default()
+    }
+
+    fn content(&self, path: &str) -> Option<Vec<u8>> {
+        self.read_file(path).ok().flatten()
+    }
+}
+
 /// The sources of a project, as one call sees them.
 pub(super) struct Library<'a> {
-    tx: &'a Transaction,
+    access: &'a dyn SourceAccess,
     setup: &'a Setup,
     entries: Vec<SourceEntry>,
     sections: Vec<PlacedSection>,
@@ -320,10 +353,9 @@ pub(super) struct Library<'a> {
 
 impl<'a> Library<'a> {
     /// Lists the sources there are.
-    pub(super) fn open(tx: &'a Transaction, setup: &'a Setup) -> Self {
-        let state = &tx.project().state;
-        // A session without a folder has no files; its other sources are there all the same.
-        let listing = tx.list_files(None).ok().flatten().unwrap_or_default();
+    pub(super) fn open(access: &'a dyn SourceAccess, setup: &'a Setup) -> Self {
+        let state = access.state();
+        let listing = access.listing();
         let sections = placed_sections(state);
         let mut entries: Vec<SourceEntry> = Vec::new();
         let mut add = |reference: String, kept, bytes| {
@@ -347,7 +379,7 @@ impl<'a> Library<'a> {
             add(FACTS.to_owned(), Kept::Facts, length(&facts));
         }
         let (read, cut) = (BTreeMap::new(), listing.cut);
-        Self { tx, setup, entries, sections, cut, read, bytes_read: 0 }
+        Self { access, setup, entries, sections, cut, read, bytes_read: 0 }
     }
 
     /// Every source, in reading order.
@@ -395,7 +427,7 @@ impl<'a> Library<'a> {
             }
             // Hidden files are not listed and can be read, as with the file tools.
             if is_text_path(path)
-                && let Ok(Some(content)) = self.tx.read_file(path)
+                && let Some(content) = self.access.content(path)
             {
                 let (reference, bytes) = (path.clone(), content.len());
                 let role = self.setup.globs.role(&reference, Kept::File);
@@ -465,13 +497,10 @@ impl<'a> Library<'a> {
         if entry.bytes > SOURCE_BYTES_MAX || total > CALL_BYTES_MAX {
             return Err(ReadError::TooLarge);
         }
-        let state = &self.tx.project().state;
+        let state = self.access.state();
         let (mut line, name) = (1, entry.reference.split_once(':').map_or("", |(_, name)| name));
         let bytes = match entry.kept {
-            Kept::File => {
-                let content = self.tx.read_file(&entry.reference).ok().flatten();
-                content.ok_or(ReadError::NotFound)?
-            }
+            Kept::File => self.access.content(&entry.reference).ok_or(ReadError::NotFound)?,
             Kept::Section => {
                 let section = self.sections.iter().find(|section| section.name() == name);
                 let section = section.ok_or(ReadError::NotFound)?;
@@ -551,7 +580,7 @@ impl<'a> Library<'a> {
 
     fn one(&mut self, field: &str, given: &str) -> Result<ReadOutcome, Fault> {
         let Some(entry) = self.find(field, given)? else {
-            let listed = self.tx.list_files(None).ok().flatten().unwrap_or_default().files;
+            let listed = self.access.listing().files;
             // A file of another kind is there and is no source.
             let other = listed.iter().any(|file| file.path == given.trim());
             let error = if other { ReadError::NotText } else { ReadError::NotFound };

@@ -2,6 +2,7 @@
 
 mod ask;
 mod company;
+mod evidence;
 mod floor;
 mod fork;
 mod judge;
@@ -9,6 +10,7 @@ mod left;
 mod model;
 mod open;
 mod redact;
+mod request;
 mod restored;
 mod run;
 mod settle;
@@ -35,6 +37,7 @@ use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
+use toolgate_kernel::request::RequestError;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
 
@@ -51,9 +54,10 @@ use crate::execute::{Cancel, within};
 use crate::log::{ReadFault, Tip, batch};
 use crate::picture::Pictures;
 use crate::port::{
-    Append, Batch, Desk, FilesFault, Person, Promised, Provider, Rows, StoreFault, Supplier,
-    SupplyFault, at_once, later,
+    Append, Batch, Desk, EvidenceSources, FilesFault, Person, Promised, Provider, Rows, StoreFault,
+    Supplier, SupplyFault, at_once, later,
 };
+use crate::receipts::ReceiptIndex;
 use crate::runtime::{Committed, Runtime, SayFault};
 use crate::toolbox::Toolbox;
 use crate::transaction::Shared;
@@ -98,6 +102,9 @@ pub enum DriveFault {
     /// Nothing can be undone, or not what was shown.
     #[error(transparent)]
     Undo(#[from] UndoRefusal),
+    /// A request names what there is not.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// A person asked for a phase that does not exist.
     #[error("there is no phase {0}")]
     NoPhase(PhaseName),
@@ -114,6 +121,8 @@ pub struct Crew {
     pub provider: Option<Arc<dyn Provider>>,
     /// Who brings tools from outside, where there are any.
     pub supplier: Option<Arc<dyn Supplier>>,
+    /// Where the evidence of replies is looked up; without it none is accepted.
+    pub evidence: Option<Arc<dyn EvidenceSources>>,
     /// Somebody who can be asked.
     pub person: Option<Arc<dyn Person>>,
     /// The key of the person who opens sessions here, where they have one.
@@ -134,6 +143,7 @@ impl Crew {
             tools,
             provider: None,
             supplier: None,
+            evidence: None,
             person: None,
             starter: None,
             on_ask,
@@ -203,6 +213,8 @@ pub struct Driver {
     late: Option<Append>,
     /// What the model keeps of this session.
     desk: Desk,
+    /// The receipts of this session, as far as they were looked up.
+    receipts: ReceiptIndex,
     /// Whether this driver has asked the model before.
     asked: bool,
     /// The pictures that were shown, so that they are read once.

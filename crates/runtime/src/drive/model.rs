@@ -13,6 +13,7 @@ use toolgate_kernel::event::{
     Asked as HowAsked, Attempt, Change, Closing, Ending, Event, FaultKind, Finish, RawCall, Usage,
     Worth,
 };
+use toolgate_kernel::evidence::EvidenceVerdict;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Opening, Step, close, next, tries_toolless};
@@ -45,6 +46,8 @@ const PARTIAL_CHARS_MAX: usize = 4_000;
 enum Asked {
     /// A reply.
     Replied,
+    /// A reply that is not accepted: the log says what follows.
+    Rejected,
     /// No reply to so many requests; trying again may help, after so many milliseconds at least.
     Failed(u64, u64),
     /// No reply, and trying again will not help.
@@ -83,7 +86,7 @@ impl Driver {
                     }
                 }
                 Step::AskModel(plan) => match self.ask_model(plan, tap).await? {
-                    Asked::Replied => failures = 0,
+                    Asked::Replied | Asked::Rejected => failures = 0,
                     Asked::Failed(requests, ms) => {
                         failures += requests;
                         rest_ms = ms;
@@ -254,14 +257,30 @@ impl Driver {
             asked,
         };
         self.note(&Actor::System, sent)?;
+        let holds = self.holds_words();
         let reply = self.reply(provider.as_ref(), &plan, tap).await;
         self.tick();
+        let (reply, evidence, why) = match reply {
+            Err(fault) => (Err(fault), None, None),
+            Ok(reply) => match self.check_reply(&plan, &reply).await? {
+                Ok(verdict) => (Ok(reply), verdict, None),
+                Err(rejected) => (Err(rejected.fault), None, rejected.evidence),
+            },
+        };
         match reply {
             Ok(reply) => {
+                // Words that were kept back are shown once they are accepted.
+                let shown = !matches!(
+                    evidence,
+                    Some(EvidenceVerdict::NoAnswer {} | EvidenceVerdict::Abstained {})
+                );
+                if holds && shown {
+                    let _ = catch_unwind(AssertUnwindSafe(|| tap(Streamed::Freed(&reply.text))));
+                }
                 let name_max = self.crew.agent.limits.call_name_bytes_max;
                 let named = |name: &str| Actor::Model((&*bounded_text(name, name_max)).into());
                 let answered = reply.model.as_deref().map(named);
-                let event = self.replied(turn, reply);
+                let event = self.replied(turn, reply, evidence);
                 self.note(answered.as_ref().unwrap_or(&actor), event)?;
                 Ok(Asked::Replied)
             }
@@ -272,12 +291,25 @@ impl Driver {
                 let attempts = self.bounded_attempts(attempts);
                 let told = reason.clone();
                 let before = u64::try_from(attempts.len()).unwrap_or(u64::MAX);
-                let partial = partial.chars().take(PARTIAL_CHARS_MAX).collect();
+                // Of a whole reply all the words are kept that its check left.
+                let chars_max = if kind.rejects_reply() { usize::MAX } else { PARTIAL_CHARS_MAX };
+                let partial = partial.chars().take(chars_max).collect();
                 let fault = kind;
-                let failed =
-                    Event::ModelFailed { turn, reason, fault, attempts, partial, status, usage };
+                let failed = Event::ModelFailed {
+                    turn,
+                    reason,
+                    fault,
+                    attempts,
+                    partial,
+                    status,
+                    usage,
+                    evidence: why,
+                };
                 self.note(&Actor::System, failed)?;
                 self.flush().await?;
+                if fault.rejects_reply() {
+                    return Ok(Asked::Rejected);
+                }
                 let again = tries_toolless(&self.crew.agent, &self.session);
                 // A fresh context may help; the very same words do not. In a conversation the
                 // person decides whether to ask again.
@@ -314,6 +346,7 @@ impl Driver {
             partial,
             status: None,
             usage: counted(before.plus(&now)),
+            evidence: None,
         };
         self.note(&Actor::System, failed)?;
         self.flush().await
@@ -363,8 +396,16 @@ impl Driver {
         let ms = provider.turn_ms_max().unwrap_or(limits.reply_ms_max).min(left_ms);
         let partial = Arc::clone(&self.partial);
         *lock(&partial) = Partial::default();
+        let holds = self.holds_words();
         let tap = |streamed: Streamed<'_>| {
             lock(&partial).keep(&streamed);
+            if holds && matches!(streamed, Streamed::Freed(_)) {
+                return;
+            }
+            let streamed = match (streamed, holds) {
+                (Streamed::Text(text), true) => Streamed::Held(text),
+                (other, _) => other,
+            };
             // Whoever watches cannot disturb what is watched.
             let _ = catch_unwind(AssertUnwindSafe(|| tap(streamed)));
         };
@@ -413,7 +454,7 @@ impl Driver {
     }
 
     /// The reply with our own call ids; the provider's are kept beside them.
-    fn replied(&self, turn: u64, reply: Reply) -> Event {
+    fn replied(&self, turn: u64, reply: Reply, evidence: Option<EvidenceVerdict>) -> Event {
         let first = self.session.next_call;
         let limits = &self.crew.agent.limits;
         let is_long = |text: &str, max: u64| u64::try_from(text.len()).is_ok_and(|len| len > max);
@@ -439,6 +480,7 @@ impl Driver {
             directed: reply.directed.map(Arc::new),
             attempts: self.bounded_attempts(reply.attempts),
             calls_max: reply.calls_max,
+            evidence: evidence.map(Box::new),
         }
     }
 }

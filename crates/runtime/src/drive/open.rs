@@ -13,6 +13,7 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::Session;
 use toolgate_kernel::names::{AgentId, CallId, PhaseName, SessionId};
+use toolgate_kernel::request::{RequestError, RequestOptions};
 use toolgate_kernel::seeded::{Bug, seeded};
 
 use super::settle::conflicted;
@@ -24,6 +25,7 @@ use crate::fork::ForkRefusal;
 use crate::log::{ReadFault, Tip, read_from, read_signed};
 use crate::picture::{Picture, PictureRefusal, Pictures};
 use crate::port::{Desk, Placed, Row, StageTag, StoreFault};
+use crate::receipts::ReceiptIndex;
 use crate::runtime::{Runtime, SHARED_TRIES};
 use crate::transaction::Shared;
 
@@ -62,6 +64,9 @@ pub enum OpenFault {
          back under `agents`"
     )]
     AgentGone(AgentId),
+    /// Its request names what there is not.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// There is nothing to fork, or not there.
     #[error(transparent)]
     Fork(#[from] ForkRefusal),
@@ -83,6 +88,8 @@ pub struct Start {
     pub agent: Option<AgentId>,
     /// The kind of conversation it is.
     pub conversation: Conversation,
+    /// What its first request narrows.
+    pub request: RequestOptions,
 }
 
 /// Refuses to speak as somebody who is not declared.
@@ -102,11 +109,12 @@ pub(super) struct First {
 
 impl Start {
     fn first(self, session: &SessionId, starter: Option<PersonKey>) -> First {
-        let Self { title, pictures, chat, agent, conversation } = self;
+        let Self { title, pictures, chat, agent, conversation, request } = self;
         let (images, blobs) = Picture::split(pictures);
         let session = session.clone();
         let opened = Event::Opened { session, title, images, chat, agent, conversation, starter };
-        First { events: vec![opened], blobs }
+        let request = (!request.is_default()).then(|| Event::RequestOpened(Box::new(request)));
+        First { events: std::iter::once(opened).chain(request).collect(), blobs }
     }
 }
 
@@ -137,6 +145,7 @@ impl Driver {
             return Err(OpenFault::TooLong(start.title.len()));
         }
         declared(&crew, start.agent.as_ref())?;
+        start.request.check(&crew.agent, &phase, start.agent.as_ref())?;
         Picture::count(&start.pictures, &crew.agent.limits)?;
         let first = start.first(&id, crew.starter);
         Self::open_first(runtime, crew, id, actor, phase, first).await
@@ -327,6 +336,7 @@ impl Driver {
             stopped: false,
             late: None,
             desk: Desk::default(),
+            receipts: ReceiptIndex::default(),
             asked: false,
             pictures: Pictures::default(),
             partial: Arc::default(),

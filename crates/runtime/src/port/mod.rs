@@ -1,6 +1,7 @@
 //! Decides what the runtime needs from outside: a clock, a store, files, a model, a person.
 
 mod clock;
+mod evidence;
 mod files;
 mod person;
 mod promised;
@@ -11,6 +12,7 @@ mod supplier;
 mod tool;
 
 pub use clock::Clock;
+pub use evidence::EvidenceSources;
 pub use files::{Files, FilesFault, Listed, Listing, NoFiles, Placed, StageTag};
 pub use person::{Pause, Person, Question, Response, Word};
 pub use promised::{Promised, at_once, later};

@@ -70,6 +70,11 @@ impl Session {
         if let Some(admitted) = admitted {
             self.flow.settled(admitted, settled, self.seq);
         }
+        if let (Some(request), Some(admitted)) = (&mut self.request, admitted)
+            && request.is_required(&admitted.tool)
+        {
+            Arc::make_mut(request).used_required = true;
+        }
         if settled.outcome == Outcome::Done {
             self.successes += 1;
             if let Some(tally) = admitted.and_then(|one| self.tallies.get_mut(&one.tool)) {

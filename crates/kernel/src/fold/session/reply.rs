@@ -35,6 +35,7 @@ impl Session {
 
     pub(super) fn replied(&mut self, number: u64, reply: Words<'_>, actor: &Actor) {
         self.asking = false;
+        self.rejections = 0;
         self.flow.replied();
         let calls: Arc<[Arc<RawCall>]> = reply.calls.into();
         for call in calls.iter() {
@@ -55,7 +56,10 @@ impl Session {
                 (Some(lap), NoteKind::Profile, _) => {
                     lap.told_profile = Some(Digest::of(note.text.as_bytes()));
                 }
-                (Some(_), NoteKind::Phase, None) | (None, ..) => {}
+                (Some(lap), NoteKind::Evidence, _) => lap.told_evidence = true,
+                (Some(_), NoteKind::Rejected, _)
+                | (Some(_), NoteKind::Phase, None)
+                | (None, ..) => {}
             }
         }
         self.turns.push_back(Arc::new(Turn {

@@ -25,6 +25,7 @@ impl Session {
         match said {
             Said::Feedback { text, images } => {
                 self.awaits &= !actor.is_human();
+                self.rejections = 0;
                 self.flow.hear(text, actor);
                 let images: Vector<Arc<Image>> = images.iter().cloned().map(Arc::new).collect();
                 if self.withdraws() && self.turns.is_empty() {
