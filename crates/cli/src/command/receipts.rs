@@ -17,6 +17,7 @@ use crate::project::{Place, block_on};
 use crate::reading;
 
 #[derive(Args)]
+#[command(after_help = "Example:\n  toolgate receipts show rcpt_817d163cf2a0b1c4d5e6f708")]
 pub(crate) struct Options {
     #[command(subcommand)]
     command: Command,

@@ -87,7 +87,8 @@ fn yes(desk: &Desk, session: &str, always: bool) -> Value {
     let cards = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let card = cards.into_iter().find(|card| card["session"] == session).expect(&listed);
     let mut said = json!({"what": "answer", "call": card["call"], "tool": card["tool"],
-        "shown": card["shown"], "answer": "approve", "note": ""});
+        "shown": card["shown"], "answer": "approve", "note": "",
+        "args_hash": Digest::of_json(&card["args"])});
     if always {
         said["allow"] = json!({"until": 4_000_000_100_000_i64, "uses_max": 100});
     }
@@ -183,7 +184,7 @@ fn no_forged_delegation_lets_a_client_answer() {
     let delegated = json!({"kind": "client_delegated", "client": "stdio", "tools": ["*"],
         "until": 4_000_000_100_000_i64, "answers_max": 9});
     let used = json!({"kind": "delegation_used", "delegation": 1, "session": "call", "call": "c3",
-        "tool": "mcp:x:write"});
+        "tool": "mcp:x:write", "question": Digest::ZERO});
     for event in [delegated, used] {
         let (desk, web) = desk();
         let forged: ProjectEvent = serde_json::from_value(event.clone()).unwrap();
