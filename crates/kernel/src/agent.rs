@@ -342,6 +342,9 @@ fn fingerprint(draft: &AgentDraft, toolset: &Toolset, phases: &[Granted]) -> Dig
     if let (false, Value::Object(face)) = (draft.agents.is_empty(), &mut face) {
         face.insert("agents".to_owned(), json!(draft.agents));
     }
+    if let (false, Value::Object(face)) = (toolset.faces().is_empty(), &mut face) {
+        face.insert("sections".to_owned(), json!(toolset.faces()));
+    }
     if let (false, Value::Object(face)) = (draft.egress == EgressConfig::default(), &mut face) {
         face.insert("egress".to_owned(), json!(draft.egress));
     }

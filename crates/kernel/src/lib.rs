@@ -37,6 +37,7 @@ pub mod prompt;
 pub mod receipt;
 pub mod redact;
 pub mod render;
+pub mod request;
 pub mod reserved;
 mod schema;
 pub mod section;

@@ -13,6 +13,10 @@ pub struct ProfileText {
     /// What it is called; its key when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The kind of work it is for, such as Planner, Writer, Editor, Critic, Continuity or Chief: what
+    /// `task_router` routes by, and which sources its evidence must name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archetype: Option<String>,
     /// What it is told of itself: `{agent_prompt}` in a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,

@@ -98,6 +98,10 @@ pub enum NoteKind {
     Finish,
     /// What the prompt says of the agent changed inside an iteration.
     Profile,
+    /// The catalogue of prompts changed inside an iteration.
+    Catalogue,
+    /// The prompt of a tool that was called for the first time in an iteration.
+    Prompt,
 }
 
 /// Something toolgate itself tells the model beside results, once.

@@ -55,7 +55,10 @@ impl Session {
                 (Some(lap), NoteKind::Profile, _) => {
                     lap.told_profile = Some(Digest::of(note.text.as_bytes()));
                 }
-                (Some(_), NoteKind::Phase, None) | (None, ..) => {}
+                (Some(lap), NoteKind::Catalogue, _) => {
+                    lap.told_catalogue = Some(Digest::of(note.text.as_bytes()));
+                }
+                (Some(_), NoteKind::Prompt, _) | (Some(_), NoteKind::Phase, None) | (None, ..) => {}
             }
         }
         self.turns.push_back(Arc::new(Turn {
