@@ -34,6 +34,7 @@ pub mod plan;
 pub mod policy;
 pub mod profile;
 pub mod prompt;
+pub mod prompt_text;
 pub mod receipt;
 pub mod redact;
 pub mod render;

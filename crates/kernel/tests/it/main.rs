@@ -17,6 +17,7 @@ mod keywords;
 mod masks;
 mod names;
 mod patterns;
+mod prompt_texts;
 mod redact;
 mod registration;
 mod schemas;

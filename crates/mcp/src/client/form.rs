@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use toolgate_kernel::names::ServerName;
+use toolgate_kernel::prompt_text::plain_letters;
 
 use super::fault::CallFault;
-use crate::scan::skeleton::skeleton;
 
 /// Questions of one round.
 const QUESTIONS_MAX: usize = 8;
@@ -50,7 +50,7 @@ impl Form {
     /// Whether it asks for what no server may have: by its words, or by the names of its fields,
     /// however they are written.
     pub(super) fn wants_a_secret(&self) -> bool {
-        let words = skeleton(&format!("{} {}", self.message, self.schema));
+        let words = plain_letters(&format!("{} {}", self.message, self.schema));
         let plain: String = words.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
         SECRETS.iter().any(|secret| plain.contains(secret))
     }

@@ -3,14 +3,13 @@
 
 mod header;
 mod schema;
-pub(crate) mod skeleton;
-mod words;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use toolgate_kernel::bounded::bounded_text;
 use toolgate_kernel::pin::Definition;
+use toolgate_kernel::prompt_text::suspicious_words;
 use toolgate_kernel::reserved::person_only_act;
 
 /// Bytes of a description.
@@ -81,7 +80,7 @@ fn looked_at(name: &str, definition: &Definition, others: &BTreeSet<String>) -> 
     }
     let mut why = Vec::new();
     let mut look = |place: &str, text: &str| {
-        for found in words::suspicious(text, name, others) {
+        for found in suspicious_words(text, name, others) {
             let told = format!("{place} {found}");
             if !why.contains(&told) {
                 why.push(told);

@@ -22,6 +22,8 @@ const DEPENDENCIES: &[&str] = &[
     "serde_json",
     "sha2",
     "thiserror",
+    "unicode-normalization",
+    "unicode-security",
 ];
 
 /// Paths it may not reach, by import or spelled out.

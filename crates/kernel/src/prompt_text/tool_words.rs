@@ -1,16 +1,15 @@
-//! Decides which words of a server are suspicious: hidden ones, orders to the model, and other
-//! tools' names.
+//! Finds suspicious words in the description of a tool that comes from outside: hidden ones, orders
+//! to the model, and names of other tools.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::RegexSet;
-use toolgate_kernel::letters::{is_bidi, is_selector, is_tag, is_zero_width};
 
-use super::skeleton::{is_mark, skeleton};
+use crate::letters::{is_bidi, is_selector, is_tag, is_zero_width};
 
-/// Letters in a row that are no word of any language.
-const PACKED_CHARS_MIN: usize = 40;
+use super::packed::is_packed;
+use super::skeleton::{is_mark, plain_letters};
 
 /// What is looked for, and how it is told. The patterns know neither case nor line.
 const PATTERNS: &[(&str, &str)] = &[
@@ -81,8 +80,9 @@ fn is_odd_selector(c: char) -> bool {
     is_selector(c) && c != '\u{fe0f}'
 }
 
-/// What is suspicious in a text.
-pub(super) fn suspicious(text: &str, own: &str, others: &BTreeSet<String>) -> Vec<String> {
+/// What is suspicious in a text that describes the tool `own`. `others` are the names of tools that
+/// others have.
+pub fn suspicious_words(text: &str, own: &str, others: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     let hidden: [(Is, &str); 5] = [
         (is_tag, "has hidden letters (tags)"),
@@ -107,7 +107,7 @@ pub(super) fn suspicious(text: &str, own: &str, others: &BTreeSet<String>) -> Ve
             // As it is written, with words apart however they were held together, and as it is read.
             let mut seen = vec![set.matches(text), set.matches(&spaced(text))];
             if !text.is_ascii() {
-                seen.push(set.matches(&spaced(&skeleton(text))));
+                seen.push(set.matches(&spaced(&plain_letters(text))));
             }
             let told = PATTERNS.iter().enumerate();
             let told = told.filter(|(at, _)| seen.iter().any(|seen| seen.matched(*at)));
@@ -188,17 +188,6 @@ fn heaped(text: &str) -> Option<char> {
     })
 }
 
-/// Whether there is a row of letters that looks packed: both cases, and too long for a word.
-fn is_packed(text: &str) -> bool {
-    let packed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    text.split(|c| !packed(c)).any(|run| {
-        run.len() >= PACKED_CHARS_MIN
-            && run.chars().any(|c| c.is_ascii_lowercase())
-            && run.chars().filter(char::is_ascii_uppercase).count() >= 5
-            && run.matches('/').count() < 3
-    })
-}
-
 /// A tool of others that a text names. Short plain words are words of every description.
 fn named<'a>(text: &str, own: &str, others: &'a BTreeSet<String>) -> Option<&'a str> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':' | '.');
@@ -218,7 +207,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<String> {
         let others = ["commit_fact", "read", "mcp:mail:send"].map(str::to_owned).into();
-        suspicious(text, "own_tool", &others)
+        suspicious_words(text, "own_tool", &others)
     }
 
     #[test]
