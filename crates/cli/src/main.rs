@@ -20,6 +20,7 @@ mod permits;
 mod person;
 mod probe;
 mod project;
+mod prompts;
 mod reading;
 mod redaction;
 mod remedy;
@@ -100,6 +101,9 @@ enum Command {
     Explain(command::explain::Options),
     /// Lists, shows and decides about facts, and locks paths.
     Facts(command::facts::Options),
+    /// Lists prompt tools, and takes proposals and a person's word on them.
+    #[command(visible_alias = "catalog")]
+    Catalogue(command::catalogue::Options),
     /// Offers a session to MCP clients, through the same gate.
     Mcp(command::mcp::Options),
     /// Makes, lists and revokes tokens for MCP clients.
@@ -141,6 +145,7 @@ impl Command {
             Self::People(options) => options.json(),
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
+            Self::Catalogue(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Log(options) => options.json(),
             Self::Trust(options) => options.json,
@@ -186,6 +191,7 @@ fn main() -> std::process::ExitCode {
         Command::Explain(options) => command::explain::run(&place, &options),
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),
+        Command::Catalogue(options) => command::catalogue::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),

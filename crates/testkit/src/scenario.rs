@@ -152,6 +152,8 @@ pub enum StepText {
     Change(ChangeText),
     /// Somebody decides about facts and locks.
     Facts(FactsText),
+    /// Somebody assesses a proposal for the catalogue, or decides about it.
+    Catalogue(CatalogueStep),
     /// Ada undoes the last so many calls.
     Undo(usize),
     /// A new session begins with what this one knew, and takes over from here.
@@ -227,6 +229,32 @@ pub struct FactsText {
     pub actor: Actor,
     /// What.
     pub act: ActText,
+}
+
+/// What somebody does about the catalogue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueStep {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub act: CatalogueAct,
+}
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogueAct {
+    /// Assesses a proposal, by the mechanical checks alone.
+    Assess(u64),
+    /// Approves one.
+    Approve(u64),
+    /// Sends one back.
+    NeedsChanges(u64),
+    /// Turns one down.
+    Reject(u64),
+    /// Makes a version of a tool its newest one.
+    Rollback(String, u64),
 }
 
 /// What is decided.

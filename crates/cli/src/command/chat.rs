@@ -20,6 +20,7 @@ use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
+use crate::prompts;
 use crate::reading;
 use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
@@ -40,6 +41,8 @@ pub(crate) struct Options {
     settings: Flags,
     #[command(flatten)]
     speaks: Speaks,
+    #[command(flatten)]
+    leaves_out: run::LeavesOut,
     /// Go on with this conversation.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     session: Option<String>,
@@ -84,6 +87,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     };
     let cast = run::cast(place, &options.settings, &options.speaks, &begun)?;
     let Cast { mut crew, ready, text, access, played, speaker } = cast;
+    crew.request = options.leaves_out.request();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -93,6 +97,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
+        prompts::roll_forward(place, opened.runtime.catch_up().await?.as_ref());
         let session = session(&opened, played, options, &speaker).await?;
         let pictures = pictures(&options.image, &crew.agent.limits)?;
         let hold = match &session {

@@ -3,6 +3,7 @@
 pub(crate) mod approvals;
 mod approved_call;
 pub(crate) mod call;
+pub(crate) mod catalogue;
 pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -10,6 +10,7 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
+use toolgate_kernel::request::RequestOptions;
 use toolgate_runtime::port::{Clock, Streamed};
 use toolgate_runtime::{Crew, Driver, Halt, OnAsk, Start};
 use toolgate_store::{Hold, Rival};
@@ -24,6 +25,7 @@ use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
+use crate::prompts;
 use crate::reading;
 use crate::screen::{Screen, Shows, Written};
 use crate::servers::Servers;
@@ -73,6 +75,29 @@ pub(crate) struct How {
     quiet: bool,
     #[command(flatten)]
     have: Have,
+    #[command(flatten)]
+    leaves_out: LeavesOut,
+}
+
+/// What the requests to the model leave out.
+#[derive(Args)]
+pub(crate) struct LeavesOut {
+    /// Show the model no catalogue of prompt tools.
+    #[arg(long)]
+    skip_tool_catalog: bool,
+    /// Show the model neither facts nor issues before it begins.
+    #[arg(long)]
+    skip_grounding: bool,
+    /// Show the model neither of both and no tools: it answers once, in words.
+    #[arg(long)]
+    skip_tools: bool,
+}
+
+impl LeavesOut {
+    pub(crate) fn request(&self) -> RequestOptions {
+        let Self { skip_tool_catalog, skip_grounding, skip_tools } = *self;
+        RequestOptions { skip_tool_catalog, skip_grounding, skip_tools }
+    }
 }
 
 /// What is done about a call that a person must approve.
@@ -140,6 +165,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let cast = cast(place, &options.how.settings, &options.speaks, &begun)?;
     let Cast { mut crew, played, ready, text, access, speaker } = cast;
     crew.on_ask = options.how.on_ask();
+    crew.request = options.how.leaves_out.request();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -149,6 +175,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     block_on(servers.around(async {
         let done = async {
             let mut stop = Stop::listen()?;
+            prompts::roll_forward(place, opened.runtime.catch_up().await?.as_ref());
             let begun = tokio::select! {
                 biased;
                 begun = begin(&opened, crew, played, options, speaker, &mut written) => begun?,
@@ -175,6 +202,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let cast = cast(place, &how.settings, &Speaks::default(), &begun)?;
     let Cast { mut crew, played, ready, text, access, .. } = cast;
     crew.on_ask = how.on_ask();
+    crew.request = how.leaves_out.request();
     let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {

@@ -7,6 +7,7 @@ mod approvals;
 mod beside;
 mod binding;
 mod calls;
+mod catalogue;
 mod configs;
 mod doctor;
 mod down;
