@@ -104,6 +104,8 @@ enum Command {
     /// Lists prompt tools, and takes proposals and a person's word on them.
     #[command(visible_alias = "catalog")]
     Catalogue(command::catalogue::Options),
+    /// Lists, shows, opens, comments, assigns and closes issues.
+    Issues(command::issues::Options),
     /// Offers a session to MCP clients, through the same gate.
     Mcp(command::mcp::Options),
     /// Makes, lists and revokes tokens for MCP clients.
@@ -146,6 +148,7 @@ impl Command {
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
             Self::Catalogue(options) => options.json(),
+            Self::Issues(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Log(options) => options.json(),
             Self::Trust(options) => options.json,
@@ -192,6 +195,7 @@ fn main() -> std::process::ExitCode {
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),
         Command::Catalogue(options) => command::catalogue::run(&place, &options),
+        Command::Issues(options) => command::issues::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),
         Command::Doctor(options) => command::doctor::run(&place, &options),

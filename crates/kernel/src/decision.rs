@@ -30,6 +30,10 @@ pub const SIGNED_FAMILIES: &[&str] =
 /// Those of them that only an owner changes: what stands in the catalogue is told to every model.
 pub const OWNER_FAMILIES: &[&str] = &["prompt_tool", "prompt_tool_history", "prompt_tool_accepted"];
 
+/// Families of what people say, as they say words to a session: no key is asked for, and nothing rests
+/// on it (ADR 0037).
+pub const SPOKEN_FAMILIES: &[&str] = &["issue", "issues"];
+
 /// What a person may do in a project. Each role may do what the ones before it may.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -496,7 +500,8 @@ impl Decided for ProjectEvent {
             // What a call changes, or what is written into a file that shows state, is not signed, so
             // neither reaches what must be.
             Self::ProjectChanged { call, changes, .. } => {
-                let unsigned = call.is_some() || matches!(author, Actor::File(_));
+                let spoken = author.is_human() && changes.iter().all(is_spoken);
+                let unsigned = call.is_some() || matches!(author, Actor::File(_)) || spoken;
                 let signed = !unsigned || changes.iter().any(reaches_signed);
                 let families = families(changes);
                 let state =
@@ -555,6 +560,10 @@ fn families(changes: &[Change]) -> Vec<Family> {
 
 fn is_owners(family: &Family) -> bool {
     OWNER_FAMILIES.contains(&family.as_str())
+}
+
+fn is_spoken(change: &Change) -> bool {
+    change.key().is_some_and(|key| SPOKEN_FAMILIES.contains(&key.family().as_str()))
 }
 
 fn reaches_signed(change: &Change) -> bool {

@@ -56,6 +56,9 @@ pub fn enabled_with(text: &AgentText, user: &UserPrompts) -> Result<Vec<Pack>, S
     if has(PackName::Tasks) {
         packs.push(tasks::tasks()?);
     }
+    if has(PackName::Issues) {
+        packs.push(issues::issues(&text.issues.clone().unwrap_or_default())?);
+    }
     if has(PackName::Whiteboard) {
         packs.push(whiteboard::whiteboard()?);
     }
@@ -72,7 +75,11 @@ pub fn enabled_with(text: &AgentText, user: &UserPrompts) -> Result<Vec<Pack>, S
         packs.push(self_authoring::self_authoring(text)?);
     }
     if has(PackName::Catalogue) {
-        packs.push(catalogue::catalogue(text, user, IssueFamilies::Own)?);
+        let issues = match has(PackName::Issues) {
+            true => IssueFamilies::OfPack,
+            false => IssueFamilies::Own,
+        };
+        packs.push(catalogue::catalogue(text, user, issues)?);
     }
     Ok(packs)
 }

@@ -13,6 +13,7 @@ use toolgate_kernel::decision::Role;
 use toolgate_kernel::event::{Answer, Change, Conversation, Said};
 use toolgate_kernel::names::{AgentId, CallId, Family, PhaseName, ToolName};
 use toolgate_kernel::section::Home;
+use toolgate_packs::issues::{IssueAct, NewComment, NewIssue};
 use toolgate_packs::workspace::{Act, Path as Pointer, ProposalId, Root};
 use toolgate_wire::script::{CallText, ScriptText};
 
@@ -154,6 +155,8 @@ pub enum StepText {
     Facts(FactsText),
     /// Somebody assesses a proposal for the catalogue, or decides about it.
     Catalogue(CatalogueStep),
+    /// A person says or does something about an issue.
+    Issue(IssueText),
     /// Ada undoes the last so many calls.
     Undo(usize),
     /// A new session begins with what this one knew, and takes over from here.
@@ -164,6 +167,8 @@ pub enum StepText {
     Run,
     /// A second session of the same project takes over from here.
     OtherSession,
+    /// A second session, which speaks as this agent, takes over from here.
+    OtherSessionAs(AgentId),
 }
 
 /// Where a session is forked.
@@ -269,6 +274,47 @@ pub enum ActText {
     Lock(String),
     /// Holds it no longer.
     Unlock(String),
+}
+
+/// What a person does with an issue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IssueText {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub act: IssueActText,
+}
+
+/// What is done with an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IssueActText {
+    /// A new one, by its title.
+    Open(String),
+    /// One that is closed is open again.
+    Reopen(u64),
+    /// Something is said about one.
+    Comment(u64, String),
+    /// It is somebody's.
+    Assign(u64, String),
+    /// It is dealt with.
+    Close(u64),
+}
+
+impl IssueActText {
+    /// The act itself.
+    pub fn act(&self) -> IssueAct {
+        match self.clone() {
+            Self::Open(title) => IssueAct::Open(NewIssue { title, ..NewIssue::default() }),
+            Self::Reopen(id) => IssueAct::Reopen(id),
+            Self::Comment(id, body) => {
+                IssueAct::Comment(id, NewComment { body, ..NewComment::default() })
+            }
+            Self::Assign(id, to) => IssueAct::Assign(id, Some(to)),
+            Self::Close(id) => IssueAct::Close(id),
+        }
+    }
 }
 
 impl ActText {

@@ -14,13 +14,14 @@ use toolgate_kernel::event::{
 };
 use toolgate_kernel::fold::{Project, Session, State};
 use toolgate_kernel::hidden::Hidden;
-use toolgate_kernel::names::{SectionName, SessionId, ToolName};
+use toolgate_kernel::names::{AgentId, SectionName, SessionId, ToolName};
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::section::{FamilySpec, Section};
 use toolgate_packs::catalogue::{
     ChiefRequest, NO_CHIEF, StateEdits, Workflow, assess, proposal, tool_names,
 };
 use toolgate_packs::enabled;
+use toolgate_packs::issues::{IssueAuthor, IssueRules, decide_issue};
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::workspace::{Skipped, decide};
 use toolgate_runtime::log::{Tip, read_from};
@@ -36,7 +37,8 @@ use crate::clock::FakeClock;
 use crate::ledger::{Entry, Ledger};
 use crate::person::ScriptedPerson;
 use crate::scenario::{
-    CatalogueAct, CatalogueStep, DecideText, FactsText, HomeText, Scenario, SectionText, StepText,
+    CatalogueAct, CatalogueStep, DecideText, FactsText, HomeText, IssueText, Scenario, SectionText,
+    StepText,
 };
 use crate::signer::TestSigner;
 use crate::tool::Props;
@@ -228,11 +230,16 @@ impl Stage {
                     drop(driver);
                     driver = self.driver(&session).await?;
                 }
-                StepText::OtherSession => {
+                StepText::OtherSession | StepText::OtherSessionAs(_) => {
                     self.replays(&driver).await?;
                     session = session_id(sessions.len() + 1)?;
                     sessions.push(session.clone());
-                    driver = self.driver(&session).await?;
+                    driver = match step {
+                        StepText::OtherSessionAs(agent) => {
+                            self.driver_as(&session, Some(agent.clone())).await?
+                        }
+                        _ => self.driver(&session).await?,
+                    };
                     counts = self.counts(&session).await?;
                 }
                 StepText::Fork(text) => {
@@ -266,6 +273,9 @@ impl Stage {
                 }
                 StepText::Catalogue(step) => {
                     counts.refused.extend(self.catalogue(at, step).await?);
+                }
+                StepText::Issue(issue) => {
+                    counts.refused.extend(self.issue(at, issue).await?);
                 }
                 StepText::Undo(calls) => {
                     let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
@@ -326,6 +336,11 @@ impl Stage {
 
     /// Opens the session, or resumes it and settles what a crash left open.
     async fn driver(&self, id: &SessionId) -> Result<Driver> {
+        self.driver_as(id, self.scenario.speaks.agent.clone()).await
+    }
+
+    /// The same, and a session that is opened speaks as an agent.
+    async fn driver_as(&self, id: &SessionId, agent: Option<AgentId>) -> Result<Driver> {
         let runtime = Arc::new(self.process().with_files(Arc::clone(&self.files)));
         let crew = self.crew.clone();
         let resumed = Driver::resume(Arc::clone(&runtime), crew.clone(), id.clone()).await;
@@ -335,7 +350,7 @@ impl Stage {
                 let actor = Actor::Human("ada".into());
                 let Scenario { about, input, chat, speaks, .. } = &self.scenario;
                 let title = if input.is_empty() { about } else { input }.clone();
-                let (agent, conversation) = (speaks.agent.clone(), speaks.conversation);
+                let conversation = speaks.conversation;
                 let start = Start { title, chat: *chat, agent, conversation, ..Start::default() };
                 Driver::open_with(runtime, crew, id.clone(), &actor, start).await?
             }
@@ -437,11 +452,13 @@ impl Stage {
             | StepText::Change(_)
             | StepText::Facts(_)
             | StepText::Catalogue(_)
+            | StepText::Issue(_)
             | StepText::TakeUp
             | StepText::Undo(_)
             | StepText::Fork(_)
             | StepText::Run
-            | StepText::OtherSession => {}
+            | StepText::OtherSession
+            | StepText::OtherSessionAs(_) => {}
         }
         Ok(())
     }
@@ -532,6 +549,32 @@ impl Stage {
                 };
                 skipped.map(line).collect()
             }
+            // A log that fails is the crash loop's doing; the person says it again.
+            Err(error) if error.chain().any(|cause| cause.is::<StoreFault>()) => return Err(error),
+            Err(refusal) => vec![format!("{refusal:#}")],
+        };
+        done()?.insert(at);
+        Ok(told)
+    }
+
+    /// Somebody does something with an issue, without a key; answers what was refused.
+    async fn issue(&self, at: usize, issue: &IssueText) -> Result<Vec<String>> {
+        let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
+        if done()?.contains(&at) {
+            return Ok(Vec::new());
+        }
+        let clock = Arc::clone(&self.props.clock);
+        let runtime = Runtime::new(Arc::clone(&self.store), Arc::clone(&clock) as _);
+        let name = issue.actor.name().map(ToString::to_string).unwrap_or_default();
+        let (author, rules) = (IssueAuthor::Person(name), IssueRules::default());
+        let act = issue.act.act();
+        let written = runtime.decide(&issue.actor, |project| {
+            let outcome = decide_issue(&project.state, &rules, &author, clock.now(), &act)?;
+            let event = outcome.event(&format!("issue {}", outcome.issue.id))?;
+            Ok::<_, anyhow::Error>((vec![event], ()))
+        });
+        let told = match written.await {
+            Ok(()) => Vec::new(),
             // A log that fails is the crash loop's doing; the person says it again.
             Err(error) if error.chain().any(|cause| cause.is::<StoreFault>()) => return Err(error),
             Err(refusal) => vec![format!("{refusal:#}")],

@@ -14,6 +14,7 @@ pub(crate) mod facts;
 mod fork;
 mod history;
 pub(crate) mod init;
+pub(crate) mod issues;
 pub(crate) mod log;
 mod login;
 pub(crate) mod mcp;

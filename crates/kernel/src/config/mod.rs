@@ -113,6 +113,9 @@ pub struct AgentText {
     /// How the memory pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryText>,
+    /// How the issues pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issues: Option<IssuesConfig>,
     /// How the web pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web: Option<WebText>,
@@ -199,6 +202,8 @@ pub enum PackName {
     Planning,
     /// A list of tasks.
     Tasks,
+    /// Issues that people and agents share.
+    Issues,
     /// Whiteboards that all sessions share.
     Whiteboard,
     /// Texts that are remembered and found by their words.
@@ -224,6 +229,7 @@ impl PackName {
         Self::Files,
         Self::Planning,
         Self::Tasks,
+        Self::Issues,
         Self::Whiteboard,
         Self::Memory,
         Self::Web,
@@ -247,6 +253,7 @@ impl PackName {
             Self::Files => "files",
             Self::Planning => "planning",
             Self::Tasks => "tasks",
+            Self::Issues => "issues",
             Self::Whiteboard => "whiteboard",
             Self::Memory => "memory",
             Self::Web => "web",
@@ -280,6 +287,42 @@ pub struct MemoryText {
 impl Default for MemoryText {
     fn default() -> Self {
         Self { refinement: Refinement::Full, core_percent_min: 90 }
+    }
+}
+
+/// How the issues pack is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IssuesConfig {
+    /// Words that escalate. A comment of an agent with too many of them freezes the issue.
+    #[schemars(length(max = 200), inner(length(min = 1, max = 40)))]
+    pub escalation_words: Vec<String>,
+    /// How many of them a comment may have: 0 to 100.
+    #[schemars(range(max = 100))]
+    pub escalation_words_max: u64,
+}
+
+impl Default for IssuesConfig {
+    fn default() -> Self {
+        let words = [
+            "urgent",
+            "urgently",
+            "crucial",
+            "critical",
+            "critically",
+            "disaster",
+            "disastrous",
+            "catastrophe",
+            "catastrophic",
+            "emergency",
+            "immediately",
+            "asap",
+            "unacceptable",
+            "terrible",
+            "alarming",
+            "severe",
+        ];
+        Self { escalation_words: words.map(str::to_owned).to_vec(), escalation_words_max: 4 }
     }
 }
 

@@ -183,6 +183,7 @@ fn with_defaults(mut text: AgentText) -> AgentText {
     text.packs.get_or_insert_with(|| PackName::DEFAULT.to_vec());
     text.planning.get_or_insert_default();
     text.memory.get_or_insert_default();
+    text.issues.get_or_insert_default();
     text.self_authoring.get_or_insert_default();
     text.catalogue.get_or_insert_default();
     let web = text.web.take().unwrap_or_default();

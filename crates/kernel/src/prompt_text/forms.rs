@@ -88,7 +88,8 @@ fn join_spaced(text: &str) -> String {
 fn as_letters(text: &str) -> String {
     text.split_inclusive(char::is_whitespace)
         .map(|word| {
-            let is_word = word.chars().any(char::is_alphabetic) || word.trim().chars().count() == 1;
+            let alone = |word: &str| matches!(word, "0" | "1" | "3" | "4" | "5" | "7" | "@" | "$");
+            let is_word = word.chars().any(char::is_alphabetic) || alone(word.trim());
             if is_word { word.chars().map(letter).collect() } else { word.to_owned() }
         })
         .collect()

@@ -1,14 +1,13 @@
 //! Keeps the issues of a proposal: one for the chief while it is open, one for the person who
 //! decides. They move with the proposal.
 
-use std::collections::BTreeMap;
-
 use toolgate_kernel::time::Timestamp;
 
 use super::edits::StateEdits;
 use super::error::CatalogueError;
 use crate::issues::{
-    ISSUE_FAMILY, ISSUES, Issue, IssueComment, IssueCounter, IssuePriority, IssueStatus,
+    ISSUE_FAMILY, ISSUES, Issue, IssueAuthor, IssueComment, IssueCounter, IssueStatus,
+    ProposalIssue, open_proposal_issue,
 };
 
 /// Who opens them: no agent has this name, so none closes them.
@@ -25,6 +24,7 @@ const CUT: &str = "\n(cut; `toolgate catalogue show` has all of it)";
 
 /// An issue to open.
 pub(super) struct NewIssue {
+    pub(super) proposal: u64,
     pub(super) title: String,
     pub(super) body: String,
     pub(super) assigned_to: String,
@@ -35,10 +35,9 @@ fn key(id: u64) -> String {
     format!("{ISSUE_FAMILY}:{id}")
 }
 
-fn counted(edits: &mut StateEdits, last: Option<u64>) -> Result<(), CatalogueError> {
+fn counted(edits: &mut StateEdits) -> Result<(), CatalogueError> {
     let mut counter: IssueCounter = edits.get(ISSUES)?.unwrap_or_default();
     counter.changes = counter.changes.saturating_add(1);
-    counter.last = last.unwrap_or(counter.last);
     edits.put(ISSUES, &counter)
 }
 
@@ -50,32 +49,29 @@ fn bounded(body: &str) -> String {
     format!("{kept}{CUT}")
 }
 
-/// Opens an issue and says its number.
+/// Opens the issue of a proposal and says its number.
 pub(super) fn open(
     edits: &mut StateEdits,
     new: NewIssue,
     now: Timestamp,
 ) -> Result<u64, CatalogueError> {
-    let counter: IssueCounter = edits.get(ISSUES)?.unwrap_or_default();
-    let id = counter.last.saturating_add(1);
-    let issue = Issue {
-        id,
+    let issue = ProposalIssue {
+        proposal: new.proposal.to_string(),
         title: new.title,
         body: bounded(&new.body),
-        opened_by: OPENED_BY.to_owned(),
         assigned_to: Some(new.assigned_to),
-        tags: vec![PROPOSAL_TAG.to_owned()],
-        priority: IssuePriority::Normal,
         status: new.status,
-        comments: Vec::new(),
-        personal: BTreeMap::new(),
-        created_at: now,
-        updated_at: now,
-        closed_at: None,
-        frozen_until: None,
     };
-    edits.put(&key(id), &issue)?;
-    counted(edits, Some(id))?;
+    let author = IssueAuthor::Agent(OPENED_BY.to_owned());
+    let opened = open_proposal_issue(edits.state(), &author, now, &issue);
+    let opened = opened.map_err(|why| CatalogueError::new("ISSUE_REFUSED", why.to_string()))?;
+    let id = opened.issue.id;
+    if let Some(removed) = opened.removed() {
+        edits.remove(&key(removed))?;
+    }
+    let tags = vec![PROPOSAL_TAG.to_owned()];
+    edits.put(&key(id), &Issue { tags, ..opened.issue.clone() })?;
+    edits.put(ISSUES, &opened.counter())?;
     Ok(id)
 }
 
@@ -115,5 +111,5 @@ pub(super) fn moved(
     }));
     issue.updated_at = now;
     edits.put(&key(id), &issue)?;
-    counted(edits, None)
+    counted(edits)
 }

@@ -120,6 +120,7 @@ impl Workflow<'_> {
             updated_at: at,
         };
         let issue = NewIssue {
+            proposal: proposal.id,
             title: format!("[Tool Proposal] {}", proposal.tool.name),
             body: body(&proposal),
             assigned_to: self.chief.to_owned(),
@@ -217,7 +218,7 @@ impl Workflow<'_> {
             }
             None => {
                 let (assigned_to, status) = ("user".to_owned(), IssueStatus::WaitingOnUser);
-                let issue = NewIssue { title, body, assigned_to, status };
+                let issue = NewIssue { proposal: id, title, body, assigned_to, status };
                 proposal.decision_issue = Some(issue_link::open(edits, issue, self.now)?);
             }
         }

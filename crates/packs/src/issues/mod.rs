@@ -1,10 +1,14 @@
-//! Keeps issues that people and agents share: what they are, how they are kept, and how they are
-//! read and searched.
+//! Keeps issues that people and agents share: what they are, how they change, and how they are read
+//! and searched.
 //!
 //! An issue is `issue:<number>`, a part of `issues`, which counts the numbers and the changes
-//! (ADR 0009). The core tools `search_issues` and `issue_status_summarizer` read them.
+//! (ADR 0009). `act.rs` decides what becomes of one, `breaker.rs` holds agents back, `tool.rs` is the
+//! tool of agents. The core tools `search_issues` and `issue_status_summarizer` read them.
 
+mod act;
+mod breaker;
 mod search;
+mod tool;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +19,13 @@ use toolgate_kernel::names::NameRefusal;
 use toolgate_kernel::section::FamilySpec;
 use toolgate_kernel::time::Timestamp;
 
+pub use act::{
+    IssueAct, IssueAuthor, IssueOutcome, IssueRefusal, NewComment, NewIssue, NewTags,
+    PROPOSAL_TITLES, ProposalIssue, USER, decide_issue, move_proposal_issue, open_proposal_issue,
+};
+pub use breaker::{BreakerRule, FROZEN_MS, IssueRules};
 pub use search::{IssueQuery, StatusFilter};
+pub use tool::issues;
 
 use crate::domain::whole_and_parts;
 
@@ -75,6 +85,17 @@ pub struct Issue {
     /// Until when agents may not comment.
     #[serde(default)]
     pub frozen_until: Option<Timestamp>,
+    /// The proposal it belongs to, with which alone it moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<String>,
+}
+
+impl Issue {
+    /// Whether it belongs to a proposal: by its mark, or by its title in a state that has no marks.
+    pub fn is_of_a_proposal(&self) -> bool {
+        self.proposal.is_some()
+            || act::PROPOSAL_TITLES.iter().any(|start| self.title.starts_with(start))
+    }
 }
 
 /// How soon an issue is needed.

@@ -13,11 +13,11 @@ use toolgate_kernel::config::{PackName, read};
 use toolgate_kernel::digest::Digest;
 use toolgate_kernel::envelope::Envelope;
 use toolgate_kernel::event::{
-    CatalogueDecided, Change, Finish, ProjectEvent, ProposalRuling, Usage,
+    CatalogueDecided, Change, FaultKind, Finish, ProjectEvent, ProposalRuling, Usage,
 };
 use toolgate_kernel::fold::{Project, State};
 use toolgate_kernel::key::Key;
-use toolgate_kernel::names::SessionId;
+use toolgate_kernel::names::{AgentId, SessionId};
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::request::RequestOptions;
 use toolgate_kernel::time::Timestamp;
@@ -29,7 +29,7 @@ use toolgate_packs::catalogue::{
 use toolgate_packs::issues::{Issue, IssueStatus, all_issues};
 use toolgate_runtime::port::{Desk, Provider, ProviderFault, Reply, ReplyCall, Tap};
 use toolgate_runtime::{Crew, Driver, MemoryStore, Runtime, SayFault, Start, Toolbox};
-use toolgate_testkit::TestSigner;
+use toolgate_testkit::signer::TestSigner;
 
 use crate::support::{FixedClock, client};
 
@@ -38,8 +38,8 @@ use crate::support::{FixedClock, client};
 struct Recorder {
     replies: Mutex<Vec<(String, Vec<ReplyCall>)>>,
     seen: Mutex<Vec<String>>,
-    /// How long it takes to answer.
-    delay_ms: u64,
+    /// Whether it is given up before it answers.
+    is_too_slow: bool,
 }
 
 impl Recorder {
@@ -107,8 +107,11 @@ impl Provider for Recorder {
         let (text, calls) =
             if replies.is_empty() { ("Done.".to_owned(), vec![]) } else { replies.remove(0) };
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+        let is_too_slow = self.is_too_slow;
         Box::pin(async move {
-            tokio::time::sleep(std::time::Duration::from_millis(self.delay_ms)).await;
+            if is_too_slow {
+                return Err(ProviderFault::new(FaultKind::TimedOut, "no answer within 60000 ms"));
+            }
             Ok(Reply::new(&text, calls, finish, Usage::default()))
         })
     }
@@ -147,7 +150,7 @@ impl Room {
         let id = SessionId::parse(&format!("s{}", self.sessions)).unwrap();
         let start = Start {
             title: "Work.".to_owned(),
-            agent: agent.map(|id| id.parse().unwrap()),
+            agent: agent.map(|id| AgentId::parse(id).unwrap()),
             ..Start::default()
         };
         let (runtime, crew) = (Arc::clone(&self.runtime), self.crew.clone());
@@ -547,8 +550,6 @@ async fn a_base_that_changed_sends_a_proposal_back() {
     assert!(refused.starts_with("BASE_CHANGED"), "{refused}");
     let why = refused.clone();
     room.step("ada", move |workflow, edits| {
-        let names = tool_names_of(workflow);
-        let _ = names;
         let error = workflow.decide(edits.state(), 3, ProposalRuling::Approve, "", "ada");
         workflow.base_changed(edits, 3, &error.unwrap_err())
     })
@@ -564,10 +565,6 @@ async fn a_base_that_changed_sends_a_proposal_back() {
         let told = room.call(Some(agent), "prompt_tool_propose", &args).await;
         assert_eq!(told.ok, agent == "ada", "an id of an open proposal is taken: {told:?}");
     }
-}
-
-fn tool_names_of(workflow: &Workflow<'_>) -> usize {
-    workflow.tools.len()
 }
 
 /// N18: a word is bound to the revision that was shown.
@@ -639,7 +636,7 @@ async fn assessed_by(room: &mut Room, id: u64, chief: Arc<Recorder>) -> Assessme
 }
 
 /// C26, N19, N20, N21, N22: what the chief's words are worth.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn the_chief_recommends_and_decides_nothing() {
     let mut room = Room::new();
     room.call(Some("ada"), "prompt_tool_propose", &good()).await;
@@ -658,7 +655,7 @@ async fn the_chief_recommends_and_decides_nothing() {
     let said = assessed_by(&mut room, 1, mended).await;
     assert_eq!(said.recommendation, Recommendation::Approve);
     // N20: it takes too long.
-    let slow = Arc::new(Recorder { delay_ms: 120_000, ..Recorder::default() });
+    let slow = Arc::new(Recorder { is_too_slow: true, ..Recorder::default() });
     let said = assessed_by(&mut room, 1, slow).await;
     assert_eq!(said.recommendation, Recommendation::Undecided);
     assert!(said.model_error.unwrap().contains("60000 ms"));
@@ -806,7 +803,6 @@ async fn an_index_gives_the_prompt_with_the_first_result() {
     assert_eq!(seen[1].matches(prompt).count(), 1, "{}", seen[1]);
     // It stays in the transcript and is not said again.
     assert_eq!(seen[2].matches(prompt).count(), 1, "{}", seen[2]);
-    assert_eq!(room.crew.agent.settings.max_context_tokens > 0, true);
 }
 
 /// `auto` keeps a small context usable: the whole catalogue is a tenth of it, or an index.
@@ -1029,7 +1025,8 @@ proptest! {
             let shown = shown(agent, edits.state());
             prop_assert!(!shown.contains(CANARY), "{shown}");
             for issue in all_issues(edits.state()).unwrap() {
-                prop_assert!(!format!("{}{}", issue.title, issue.body).contains(CANARY));
+                let told = issue.title.contains(CANARY) || issue.body.contains(CANARY);
+                prop_assert!(!told);
             }
             // Once it is approved it is shown, and every line of it is indented.
             let mut live = edits.state().clone();

@@ -1,8 +1,9 @@
 //! What is registered: names, groups, effects and true examples; and the page that lists them.
 
 use serde_json::json;
-use toolgate_kernel::config::{AgentText, MemoryText, WebText};
+use toolgate_kernel::config::{AgentText, IssuesConfig, MemoryText, WebText};
 use toolgate_kernel::tool::Effect::{External, Read, Staged};
+use toolgate_packs::issues::issues;
 use toolgate_packs::manuscript::{ManuscriptTools, manuscript};
 use toolgate_packs::memory::memory;
 use toolgate_packs::self_authoring::self_authoring;
@@ -132,10 +133,12 @@ fn the_page_lists_every_tool() {
     }
 }
 
-fn domains() -> [Pack; 5] {
+fn domains() -> [Pack; 6] {
     let memory = memory(MemoryText::default()).unwrap();
     let own = self_authoring(&AgentText::default()).unwrap();
-    [tasks().unwrap(), whiteboard().unwrap(), memory, web(&WebText::default()).unwrap(), own]
+    let issues = issues(&IssuesConfig::default()).unwrap();
+    let web = web(&WebText::default()).unwrap();
+    [tasks().unwrap(), issues, whiteboard().unwrap(), memory, web, own]
 }
 
 /// Domain tools stage their changes, but for the web, and have examples; the examples are of their types.
@@ -153,6 +156,7 @@ fn every_domain_has_its_group() {
         .collect();
     let expected = [
         ("tasks", "tasks"),
+        ("issues", "issues"),
         ("whiteboard", "whiteboard"),
         ("memory", "memory"),
         ("memory", "refinement"),

@@ -12,6 +12,7 @@ mod domains;
 mod examples;
 mod file_paths;
 mod file_tools;
+mod issue_acts;
 mod limits;
 mod listed;
 mod manuscript_reading;
