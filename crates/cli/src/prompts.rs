@@ -82,7 +82,7 @@ pub(crate) enum Exported {
     Current,
     /// An earlier state, or nothing yet.
     Behind,
-    /// Somebody edited it. It has no effect.
+    /// It was edited by hand, which has no effect.
     Edited,
 }
 
@@ -124,7 +124,7 @@ fn registry(project: &Project) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Whether what somebody edited is written over.
+/// Whether an edit by hand is written over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edits {
     Kept,

@@ -14,7 +14,7 @@ use crate::names::{CallId, PhaseName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::profile;
 use crate::prompt::{catalogue, phase_note, system_prompt};
-use crate::request::RequestOptions;
+use crate::prompt_skips::PromptSkips;
 use crate::tool::ToolSpec;
 
 /// The next thing a driver has to do.
@@ -64,7 +64,7 @@ const GO_ON: &str = "Go on with the work on your own.";
 const CUT: &str = "This conversation could not be kept whole, and begins anew here.";
 
 /// What to do next in a session that a model drives.
-pub fn next(agent: &Agent, world: &World<'_>, request: &RequestOptions) -> Step {
+pub fn next(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Step {
     let session = world.session;
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
@@ -90,16 +90,16 @@ pub fn next(agent: &Agent, world: &World<'_>, request: &RequestOptions) -> Step 
                 }
                 Course::Listen(why) => Step::Listen(why),
                 Course::Ask(manner) => {
-                    let asked = Asked { lap, phase, tokens, manner, request };
+                    let asked = Asked { lap, phase, tokens, manner, skips };
                     Step::AskModel(Box::new(plan(agent, world, asked)))
                 }
             }
         }
-        None => match over.or_else(|| finished(agent, world, request)) {
+        None => match over.or_else(|| finished(agent, world, skips)) {
             Some((ending, note)) => Step::Stop(ending, note),
             None if session.awaits => Step::AskToGoOn,
             None if listens(session) => Step::Listen(String::new()),
-            None => Step::OpenIteration(opening(agent, world, request)),
+            None => Step::OpenIteration(opening(agent, world, skips)),
         },
     }
 }
@@ -319,11 +319,7 @@ impl Row<'_> {
 }
 
 /// Why no further iteration follows.
-fn finished(
-    agent: &Agent,
-    world: &World<'_>,
-    request: &RequestOptions,
-) -> Option<(Ending, String)> {
+fn finished(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Option<(Ending, String)> {
     let session = world.session;
     let closed = session.closed.as_ref().filter(|_| !session.chat)?;
     let words = || session.turns.back().map(|turn| turn.text.to_string()).unwrap_or_default();
@@ -351,7 +347,7 @@ fn finished(
         return Some((Ending::Stalled, note));
     }
     // Without tools there is one reply, whatever the phases say.
-    if request.skip_tools && closed.closing == Closing::Done {
+    if skips.skip_tools && closed.closing == Closing::Done {
         return Some((Ending::Completed, words()));
     }
     // A terminal phase has one last iteration, however it ends.
@@ -392,9 +388,9 @@ fn held(agent: &Agent, session: &Session, words: String) -> (Ending, String) {
     }
 }
 
-fn opening(agent: &Agent, world: &World<'_>, request: &RequestOptions) -> Opening {
+fn opening(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Opening {
     let session = world.session;
-    let system = system_prompt(agent, world, request);
+    let system = system_prompt(agent, world, skips);
     let mut input = session.title.to_string();
     if session.chat && session.iteration > 0 {
         input = CUT.to_owned();
@@ -421,7 +417,7 @@ fn opening(agent: &Agent, world: &World<'_>, request: &RequestOptions) -> Openin
         }
     }
     let profile = profile::note(agent, world).map(|text| Digest::of(text.as_bytes()));
-    let catalogue = catalogue(agent, world, request).map(|text| Digest::of(text.as_bytes()));
+    let catalogue = catalogue(agent, world, skips).map(|text| Digest::of(text.as_bytes()));
     Opening { iteration: session.iteration + 1, system, input, profile, catalogue }
 }
 
@@ -492,17 +488,17 @@ struct Asked<'a> {
     phase: &'a PhaseName,
     tokens: u64,
     manner: Manner,
-    request: &'a RequestOptions,
+    skips: &'a PromptSkips,
 }
 
 fn plan(agent: &Agent, world: &World<'_>, asked: Asked<'_>) -> Plan {
-    let Asked { lap, phase, tokens, manner, request } = asked;
+    let Asked { lap, phase, tokens, manner, skips } = asked;
     let session = world.session;
-    let raw = request.skip_tools;
+    let raw = skips.skip_tools;
     let tools = agent.visible(phase, session.agent.as_ref());
     let tools = tools.filter(|_| !manner.toolless && !raw);
     let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
-    let mut notes = notes(agent, world, lap, phase, request);
+    let mut notes = notes(agent, world, lap, phase, skips);
     notes.extend(manner.note);
     let mut plan = Plan {
         turn: session.turn + 1,
@@ -542,7 +538,7 @@ fn notes(
     world: &World<'_>,
     lap: &Lap,
     phase: &PhaseName,
-    request: &RequestOptions,
+    skips: &PromptSkips,
 ) -> Vec<Note> {
     let (session, mut notes) = (world.session, Vec::new());
     let now = profile::note(agent, world);
@@ -554,8 +550,8 @@ fn notes(
     {
         notes.push(Note { about: NoteKind::Phase, text: phase_note(phase) });
     }
-    if request.shows_catalogue() {
-        let now = catalogue(agent, world, request);
+    if skips.shows_catalogue() {
+        let now = catalogue(agent, world, skips);
         let told = |now: &String| lap.told_catalogue == Some(Digest::of(now.as_bytes()));
         let changed = now.filter(|now| !told(now));
         notes.extend(changed.map(|text| Note { about: NoteKind::Catalogue, text }));

@@ -153,7 +153,7 @@ pub enum StepText {
     Change(ChangeText),
     /// Somebody decides about facts and locks.
     Facts(FactsText),
-    /// Somebody assesses a proposal for the catalogue, or decides about it.
+    /// A proposal for the catalogue is assessed, or decided about.
     Catalogue(CatalogueStep),
     /// A person says or does something about an issue.
     Issue(IssueText),
@@ -236,7 +236,7 @@ pub struct FactsText {
     pub act: ActText,
 }
 
-/// What somebody does about the catalogue.
+/// An act about the catalogue, with its author.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueStep {

@@ -87,7 +87,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     };
     let cast = run::cast(place, &options.settings, &options.speaks, &begun)?;
     let Cast { mut crew, ready, text, access, played, speaker } = cast;
-    crew.request = options.leaves_out.request();
+    crew.skips = options.leaves_out.skips();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }

@@ -10,7 +10,7 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
-use toolgate_kernel::request::RequestOptions;
+use toolgate_kernel::prompt_skips::PromptSkips;
 use toolgate_runtime::port::{Clock, Streamed};
 use toolgate_runtime::{Crew, Driver, Halt, OnAsk, Start};
 use toolgate_store::{Hold, Rival};
@@ -94,9 +94,9 @@ pub(crate) struct LeavesOut {
 }
 
 impl LeavesOut {
-    pub(crate) fn request(&self) -> RequestOptions {
+    pub(crate) fn skips(&self) -> PromptSkips {
         let Self { skip_tool_catalog, skip_grounding, skip_tools } = *self;
-        RequestOptions { skip_tool_catalog, skip_grounding, skip_tools }
+        PromptSkips { skip_tool_catalog, skip_grounding, skip_tools }
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let cast = cast(place, &options.how.settings, &options.speaks, &begun)?;
     let Cast { mut crew, played, ready, text, access, speaker } = cast;
     crew.on_ask = options.how.on_ask();
-    crew.request = options.how.leaves_out.request();
+    crew.skips = options.how.leaves_out.skips();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -202,7 +202,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let cast = cast(place, &how.settings, &Speaks::default(), &begun)?;
     let Cast { mut crew, played, ready, text, access, .. } = cast;
     crew.on_ask = how.on_ask();
-    crew.request = how.leaves_out.request();
+    crew.skips = how.leaves_out.skips();
     let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {

@@ -73,15 +73,12 @@ impl From<TextViolation> for CatalogueError {
 
 impl From<CatalogueError> for Fault {
     fn from(error: CatalogueError) -> Self {
-        let CatalogueError { code, message, path, rule, allowed } = error;
+        // The message begins with the rule.
+        let CatalogueError { code, message, path, rule: _, allowed } = error;
         let code = Code::domain(code).unwrap_or(Code::TOOL_FAILED);
         let mut trouble = Trouble::new(code, message);
         trouble.path = path;
         trouble.allowed = Some(allowed).filter(|allowed| !allowed.is_empty());
-        let fault = Self::of(trouble);
-        match rule {
-            Some(rule) => fault.with("rule", rule),
-            None => fault,
-        }
+        Self::of(trouble)
     }
 }

@@ -19,7 +19,7 @@ use toolgate_kernel::fold::{Project, State};
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{AgentId, SessionId};
 use toolgate_kernel::plan::Plan;
-use toolgate_kernel::request::RequestOptions;
+use toolgate_kernel::prompt_skips::PromptSkips;
 use toolgate_kernel::time::Timestamp;
 use toolgate_packs::catalogue::{
     Assessment, CaseOutcome, Catalogue, CatalogueError, ChiefRequest, EntryStatus, IssueFamilies,
@@ -164,9 +164,9 @@ impl Room {
     }
 
     /// A run of the model, and everything it was sent.
-    async fn run(&mut self, model: &Arc<Recorder>, request: RequestOptions) -> String {
+    async fn run(&mut self, model: &Arc<Recorder>, request: PromptSkips) -> String {
         self.crew.provider = Some(Arc::clone(model) as Arc<dyn Provider>);
-        self.crew.request = request;
+        self.crew.skips = request;
         let mut driver = self.session(None).await;
         driver.run(&|_| {}).await.unwrap();
         model.seen().join("\n====\n")
@@ -356,7 +356,8 @@ async fn what_breaks_a_rule_is_refused_by_its_name() {
         let what = format!("{} ({})", case.id, case.about);
         assert!(!told.ok, "{what} was taken");
         assert_eq!(told.code().map(ToString::to_string), Some(case.code), "{what}: {told:?}");
-        assert_eq!(told.data["rule"].as_str(), case.rule.as_deref(), "{what}: {told:?}");
+        let rule = case.rule.unwrap_or_default();
+        assert!(told.message.starts_with(&rule), "{what}: {told:?}");
         assert_eq!(told.errors[0].path, case.path, "{what}: {told:?}");
         assert!(proposals(&room.state().await).unwrap().is_empty(), "{what} left something");
         assert!(room.issues().await.is_empty(), "{what} opened an issue");
@@ -705,7 +706,7 @@ const CANARY: &str = "zq7canary7qz";
 async fn a_proposal_reaches_a_request_only_when_it_is_approved() {
     let mut room = Room::new();
     let idle = Recorder::saying(&["Done."]);
-    let before = room.run(&idle, RequestOptions::default()).await;
+    let before = room.run(&idle, PromptSkips::default()).await;
     assert!(before.contains("Catalogue of prompt tools ("), "{before}");
     let planted = json!({
         "prompt": format!("Say {CANARY} first."), "goals": format!("Find {CANARY}."),
@@ -728,14 +729,14 @@ async fn a_proposal_reaches_a_request_only_when_it_is_approved() {
             ("Done.", vec![]),
         ])
     };
-    let seen = room.run(&looks(), RequestOptions::default()).await;
+    let seen = room.run(&looks(), PromptSkips::default()).await;
     assert!(seen.contains("[Tool Proposal] Tone check"), "the issue is found");
     assert!(!seen.contains(CANARY), "a pending proposal is shown:\n{seen}");
     room.assessed(1).await;
-    let seen = room.run(&looks(), RequestOptions::default()).await;
+    let seen = room.run(&looks(), PromptSkips::default()).await;
     assert!(!seen.contains(CANARY), "an assessed proposal is shown");
     room.rules(1, ProposalRuling::Approve).await.unwrap();
-    let seen = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let seen = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert!(seen.contains(&format!("Say {CANARY} first.")));
     assert!(seen.contains("- Tone check (id: tone_check) [user]\n  Archetype: Editor\n"), "{seen}");
 }
@@ -774,13 +775,13 @@ async fn the_catalogue_follows_the_phase_and_the_request() {
     let config = "packs: [notes, catalogue]\ncatalogue: {inject: full}\nphases:\n  WORK:\n    \
                   tools: {groups: [core_tools, notes], exclude: [canon_checker]}\n";
     let mut room = Room::with(config, UserPrompts::default());
-    let seen = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let seen = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert!(seen.contains("(id: prose_analyzer) [core]"));
     assert!(!seen.contains("(id: canon_checker) [core]"), "{seen}");
-    let skip = RequestOptions { skip_tool_catalog: true, ..RequestOptions::default() };
+    let skip = PromptSkips { skip_tool_catalog: true, ..PromptSkips::default() };
     let seen = room.run(&Recorder::saying(&["Done."]), skip).await;
     assert!(!seen.contains("Catalogue of prompt tools") && seen.contains("tool prose_analyzer:"));
-    let skip = RequestOptions { skip_tools: true, ..RequestOptions::default() };
+    let skip = PromptSkips { skip_tools: true, ..PromptSkips::default() };
     let model = Recorder::saying(&["Plain words."]);
     let seen = room.run(&model, skip).await;
     assert!(!seen.contains("Catalogue of prompt tools") && !seen.contains("\ntool "), "{seen}");
@@ -796,7 +797,7 @@ async fn an_index_gives_the_prompt_with_the_first_result() {
     );
     let look = || vec![("file_locator", json!({"search_criteria": "x"}))];
     let model = Recorder::calling(vec![("", look()), ("", look()), ("Done.", vec![])]);
-    room.run(&model, RequestOptions::default()).await;
+    room.run(&model, PromptSkips::default()).await;
     let seen = model.seen();
     let prompt = "\n  Prompt:\n";
     assert!(seen[0].contains("(id: file_locator) [core]: ") && !seen[0].contains(prompt));
@@ -811,7 +812,7 @@ async fn auto_takes_a_tenth_of_the_context() {
     for (tokens, full) in [(8_000, false), (1_000_000, true)] {
         let config = format!("packs: [catalogue]\nsettings: {{max_context_tokens: {tokens}}}\n");
         let mut room = Room::with(&config, UserPrompts::default());
-        let seen = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+        let seen = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
         assert_eq!(seen.contains("\n  Prompt:\n"), full, "{tokens}");
         if !full {
             assert!(seen.len() / 4 < 5_000, "{} bytes", seen.len());
@@ -843,13 +844,13 @@ async fn grounding_has_facts_and_high_issues() {
         Ok::<_, SayFault>((vec![event], ()))
     };
     room.runtime.decide(signer.author(&who), write).await.unwrap();
-    let seen = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let seen = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert!(seen.contains("  /facts/king: {\"age\":41}"), "{seen}");
     assert!(seen.contains("  #4 Issue 4 second line\n  #1 Issue 1 second line"), "{seen}");
     assert!(!seen.contains("Issue 2") && !seen.contains("Issue 3"));
     let grounding = seen.find("What is known of the project").unwrap();
     assert!(grounding < seen.find("Catalogue of prompt tools").unwrap());
-    let skip = RequestOptions { skip_grounding: true, ..RequestOptions::default() };
+    let skip = PromptSkips { skip_grounding: true, ..PromptSkips::default() };
     let seen = room.run(&Recorder::saying(&["Done."]), skip).await;
     assert!(!seen.contains("What is known") && seen.contains("Catalogue of prompt tools"));
 }
@@ -897,11 +898,11 @@ async fn an_entry_of_the_users_file_is_held_until_it_is_accepted() {
     let mut room = Room::with("packs: [catalogue]\ncatalogue: {inject: full}\n", user);
     let status = |room: &Catalogue| room.find("own").unwrap().status;
     assert_eq!(status(&room.catalogue().await), EntryStatus::Held);
-    let seen = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let seen = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert!(!seen.contains("(id: own)"));
     room.signed("ada", |workflow, state| workflow.accept(state, "own")).await.unwrap();
     assert_eq!(status(&room.catalogue().await), EntryStatus::Live);
-    let seen = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let seen = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert!(seen.contains("- Own own (id: own) [user]"), "{seen}");
     room.user = user_file(&json!([entry("own", "Say something else.")]));
     assert_eq!(status(&room.catalogue().await), EntryStatus::Held);
@@ -914,11 +915,11 @@ async fn an_entry_of_the_users_file_is_held_until_it_is_accepted() {
 async fn an_approval_changes_the_plan() {
     let mut room = Room::new();
     let system = |seen: &str| Digest::of(seen.split("\nWork.").next().unwrap().as_bytes());
-    let before = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
-    let same = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let before = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
+    let same = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert_eq!(system(&before), system(&same));
     room.approved(json!({})).await;
-    let after = room.run(&Recorder::saying(&["Done."]), RequestOptions::default()).await;
+    let after = room.run(&Recorder::saying(&["Done."]), PromptSkips::default()).await;
     assert_ne!(system(&before), system(&after));
 }
 

@@ -70,7 +70,7 @@ impl Driver {
                 return self.end(Ending::Stopped, "cancelled".to_owned()).await;
             }
             let project = self.runtime.project().0;
-            let step = next(&self.crew.agent, &self.world(&project), &self.crew.request);
+            let step = next(&self.crew.agent, &self.world(&project), &self.crew.skips);
             match step {
                 Step::OpenIteration(opening) => self.open_iteration(opening)?,
                 Step::CloseIteration(closed) => {

@@ -83,7 +83,7 @@ pub(super) fn decide(
 ) -> Result<Exit> {
     let (id, note) = (number(&options.proposal)?, options.note.trim());
     let json = options.form.json;
-    // Whoever is not there decides nothing, whatever the proposal is.
+    // Without a person nothing is decided, whatever the proposal is.
     attended().then_some(()).ok_or(Nobody)?;
     let step = |state: &State, by: &str| desk.workflow().decide(state, id, ruling, note, by);
     block_on(async {

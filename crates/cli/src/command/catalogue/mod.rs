@@ -136,7 +136,7 @@ enum What {
 }
 
 impl Options {
-    /// Whether whoever reads the output is a program.
+    /// Whether a program reads the output.
     pub(crate) fn json(&self) -> bool {
         match &self.what {
             What::List { form }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What the requests of a driver leave out, for flows that need the model's words alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct RequestOptions {
+pub struct PromptSkips {
     /// No catalogue of prompt tools.
     pub skip_tool_catalog: bool,
     /// No grounding: neither facts nor issues.
@@ -14,7 +14,7 @@ pub struct RequestOptions {
     pub skip_tools: bool,
 }
 
-impl RequestOptions {
+impl PromptSkips {
     /// Whether the catalogue is shown.
     pub fn shows_catalogue(&self) -> bool {
         !self.skip_tool_catalog && !self.skip_tools
