@@ -1,6 +1,7 @@
 //! Decides what can happen: the events of a session, its inbox and the project.
 
 mod call;
+mod catalogue;
 mod change;
 mod conversation;
 mod fault;
@@ -22,6 +23,7 @@ pub use call::{
     Answer, Attached, Basis, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind,
     FileChange, Kept, Notice, Outcome, RawCall, Stage,
 };
+pub use catalogue::{CatalogueDecided, CatalogueRuling, ProposalRuling};
 pub use change::Change;
 pub use conversation::Conversation;
 pub use fault::{FaultKind, Worth};
@@ -564,73 +566,6 @@ pub enum ProjectEvent {
         /// The tool.
         tool: ToolName,
     },
-}
-
-/// A decision about the catalogue, with the changes of the state that it makes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CatalogueDecided {
-    /// What was decided.
-    pub ruling: CatalogueRuling,
-    /// The changes.
-    pub changes: Vec<Change>,
-    /// Why, in the person's words.
-    pub note: String,
-}
-
-/// What a person decides about the catalogue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "about", rename_all = "snake_case")]
-pub enum CatalogueRuling {
-    /// A proposal is approved, sent back or rejected.
-    Proposal {
-        /// Its number.
-        proposal: u64,
-        /// The revision that was shown.
-        revision: u64,
-        /// Digest of that revision.
-        digest: Digest,
-        /// The word on it.
-        ruling: ProposalRuling,
-    },
-    /// An entry of the user's own file is used in this project.
-    Entry {
-        /// Its id.
-        id: String,
-        /// Digest of its fields.
-        digest: Digest,
-    },
-    /// An earlier version of a tool is made its newest one.
-    Rollback {
-        /// The tool.
-        id: String,
-        /// The version.
-        version: u64,
-        /// Digest of its fields.
-        digest: Digest,
-    },
-}
-
-/// A person's word on a proposal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProposalRuling {
-    /// It becomes part of the catalogue.
-    Approve,
-    /// Its author is to change it.
-    NeedsChanges,
-    /// It is turned down for good.
-    Reject,
-}
-
-impl ProposalRuling {
-    /// The word as it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::NeedsChanges => "needs-changes",
-            Self::Reject => "reject",
-        }
-    }
 }
 
 /// What the user of a client may answer.

@@ -17,8 +17,8 @@ use super::checks::{MechanicalFinding, mechanical};
 use super::diff::field_diff;
 use super::harness::HarnessReport;
 use super::inject::one_line;
+use super::issue_text::after;
 use super::proposal::Proposal;
-use super::workflow::after;
 use crate::core_tools::core_prompts;
 
 /// Milliseconds for the chief's answer.
@@ -43,7 +43,7 @@ pub enum Recommendation {
     Modify,
     /// Turn it down.
     Reject,
-    /// Nobody could say.
+    /// It could not be told.
     Undecided,
 }
 
@@ -380,11 +380,14 @@ impl Assessment {
             let model = self.model.as_deref().unwrap_or("the chief");
             lines.push(format!("  {model} recommends: {}", recommendation.as_str()));
             lines.push(format!("  makes sense: {}. {}", word(sense.answer), sense.why));
-            let ids = overlap.core_ids.join(", ");
-            lines.push(format!("  overlaps: {} {ids}. {}", word(overlap.answer), overlap.why));
-            let rules = violations.rules.join(", ");
+            let listed = |items: &[String]| match items {
+                [] => String::new(),
+                items => format!(" ({})", items.join(", ")),
+            };
+            let (ids, rules) = (listed(&overlap.core_ids), listed(&violations.rules));
+            lines.push(format!("  overlaps: {}{ids}. {}", word(overlap.answer), overlap.why));
             lines.push(format!(
-                "  violates: {} {rules}. {}",
+                "  violates: {}{rules}. {}",
                 word(violations.answer),
                 violations.why
             ));

@@ -42,7 +42,7 @@ impl CatalogueError {
         Self::new("PROPOSAL_INVALID", message).at(path)
     }
 
-    /// A core tool is changed by nobody.
+    /// A core tool cannot be changed.
     pub(super) fn core_locked(id: &str) -> Self {
         Self::new(
             "CORE_LOCKED",

@@ -107,7 +107,7 @@ impl CatalogueText {
         let Some(phase) = &session.phase else { return Vec::new() };
         let visible = agent.visible(phase, session.agent.as_ref());
         let granted: BTreeSet<&str> = visible.map(|entry| entry.spec.name.as_str()).collect();
-        // What cannot be read is shown to nobody.
+        // A catalogue that cannot be read is not shown.
         let Ok(catalogue) = Catalogue::of(&self.user, &world.project.state) else {
             return Vec::new();
         };

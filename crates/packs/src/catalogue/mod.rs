@@ -5,7 +5,7 @@
 //! model, with `grounding` before it. A `proposal` moves by the `workflow`: submitted by a `tool` call
 //! or a person, looked at by `checks`, a `harness` and the `chief`, decided by a person's signature.
 //! `edits` are changes that belong together, `diff` shows two versions, `issue_link` keeps the issues
-//! of a proposal, `error` says why something was refused.
+//! of a proposal with an `issue_text`, `versions` writes snapshots, `error` says why something was refused.
 
 mod checks;
 mod chief;
@@ -17,11 +17,13 @@ mod grounding;
 mod harness;
 mod inject;
 mod issue_link;
+mod issue_text;
 mod prompt_tool;
 mod proposal;
 mod registry;
 mod tool;
 mod user_file;
+mod versions;
 mod workflow;
 
 use std::sync::Arc;
@@ -45,6 +47,7 @@ pub use harness::{
     run_model, run_replies,
 };
 pub use issue_link::{OPENED_BY, PROPOSAL_TAG};
+pub use issue_text::after;
 pub use prompt_tool::{FIELDS, PromptScope, PromptTool, TakenIds, is_core};
 pub use proposal::{
     Expected, PROPOSAL_FAMILY, Proposal, ProposalAuthor, ProposalKind, ProposalState, ReplyCheck,
@@ -56,7 +59,7 @@ pub use registry::{
 };
 pub use tool::tool_names;
 pub use user_file::{FILE_BYTES_MAX, PromptFinding, UserPrompts};
-pub use workflow::{Workflow, after, kept_digest};
+pub use workflow::{Workflow, kept_digest};
 
 use crate::core_tools::{self, CoreToolsOptions, SourceGlobs};
 use tool::ProposeSetup;

@@ -82,7 +82,7 @@ pub struct PromptTool {
     pub guardrails: String,
     /// What the model is told.
     pub prompt: String,
-    /// When it was first approved, in milliseconds since 1970; zero where nobody knows.
+    /// When it was first approved, in milliseconds since 1970; zero where that is not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub created_at: i64,
     /// When it last changed.

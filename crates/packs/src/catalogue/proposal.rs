@@ -101,7 +101,7 @@ impl ProposalState {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "name", rename_all = "snake_case")]
 pub enum ProposalAuthor {
-    /// An agent, or whoever calls without being a person.
+    /// An agent, or a caller that is no person.
     Agent(String),
     /// A person.
     Person(String),
@@ -169,7 +169,7 @@ pub struct TestCase {
     pub reply: Option<String>,
 }
 
-/// What somebody submits. Fields that a kind needs and that are missing are named.
+/// What is submitted. Fields that a kind needs and that are missing are named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Submission {

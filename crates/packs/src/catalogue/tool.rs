@@ -156,7 +156,7 @@ fn propose(setup: &ProposeSetup, tx: &mut Transaction, params: Params) -> Result
     if let Err(error) = &outcome
         && matches!(error.code, "PERSON_REQUIRED" | "CORE_LOCKED")
     {
-        // Somebody tried what they may not: people can read that.
+        // A forbidden attempt is logged for people.
         let text = json!({ "action": action, "code": error.code, "message": error.message });
         tx.audit("catalogue", text.to_string())?;
     }

@@ -101,7 +101,7 @@ impl UserPrompts {
     }
 }
 
-/// Why a tool cannot be taken in, whoever accepts it.
+/// Why a tool cannot be taken in by anyone.
 pub(super) fn unfit(tool: &PromptTool) -> Option<String> {
     if let Err(violation) = check_fields(&tool.text_fields(), &core_names()) {
         return Some(violation.to_string());
