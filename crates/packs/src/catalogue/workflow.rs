@@ -20,11 +20,7 @@ use super::proposal::{
     PROPOSAL_FAMILY, PROPOSALS, Proposal, ProposalAuthor, ProposalKind, ProposalState, Submission,
     proposal, proposals, state_after,
 };
-use super::registry::{
-    ACCEPTED_FAMILY, AcceptedEntry, Catalogue, CatalogueEntry, HISTORY_FAMILY, KeptTool,
-    PromptOrigin, TOOL_FAMILY, ToolVersion, kept_tools, versions,
-};
-use super::user_file::unfit;
+use super::registry::{Catalogue, CatalogueEntry, PromptOrigin, kept_tools};
 use crate::issues::IssueStatus;
 
 /// Most tools of people in the catalogue.
