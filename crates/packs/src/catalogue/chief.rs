@@ -238,10 +238,10 @@ fn without_chief(findings: &[MechanicalFinding]) -> Recommendation {
 
 /// A finding caps what the chief recommends.
 fn capped(recommendation: Recommendation, findings: &[MechanicalFinding]) -> Recommendation {
-    match recommendation {
-        Recommendation::Approve if !findings.is_empty() => Recommendation::Modify,
-        other => other,
+    if recommendation == Recommendation::Approve && !findings.is_empty() {
+        return Recommendation::Modify;
     }
+    recommendation
 }
 
 /// Asks, and asks once more where the answer has not the form.

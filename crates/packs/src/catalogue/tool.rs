@@ -249,7 +249,11 @@ fn author(tx: &Transaction) -> ProposalAuthor {
     match tx.call().actor() {
         Actor::Agent(name) | Actor::Client(name) => ProposalAuthor::Agent(name.to_string()),
         // Another model under another name is the same author.
-        other => ProposalAuthor::Agent(other.kind().to_owned()),
+        other @ (Actor::Human(_)
+        | Actor::File(_)
+        | Actor::ClientUser(_)
+        | Actor::Model(_)
+        | Actor::System) => ProposalAuthor::Agent(other.kind().to_owned()),
     }
 }
 
