@@ -20,6 +20,7 @@ mod permits;
 mod person;
 mod probe;
 mod project;
+mod prompts;
 mod reading;
 mod redaction;
 mod remedy;
@@ -101,6 +102,9 @@ enum Command {
     Explain(command::explain::Options),
     /// Lists, shows and decides about facts, and locks paths.
     Facts(command::facts::Options),
+    /// Lists prompt tools, and takes proposals and a person's word on them.
+    #[command(visible_alias = "catalog")]
+    Catalogue(command::catalogue::Options),
     /// Lists, shows, opens, comments, assigns and closes issues.
     Issues(command::issues::Options),
     /// Offers a session to MCP clients, through the same gate.
@@ -147,6 +151,7 @@ impl Command {
             Self::People(options) => options.json(),
             Self::Token(options) => options.json(),
             Self::Facts(options) => options.json(),
+            Self::Catalogue(options) => options.json(),
             Self::Issues(options) => options.json(),
             Self::Mcp(options) => options.json(),
             Self::Log(options) => options.json(),
@@ -194,6 +199,7 @@ fn main() -> std::process::ExitCode {
         Command::Sessions(options) => command::sessions::run(&place, &options),
         Command::Receipts(options) => command::receipts::run(&place, &options),
         Command::Facts(options) => command::facts::run(&place, &options),
+        Command::Catalogue(options) => command::catalogue::run(&place, &options),
         Command::Issues(options) => command::issues::run(&place, &options),
         Command::Mcp(options) => command::mcp::run(&place, &options),
         Command::Token(options) => command::token::run(&place, &options),

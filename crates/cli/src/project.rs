@@ -21,7 +21,7 @@ use toolgate_kernel::token_key::TokenKey;
 use toolgate_packs::core_tools::ProjectSources;
 use toolgate_packs::self_authoring::Reviewer;
 use toolgate_packs::web::Web;
-use toolgate_packs::{enabled, every};
+use toolgate_packs::{enabled_with, every};
 use toolgate_runtime::memory::MemoryStore;
 use toolgate_runtime::port::{Store, StoreFault};
 use toolgate_runtime::{Crew, Pack, Resources, Runtime, Toolbox};
@@ -39,6 +39,7 @@ use crate::host::{
 };
 use crate::machine_policy;
 use crate::model;
+use crate::prompts;
 use crate::redaction::{self, redactor};
 use crate::trust::TrustedAccess;
 
@@ -424,7 +425,7 @@ impl Place {
                 reading.text.settings = said.or(here);
             }
         }
-        let packs = enabled(&reading.text)?;
+        let packs = enabled_with(&reading.text, &prompts::user_prompts(&reading.text))?;
         let sections = || packs.iter().map(|pack| pack.section.clone()).collect();
         let unknown = |checked: &Checked| {
             checked.findings.iter().any(|finding| finding.code == Mistake::UnknownName)

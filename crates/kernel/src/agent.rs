@@ -381,7 +381,8 @@ fn declared(
             every.iter().filter(may).cloned().collect()
         });
         let every = own.unwrap_or_else(|| Arc::clone(every));
-        let (archetype, evidence) = (text.archetype, text.evidence);
+        let archetype = Archetype::named(text.archetype.as_deref());
+        let evidence = text.evidence;
         (id.clone(), Declared { first: text.first(), archetype, evidence, enabled, every })
     });
     agents.collect()
@@ -409,6 +410,9 @@ fn fingerprint(draft: &AgentDraft, toolset: &Toolset, phases: &[Granted]) -> Dig
     });
     if let (false, Value::Object(face)) = (draft.agents.is_empty(), &mut face) {
         face.insert("agents".to_owned(), json!(draft.agents));
+    }
+    if let (false, Value::Object(face)) = (toolset.faces().is_empty(), &mut face) {
+        face.insert("sections".to_owned(), json!(toolset.faces()));
     }
     if let (false, Value::Object(face)) = (draft.egress == EgressConfig::default(), &mut face) {
         face.insert("egress".to_owned(), json!(draft.egress));

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::actor::Actor;
 use crate::credential::{PersonKey, Signature};
 use crate::digest::{Digest, hex, unhex};
-use crate::event::{Answer, Change, Event, InboxEvent, ProjectEvent, Said, StreamId};
+use crate::event::{
+    Answer, CatalogueRuling, Change, Event, InboxEvent, ProjectEvent, ProposalRuling, Said,
+    StreamId,
+};
 use crate::json::canonical;
 use crate::names::{CallId, Family, PolicyName, SessionId, ToolName, ToolPattern};
 use crate::pin::Ruling;
@@ -22,7 +25,11 @@ use crate::tree::{LogId, TreeHead};
 const PREFIX: &[u8] = b"toolgate decision 1\n";
 
 /// Families that no file shows and no tool writes: only a person's signed decision changes them.
-pub const SIGNED_FAMILIES: &[&str] = &["facts", "locks"];
+pub const SIGNED_FAMILIES: &[&str] =
+    &["facts", "locks", "prompt_tool", "prompt_tool_history", "prompt_tool_accepted"];
+
+/// Those of them that only an owner changes: what stands in the catalogue is told to every model.
+pub const OWNER_FAMILIES: &[&str] = &["prompt_tool", "prompt_tool_history", "prompt_tool_accepted"];
 
 /// Families of what people say, as they say words to a session: no key is asked for, and nothing rests
 /// on it (ADR 0037).
@@ -320,6 +327,39 @@ pub enum DecisionKind {
         /// Covers what is put back.
         content: Digest,
     },
+    /// A proposal for the catalogue is approved, sent back or rejected.
+    Decide {
+        /// The proposal.
+        proposal: u64,
+        /// The revision that was shown.
+        revision: u64,
+        /// Digest of that revision.
+        digest: Digest,
+        /// The word on it.
+        ruling: ProposalRuling,
+        /// Covers the changes and the note.
+        content: Digest,
+    },
+    /// An entry of the user's own prompt file is used in this project.
+    AcceptPrompt {
+        /// Its id.
+        id: String,
+        /// Digest of its fields.
+        digest: Digest,
+        /// Covers the changes.
+        content: Digest,
+    },
+    /// An earlier version of a prompt tool is made its newest one.
+    RollBackPrompt {
+        /// The tool.
+        id: String,
+        /// The version.
+        version: u64,
+        /// Digest of its fields.
+        digest: Digest,
+        /// Covers the changes.
+        content: Digest,
+    },
 }
 
 impl DecisionKind {
@@ -340,7 +380,10 @@ impl DecisionKind {
             | Self::ClearFamilies { .. }
             | Self::Pin { .. }
             | Self::State { .. }
-            | Self::Undo { .. } => return true,
+            | Self::Undo { .. }
+            | Self::Decide { .. }
+            | Self::AcceptPrompt { .. }
+            | Self::RollBackPrompt { .. } => return true,
         };
         until <= at.plus_ms(TERM_MS_MAX) && uses_max <= USES_MAX
     }
@@ -353,7 +396,11 @@ impl DecisionKind {
             | Self::Revoke { .. }
             | Self::Trust { .. }
             | Self::Delegate { .. }
-            | Self::Restore { .. } => Role::Owner,
+            | Self::Restore { .. }
+            | Self::Decide { .. }
+            | Self::AcceptPrompt { .. }
+            | Self::RollBackPrompt { .. } => Role::Owner,
+            Self::State { families, .. } if families.iter().any(is_owners) => Role::Owner,
             Self::EndDelegation { .. }
             | Self::Answer { .. }
             | Self::Withdraw { .. }
@@ -378,6 +425,9 @@ impl DecisionKind {
             | Self::Trust { .. }
             | Self::Delegate { .. }
             | Self::Restore { .. }
+            | Self::Decide { .. }
+            | Self::AcceptPrompt { .. }
+            | Self::RollBackPrompt { .. }
             | Self::Answer { .. }
             | Self::Clear { .. }
             | Self::ClearFamilies { .. }
@@ -417,7 +467,10 @@ impl DecisionKind {
             | Self::Clear { .. }
             | Self::ClearFamilies { .. }
             | Self::State { .. }
-            | Self::Undo { .. } => None,
+            | Self::Undo { .. }
+            | Self::Decide { .. }
+            | Self::AcceptPrompt { .. }
+            | Self::RollBackPrompt { .. } => None,
         }
     }
 }
@@ -520,6 +573,20 @@ impl Decided for ProjectEvent {
                     || DecisionKind::State { session: None, families, content: self.content() };
                 signed.then(state)
             }
+            Self::CatalogueDecided(decided) => {
+                let content = self.content();
+                Some(match decided.ruling.clone() {
+                    CatalogueRuling::Proposal { proposal, revision, digest, ruling } => {
+                        DecisionKind::Decide { proposal, revision, digest, ruling, content }
+                    }
+                    CatalogueRuling::Entry { id, digest } => {
+                        DecisionKind::AcceptPrompt { id, digest, content }
+                    }
+                    CatalogueRuling::Rollback { id, version, digest } => {
+                        DecisionKind::RollBackPrompt { id, version, digest, content }
+                    }
+                })
+            }
             Self::FamiliesCleared { families, .. } => Some(DecisionKind::ClearFamilies {
                 families: families.clone(),
                 content: self.content(),
@@ -554,6 +621,10 @@ fn families(changes: &[Change]) -> Vec<Family> {
     families.sort_unstable();
     families.dedup();
     families
+}
+
+fn is_owners(family: &Family) -> bool {
+    OWNER_FAMILIES.contains(&family.as_str())
 }
 
 fn is_spoken(change: &Change) -> bool {

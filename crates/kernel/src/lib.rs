@@ -35,6 +35,7 @@ pub mod plan;
 pub mod policy;
 pub mod profile;
 pub mod prompt;
+pub mod prompt_skips;
 pub mod prompt_text;
 pub mod receipt;
 pub mod redact;

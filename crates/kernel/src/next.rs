@@ -18,7 +18,8 @@ use crate::letters::is_unseen;
 use crate::names::{CallId, PhaseName, ToolName};
 use crate::plan::{Choice, Plan, fingerprint};
 use crate::profile;
-use crate::prompt::{phase_note, system_prompt};
+use crate::prompt::{catalogue, phase_note, system_prompt};
+use crate::prompt_skips::PromptSkips;
 use crate::request::RequiredTool;
 use crate::tool::ToolSpec;
 
@@ -58,6 +59,8 @@ pub struct Opening {
     pub input: String,
     /// Fingerprint of what the prompt says of the agent, where it says something.
     pub profile: Option<Digest>,
+    /// Fingerprint of the catalogue in the prompt, where there is one.
+    pub catalogue: Option<Digest>,
 }
 
 /// What is said at the start of every iteration but the first.
@@ -67,7 +70,7 @@ const GO_ON: &str = "Go on with the work on your own.";
 const CUT: &str = "This conversation could not be kept whole, and begins anew here.";
 
 /// What to do next in a session that a model drives.
-pub fn next(agent: &Agent, world: &World<'_>) -> Step {
+pub fn next(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Step {
     let session = world.session;
     if let Some(ending) = session.ended {
         return Step::Stop(ending, String::new());
@@ -93,15 +96,16 @@ pub fn next(agent: &Agent, world: &World<'_>) -> Step {
                 }
                 Course::Listen(why) => Step::Listen(why),
                 Course::Ask(manner) => {
-                    Step::AskModel(Box::new(plan(agent, world, lap, phase, tokens, manner)))
+                    let asked = Asked { lap, phase, tokens, manner, skips };
+                    Step::AskModel(Box::new(plan(agent, world, asked)))
                 }
             }
         }
-        None => match over.or_else(|| finished(agent, world)) {
+        None => match over.or_else(|| finished(agent, world, skips)) {
             Some((ending, note)) => Step::Stop(ending, note),
             None if session.awaits => Step::AskToGoOn,
             None if listens(session) => Step::Listen(String::new()),
-            None => Step::OpenIteration(opening(agent, world)),
+            None => Step::OpenIteration(opening(agent, world, skips)),
         },
     }
 }
@@ -330,7 +334,7 @@ impl Row<'_> {
 }
 
 /// Why no further iteration follows.
-fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
+fn finished(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Option<(Ending, String)> {
     let session = world.session;
     let closed = session.closed.as_ref().filter(|_| !session.chat)?;
     let words = || session.turns.back().map(|turn| turn.text.to_string()).unwrap_or_default();
@@ -359,6 +363,10 @@ fn finished(agent: &Agent, world: &World<'_>) -> Option<(Ending, String)> {
     if closed.closing == Closing::Done && last && nothing && session.iteration <= 1 {
         let note = "the first reply of the model was empty: no words and no calls".to_owned();
         return Some((Ending::Stalled, note));
+    }
+    // Without tools there is one reply, whatever the phases say.
+    if skips.skip_tools && closed.closing == Closing::Done {
+        return Some((Ending::Completed, words()));
     }
     // A terminal phase has one last iteration, however it ends.
     if agent.terminal(&closed.start_phase) {
@@ -398,9 +406,9 @@ fn held(agent: &Agent, session: &Session, words: String) -> (Ending, String) {
     }
 }
 
-fn opening(agent: &Agent, world: &World<'_>) -> Opening {
+fn opening(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Opening {
     let session = world.session;
-    let system = system_prompt(agent, world);
+    let system = system_prompt(agent, world, skips);
     let mut input = session.title.to_string();
     if session.chat && session.iteration > 0 {
         input = CUT.to_owned();
@@ -427,7 +435,8 @@ fn opening(agent: &Agent, world: &World<'_>) -> Opening {
         }
     }
     let profile = profile::note(agent, world).map(|text| Digest::of(text.as_bytes()));
-    Opening { iteration: session.iteration + 1, system, input, profile }
+    let catalogue = catalogue(agent, world, skips).map(|text| Digest::of(text.as_bytes()));
+    Opening { iteration: session.iteration + 1, system, input, profile, catalogue }
 }
 
 fn count(length: usize) -> u64 {
@@ -490,18 +499,23 @@ pub fn is_lifted(session: &Session, progress: &Progress) -> bool {
     session.allowed(tool, *frame, session.last_at, requires).is_some()
 }
 
-fn plan(
-    agent: &Agent,
-    world: &World<'_>,
-    lap: &Lap,
-    phase: &PhaseName,
+/// What a request is made of, beside the agent and the world.
+struct Asked<'a> {
+    lap: &'a Lap,
+    phase: &'a PhaseName,
     tokens: u64,
     manner: Manner,
-) -> Plan {
+    skips: &'a PromptSkips,
+}
+
+fn plan(agent: &Agent, world: &World<'_>, asked: Asked<'_>) -> Plan {
+    let Asked { lap, phase, tokens, manner, skips } = asked;
     let session = world.session;
-    let tools = agent.visible(phase, session).filter(|_| !manner.toolless);
+    let raw = skips.skip_tools;
+    let tools = agent.visible(phase, session);
+    let tools = tools.filter(|_| !manner.toolless && !raw);
     let tools: Vec<Arc<ToolSpec>> = tools.map(|entry| Arc::clone(&entry.spec)).collect();
-    let mut notes = notes(agent, world, lap, phase);
+    let mut notes = notes(agent, world, lap, phase, skips);
     notes.extend(manner.notes);
     let mut plan = Plan {
         turn: session.turn + 1,
@@ -514,9 +528,9 @@ fn plan(
         feedback: session.feedback.iter().cloned().collect(),
         feedback_images: session.feedback_images.iter().cloned().collect(),
         notes,
-        choice: choice(agent, session, &tools),
+        choice: if raw { Choice::Auto } else { choice(agent, session, &tools) },
         tools,
-        every: every(agent, session),
+        every: if raw { Arc::new([]) } else { every(agent, session) },
         result_format: agent.tool_calling.result_format,
         shape: None,
         pictures: BTreeMap::new(),
@@ -558,7 +572,13 @@ fn choice(agent: &Agent, session: &Session, tools: &[Arc<ToolSpec>]) -> Choice {
 }
 
 /// What toolgate itself has to say in the next request.
-fn notes(agent: &Agent, world: &World<'_>, lap: &Lap, phase: &PhaseName) -> Vec<Note> {
+fn notes(
+    agent: &Agent,
+    world: &World<'_>,
+    lap: &Lap,
+    phase: &PhaseName,
+    skips: &PromptSkips,
+) -> Vec<Note> {
     let (session, mut notes) = (world.session, Vec::new());
     let now = profile::note(agent, world);
     if let Some(text) = now.filter(|now| lap.told_profile != Some(Digest::of(now.as_bytes()))) {
@@ -573,6 +593,15 @@ fn notes(agent: &Agent, world: &World<'_>, lap: &Lap, phase: &PhaseName) -> Vec<
     if evidence && !lap.told_evidence {
         let text = instructions(agent.archetype(session));
         notes.push(Note { about: NoteKind::Evidence, text });
+    }
+    if skips.shows_catalogue() {
+        let now = catalogue(agent, world, skips);
+        let told = |now: &String| lap.told_catalogue == Some(Digest::of(now.as_bytes()));
+        let changed = now.filter(|now| !told(now));
+        notes.extend(changed.map(|text| Note { about: NoteKind::Catalogue, text }));
+        let live = agent.toolset.live().iter();
+        let due = live.flat_map(|live| live.with_results(agent, world));
+        notes.extend(due.map(|text| Note { about: NoteKind::Prompt, text }));
     }
     let (calls, max) = (session.counted_calls(), agent.settings.max_tool_calls_per_iteration);
     // The words of a person begin a new count.

@@ -5,6 +5,7 @@ use crate::fold::World;
 use crate::names::nearest;
 use crate::phase::Phase;
 use crate::profile;
+use crate::prompt_skips::PromptSkips;
 use crate::section::Toolset;
 
 /// A prompt with its words in braces found.
@@ -119,9 +120,9 @@ fn word(text: &str) -> Option<(&str, &str)> {
     (bytes > 0).then_some((name, after.strip_prefix('}')?))
 }
 
-/// The system prompt of an iteration: the template, the sections' texts, then what the template
-/// does not say of the phase.
-pub fn system_prompt(agent: &Agent, world: &World<'_>) -> String {
+/// The system prompt of an iteration: the template, the sections' texts, what the template does not
+/// say of the phase, then what is known of the project and the catalogue of its prompts.
+pub fn system_prompt(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> String {
     let session = world.session;
     let phase = session.phase.as_ref().and_then(|phase| agent.phase(phase));
     let meaning = |name: &str| match name {
@@ -134,10 +135,28 @@ pub fn system_prompt(agent: &Agent, world: &World<'_>) -> String {
     };
     let template = &agent.prompt;
     let mut parts = vec![template.fill(meaning).trim().to_owned()];
-    parts.extend(agent.toolset.texts().iter().cloned());
+    if !skips.skip_tools {
+        parts.extend(agent.toolset.texts().iter().cloned());
+    }
     parts.extend(phase.map(|phase| phase_block(phase, |word| !template.uses(word))));
+    let live = agent.toolset.live().iter();
+    if skips.shows_grounding() {
+        parts.extend(live.flat_map(|live| live.grounding(agent, world)));
+    }
+    parts.extend(catalogue(agent, world, skips));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+/// The prompts that the sections show of the tools that the phase grants; nothing where they are left
+/// out, or there are none.
+pub(crate) fn catalogue(agent: &Agent, world: &World<'_>, skips: &PromptSkips) -> Option<String> {
+    if !skips.shows_catalogue() {
+        return None;
+    }
+    let live = agent.toolset.live().iter();
+    let shown: Vec<String> = live.flat_map(|live| live.catalogue(agent, world)).collect();
+    (!shown.is_empty()).then(|| shown.join("\n\n"))
 }
 
 /// What a model is told when the phase changes inside an iteration.

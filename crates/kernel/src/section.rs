@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::agent::Agent;
 use crate::digest::Digest;
 use crate::event::Change;
 use crate::fold::{Project, State, World};
@@ -151,6 +152,20 @@ impl Projection {
     }
 }
 
+/// What a section tells the model of the project as it is: at the end of the system prompt, and
+/// between requests when it changes inside an iteration.
+pub trait LiveText: Send + Sync {
+    /// What is known of the project, shown once in each iteration.
+    fn grounding(&self, agent: &Agent, world: &World<'_>) -> Option<String>;
+
+    /// The prompts of the tools that the phase grants. When it changes inside an iteration, it is
+    /// shown again.
+    fn catalogue(&self, agent: &Agent, world: &World<'_>) -> Option<String>;
+
+    /// Prompts that are due with the results of the last turn.
+    fn with_results(&self, agent: &Agent, world: &World<'_>) -> Vec<String>;
+}
+
 /// A part of the prompt: its text, its tools, its policies and the state it keeps.
 #[derive(Clone)]
 pub struct Section {
@@ -166,6 +181,11 @@ pub struct Section {
     pub families: Vec<FamilySpec>,
     /// Words that prompts may use.
     pub variables: Vec<Variable>,
+    /// What it tells of the project as it is.
+    pub live: Option<Arc<dyn LiveText>>,
+    /// What else of it decides what the model may do or is told: part of the agent's fingerprint. Null
+    /// where there is nothing.
+    pub face: Value,
     /// A file that shows its state.
     pub projection: Option<Projection>,
     /// What of its state a person has locked.
@@ -184,6 +204,8 @@ impl Section {
             policies: Vec::new(),
             families: Vec::new(),
             variables: Vec::new(),
+            live: None,
+            face: Value::Null,
             projection: None,
             locked: None,
             enabled: true,
@@ -211,6 +233,8 @@ pub struct Toolset {
     projections: Vec<(SectionName, Projection)>,
     locked: Vec<Locked>,
     texts: Vec<String>,
+    live: Vec<Arc<dyn LiveText>>,
+    faces: BTreeMap<SectionName, Value>,
 }
 
 /// The family of the project's files.
@@ -264,6 +288,8 @@ impl Toolset {
             projections: Vec::new(),
             locked: Vec::new(),
             texts: Vec::new(),
+            live: Vec::new(),
+            faces: BTreeMap::new(),
         };
         let mut seen = Vec::new();
         for section in sections.iter().filter(|section| section.enabled) {
@@ -292,6 +318,10 @@ impl Toolset {
         let projection = section.projection.clone();
         self.projections.extend(projection.map(|shown| (section.name.clone(), shown)));
         self.locked.extend(section.locked);
+        self.live.extend(section.live.clone());
+        if !section.face.is_null() {
+            self.faces.insert(section.name.clone(), section.face.clone());
+        }
         if !section.text.trim().is_empty() {
             self.texts.push(section.text.trim().to_owned());
         }
@@ -387,6 +417,16 @@ impl Toolset {
     /// The sections' texts, in order.
     pub fn texts(&self) -> &[String] {
         &self.texts
+    }
+
+    /// What sections tell of the project as it is, in order.
+    pub fn live(&self) -> &[Arc<dyn LiveText>] {
+        &self.live
+    }
+
+    /// What else of the sections is part of the agent's fingerprint.
+    pub fn faces(&self) -> &BTreeMap<SectionName, Value> {
+        &self.faces
     }
 
     /// The groups of the tools, in the order they first appear.

@@ -1,5 +1,6 @@
 //! Decides what the built-in tools do. A pack is a section of the prompt with its tools and state.
 
+pub mod catalogue;
 pub mod core_tools;
 pub mod domain;
 pub mod files;
@@ -20,10 +21,16 @@ use toolgate_kernel::config::{AgentText, PackName};
 use toolgate_kernel::tool::SpecRefusal;
 use toolgate_runtime::Pack;
 
+use catalogue::{IssueFamilies, UserPrompts};
 use manuscript::ManuscriptTools;
 
 /// The packs of a configuration, in the order of the prompt; a writer's when it names none.
 pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
+    enabled_with(text, &UserPrompts::default())
+}
+
+/// The same with the user's own prompt file.
+pub fn enabled_with(text: &AgentText, user: &UserPrompts) -> Result<Vec<Pack>, SpecRefusal> {
     let has = |name| text.packs.as_deref().unwrap_or(PackName::DEFAULT).contains(&name);
     let tools = ManuscriptTools {
         read: has(PackName::ManuscriptRead),
@@ -66,6 +73,13 @@ pub fn enabled(text: &AgentText) -> Result<Vec<Pack>, SpecRefusal> {
     }
     if has(PackName::SelfAuthoring) {
         packs.push(self_authoring::self_authoring(text)?);
+    }
+    if has(PackName::Catalogue) {
+        let issues = match has(PackName::Issues) {
+            true => IssueFamilies::OfPack,
+            false => IssueFamilies::Own,
+        };
+        packs.push(catalogue::catalogue(text, user, issues)?);
     }
     Ok(packs)
 }

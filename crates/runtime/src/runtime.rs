@@ -168,6 +168,11 @@ impl Runtime {
         }
     }
 
+    /// The project's files.
+    pub fn files(&self) -> Arc<dyn Files> {
+        Arc::clone(&self.files)
+    }
+
     /// The same over a project folder.
     pub fn with_files(mut self, files: Arc<dyn Files>) -> Self {
         self.files = files;

@@ -31,6 +31,7 @@ use toolgate_kernel::gate::Call;
 use toolgate_kernel::key::{Access, Key, Touched};
 use toolgate_kernel::names::{CallId, Family, PhaseName};
 use toolgate_kernel::prompt::system_prompt;
+use toolgate_kernel::prompt_skips::PromptSkips;
 use toolgate_kernel::section::{FamilySpec, Guard, Home};
 use toolgate_kernel::time::Timestamp;
 use toolgate_kernel::tool::Effect;
@@ -224,7 +225,7 @@ impl Transaction {
     pub fn prompt(&self) -> Arc<str> {
         match self.session.lap {
             Some(_) => Arc::clone(&self.session.system),
-            None => system_prompt(self.agent(), &self.world()).into(),
+            None => system_prompt(self.agent(), &self.world(), &PromptSkips::default()).into(),
         }
     }
 

@@ -206,6 +206,7 @@ impl Check {
                         | ProjectEvent::DelegationUsed { .. }
                         | ProjectEvent::ProjectConfigured { .. }
                         | ProjectEvent::ToolPinned(_)
+                        | ProjectEvent::CatalogueDecided(_)
                         | ProjectEvent::ProjectChanged { .. } => None,
                     };
                     self.project.push((row.hash, opened));

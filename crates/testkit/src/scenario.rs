@@ -186,6 +186,8 @@ pub enum StepText {
     Change(ChangeText),
     /// Somebody decides about facts and locks.
     Facts(FactsText),
+    /// A proposal for the catalogue is assessed, or decided about.
+    Catalogue(CatalogueStep),
     /// A person says or does something about an issue.
     Issue(IssueText),
     /// Ada undoes the last so many calls.
@@ -267,6 +269,32 @@ pub struct FactsText {
     pub actor: Actor,
     /// What.
     pub act: ActText,
+}
+
+/// An act about the catalogue, with its author.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueStep {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub act: CatalogueAct,
+}
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogueAct {
+    /// Assesses a proposal, by the mechanical checks alone.
+    Assess(u64),
+    /// Approves one.
+    Approve(u64),
+    /// Sends one back.
+    NeedsChanges(u64),
+    /// Turns one down.
+    Reject(u64),
+    /// Makes a version of a tool its newest one.
+    Rollback(String, u64),
 }
 
 /// What is decided.

@@ -10,13 +10,18 @@ use toolgate_kernel::agent::Agent;
 use toolgate_kernel::calling::ToolProtocol;
 use toolgate_kernel::decision::AllowanceTerms;
 use toolgate_kernel::digest::Digest;
-use toolgate_kernel::event::{Decision, Event, ProjectEvent, Record, Said, StreamId};
-use toolgate_kernel::fold::{Project, Session};
+use toolgate_kernel::event::{
+    Decision, Event, ProjectEvent, ProposalRuling, Record, Said, StreamId,
+};
+use toolgate_kernel::fold::{Project, Session, State};
 use toolgate_kernel::hidden::Hidden;
 use toolgate_kernel::names::{AgentId, SectionName, SessionId, ToolName};
 use toolgate_kernel::plan::Plan;
 use toolgate_kernel::redact::Redactor;
 use toolgate_kernel::section::{FamilySpec, Section};
+use toolgate_packs::catalogue::{
+    ChiefRequest, NO_CHIEF, StateEdits, Workflow, assess, proposal, tool_names,
+};
 use toolgate_packs::core_tools::ProjectSources;
 use toolgate_packs::enabled;
 use toolgate_packs::issues::{IssueAuthor, IssueRules, decide_issue};
@@ -36,7 +41,8 @@ use crate::clock::FakeClock;
 use crate::ledger::{Entry, Ledger};
 use crate::person::ScriptedPerson;
 use crate::scenario::{
-    DecideText, FactsText, HomeText, IssueText, Scenario, SectionText, StepText,
+    CatalogueAct, CatalogueStep, DecideText, FactsText, HomeText, IssueText, Scenario, SectionText,
+    StepText,
 };
 use crate::signer::TestSigner;
 use crate::tool::Props;
@@ -286,6 +292,9 @@ impl Stage {
                 StepText::Facts(facts) => {
                     counts.refused.extend(self.facts(at, facts).await?);
                 }
+                StepText::Catalogue(step) => {
+                    counts.refused.extend(self.catalogue(at, step).await?);
+                }
                 StepText::Issue(issue) => {
                     counts.refused.extend(self.issue(at, issue).await?);
                 }
@@ -477,6 +486,7 @@ impl Stage {
             | StepText::MoveTo(_)
             | StepText::Change(_)
             | StepText::Facts(_)
+            | StepText::Catalogue(_)
             | StepText::Issue(_)
             | StepText::TakeUp
             | StepText::Undo(_)
@@ -487,6 +497,70 @@ impl Stage {
             | StepText::OtherSessionAs(_) => {}
         }
         Ok(())
+    }
+
+    /// Somebody does something about the catalogue; answers what was refused.
+    async fn catalogue(&self, at: usize, step: &CatalogueStep) -> Result<Option<String>> {
+        let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
+        if done()?.contains(&at) {
+            return Ok(None);
+        }
+        let clock = Arc::clone(&self.props.clock);
+        let now = clock.now();
+        let runtime = Runtime::new(Arc::clone(&self.store), clock);
+        let tools = tool_names(&self.crew.agent);
+        let workflow = Workflow { user: &[], tools: &tools, chief: NO_CHIEF, now };
+        let by = step.actor.name().map(ToString::to_string).unwrap_or_default();
+        let assessment = match &step.act {
+            CatalogueAct::Assess(id) => match proposal(&runtime.catch_up().await?.state, *id) {
+                Ok(found) => {
+                    let model = Err("no model plays the chief".to_owned());
+                    let request = ChiefRequest { model, nonce: "", harness: None, now };
+                    Some(assess(&found, request).await)
+                }
+                Err(_) => None,
+            },
+            CatalogueAct::Approve(_)
+            | CatalogueAct::NeedsChanges(_)
+            | CatalogueAct::Reject(_)
+            | CatalogueAct::Rollback(..) => None,
+        };
+        let decided = |state: &State| -> Result<ProjectEvent> {
+            let decide = |id, ruling| workflow.decide(state, id, ruling, "As agreed.", &by);
+            let decided = match &step.act {
+                CatalogueAct::Assess(id) => {
+                    let mut edits = StateEdits::of(state);
+                    proposal(state, *id)?;
+                    let assessment = assessment.clone().context("it was not assessed")?;
+                    workflow.assess(&mut edits, *id, assessment)?;
+                    let (changes, reason) = (edits.into_changes(), "assess".to_owned());
+                    return Ok(ProjectEvent::ProjectChanged {
+                        changes,
+                        session: None,
+                        call: None,
+                        reason,
+                    });
+                }
+                CatalogueAct::Approve(id) => decide(*id, ProposalRuling::Approve)?,
+                CatalogueAct::NeedsChanges(id) => decide(*id, ProposalRuling::NeedsChanges)?,
+                CatalogueAct::Reject(id) => decide(*id, ProposalRuling::Reject)?,
+                CatalogueAct::Rollback(id, version) => {
+                    workflow.roll_back(state, id, *version, &by)?
+                }
+            };
+            Ok(ProjectEvent::CatalogueDecided(Box::new(decided)))
+        };
+        let decision = runtime.decide(self.author(&step.actor), |project| {
+            Ok::<_, anyhow::Error>((vec![decided(&project.state)?], ()))
+        });
+        let told = match decision.await {
+            Ok(()) => None,
+            // A log that fails is the crash loop's doing; the person says it again.
+            Err(error) if error.chain().any(|cause| cause.is::<StoreFault>()) => return Err(error),
+            Err(refusal) => Some(format!("{refusal:#}")),
+        };
+        done()?.insert(at);
+        Ok(told)
     }
 
     /// Somebody decides about facts and locks; answers what was refused or skipped.

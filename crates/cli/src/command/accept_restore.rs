@@ -255,6 +255,7 @@ fn decided_again(event: &ProjectEvent) -> String {
         | ProjectEvent::ClientDelegated(_)
         | ProjectEvent::DelegationEnded { .. }
         | ProjectEvent::LogRestored { .. }
+        | ProjectEvent::CatalogueDecided(_)
         | ProjectEvent::DelegationUsed { .. } => "nothing".to_owned(),
     }
 }

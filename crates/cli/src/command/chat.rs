@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::project::{Opened, Place, block_on, bounded};
+use crate::prompts;
 use crate::reading;
 use crate::request::RequestFlags;
 use crate::screen::{Screen, Shows, Written};
@@ -45,6 +46,8 @@ pub(crate) struct Options {
     speaks: Speaks,
     #[command(flatten)]
     request: RequestFlags,
+    #[command(flatten)]
+    leaves_out: run::LeavesOut,
     /// Go on with this conversation.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     session: Option<String>,
@@ -76,6 +79,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     };
     let cast = run::cast(place, &options.settings, &options.speaks, &begun)?;
     let Cast { mut crew, ready, text, access, played, speaker } = cast;
+    crew.skips = options.leaves_out.skips();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -85,6 +89,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {
         let typing = Typing::begin(Some(history))?;
+        prompts::roll_forward(place, opened.runtime.catch_up().await?.as_ref());
         let session = session(&opened, played, options, &speaker).await?;
         let pictures = pictures(&options.image, &crew.agent.limits)?;
         let hold = match &session {

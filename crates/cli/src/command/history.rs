@@ -176,5 +176,14 @@ pub(super) fn described(what: &DecisionKind) -> String {
             let calls: Vec<String> = calls.iter().map(ToString::to_string).collect();
             format!("undid {}", calls.join(", "))
         }
+        DecisionKind::Decide { proposal, revision, ruling, .. } => {
+            format!("{} proposal {proposal}, revision {revision}", ruling.as_str())
+        }
+        DecisionKind::AcceptPrompt { id, .. } => {
+            format!("accepted the prompt {id} of their own file")
+        }
+        DecisionKind::RollBackPrompt { id, version, .. } => {
+            format!("rolled the prompt tool {id} back to version {version}")
+        }
     }
 }

@@ -4,6 +4,7 @@ mod accept_restore;
 pub(crate) mod approvals;
 mod approved_call;
 pub(crate) mod call;
+pub(crate) mod catalogue;
 pub(crate) mod chat;
 pub(crate) mod chat_commands;
 pub(crate) mod check;

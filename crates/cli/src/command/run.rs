@@ -10,6 +10,7 @@ use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Ending, Said};
 use toolgate_kernel::fold::{Counted, Session, World};
 use toolgate_kernel::names::SessionId;
+use toolgate_kernel::prompt_skips::PromptSkips;
 use toolgate_runtime::port::{Clock, Streamed};
 use toolgate_runtime::{Crew, Driver, Halt, OnAsk, Start};
 use toolgate_store::{Hold, Rival};
@@ -24,6 +25,7 @@ use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
 use crate::project::{Opened, Place, block_on};
+use crate::prompts;
 use crate::reading;
 use crate::request::RequestFlags;
 use crate::screen::{Screen, Shows, Written};
@@ -76,6 +78,29 @@ pub(crate) struct How {
     quiet: bool,
     #[command(flatten)]
     have: Have,
+    #[command(flatten)]
+    leaves_out: LeavesOut,
+}
+
+/// What the requests to the model leave out.
+#[derive(Args)]
+pub(crate) struct LeavesOut {
+    /// Show the model no catalogue of prompt tools.
+    #[arg(long)]
+    skip_tool_catalog: bool,
+    /// Show the model neither facts nor issues before it begins.
+    #[arg(long)]
+    skip_grounding: bool,
+    /// Show the model neither of both and no tools: it answers once, in words.
+    #[arg(long)]
+    skip_tools: bool,
+}
+
+impl LeavesOut {
+    pub(crate) fn skips(&self) -> PromptSkips {
+        let Self { skip_tool_catalog, skip_grounding, skip_tools } = *self;
+        PromptSkips { skip_tool_catalog, skip_grounding, skip_tools }
+    }
 }
 
 /// What is done about a call that a person must approve.
@@ -153,6 +178,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     let cast = cast(place, &options.how.settings, &options.speaks, &begun)?;
     let Cast { mut crew, played, ready, text, access, speaker } = cast;
     crew.on_ask = options.how.on_ask();
+    crew.skips = options.how.leaves_out.skips();
     if !options.image.is_empty() {
         model::shows_pictures(&text)?;
     }
@@ -162,6 +188,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<Exit> {
     block_on(servers.around(async {
         let done = async {
             let mut stop = Stop::listen()?;
+            prompts::roll_forward(place, opened.runtime.catch_up().await?.as_ref());
             let begun = tokio::select! {
                 biased;
                 begun = begin(&opened, crew, played, options, speaker, &mut written) => begun?,
@@ -188,6 +215,7 @@ pub(crate) fn resume(place: &Place, session: &SessionId, how: &How) -> Result<Ex
     let cast = cast(place, &how.settings, &Speaks::default(), &begun)?;
     let Cast { mut crew, played, ready, text, access, .. } = cast;
     crew.on_ask = how.on_ask();
+    crew.skips = how.leaves_out.skips();
     let opened = place.open_trusted(&access, &crew.agent.limits)?;
     let servers = Servers::join(&mut crew, place, &access, &text, &opened)?;
     block_on(servers.around(async {

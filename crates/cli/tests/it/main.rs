@@ -8,6 +8,7 @@ mod audit;
 mod beside;
 mod binding;
 mod calls;
+mod catalogue;
 mod configs;
 mod contention;
 mod doctor;

@@ -161,7 +161,13 @@ pub(crate) fn trusting(command: Command) -> Seen {
 
 /// Runs a program that asks for trust, with this answer, and the whole card seen.
 pub(crate) fn answering_trust(command: Command, answer: &str) -> Seen {
-    let (last, mut sitting) = ("to trust this folder:", Sitting::begin(command));
+    answering(command, "to trust this folder:", answer)
+}
+
+/// Runs a program that shows a card, page by page, and answers its last question. A key that is made is
+/// one without a passphrase.
+pub(crate) fn answering(command: Command, last: &str, answer: &str) -> Seen {
+    let mut sitting = Sitting::begin(command);
     while let Ok(more) = sitting.shown.recv_timeout(PATIENCE) {
         let was_asked = sitting.seen.contains(last);
         sitting.seen.push_str(&more);

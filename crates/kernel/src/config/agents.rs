@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Archetype, EvidenceMode};
+use crate::evidence::EvidenceMode;
 use crate::names::ToolName;
 use crate::profile::{Field, Profile};
 
@@ -14,6 +14,10 @@ pub struct ProfileText {
     /// What it is called; its key when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The kind of work it is for, such as Planner, Writer, Editor, Critic, Continuity or Chief: what
+    /// `task_router` routes by, and which sources its evidence must name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archetype: Option<String>,
     /// What it is told of itself: `{agent_prompt}` in a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
@@ -26,9 +30,6 @@ pub struct ProfileText {
     /// The model that speaks for it, by its name under `models`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What it is for, which decides what its evidence must cite; `any` when left out.
-    #[serde(skip_serializing_if = "Archetype::is_any")]
-    pub archetype: Archetype,
     /// Whether its answers need evidence that can be verified; `off` when left out.
     #[serde(skip_serializing_if = "EvidenceMode::is_off")]
     pub evidence: EvidenceMode,

@@ -88,7 +88,11 @@ fn built_in(agent: &Agent) -> Value {
     let families: BTreeMap<_, _> = families
         .map(|family| (family.name.to_string(), json!([family.home, family.guard, family.layout])))
         .collect();
-    json!({"tools": tools, "families": families})
+    let mut own = json!({"tools": tools, "families": families});
+    if let (false, Value::Object(own)) = (agent.toolset.faces().is_empty(), &mut own) {
+        own.insert("sections".to_owned(), json!(agent.toolset.faces()));
+    }
+    own
 }
 
 /// The digest that the value at a path belongs to; none for what is only for the reader of the file.
@@ -137,6 +141,9 @@ const REST: &[&str] = &[
     "description",
     "system_prompt",
     "planning",
+    // Its tools only read, what it shows are words, and `chief` is asked beside it: its model is in
+    // `reach`, and it decides nothing.
+    "catalogue",
     "budget",
     "settings.auto_pilot",
     "settings.stop_only_on_complete",
@@ -148,6 +155,7 @@ const REST: &[&str] = &[
     "settings.stream_console_updates",
     "settings.summary_max_chars",
     "agents.*.name",
+    "agents.*.archetype",
     "agents.*.system_prompt",
     "agents.*.reflection_prompt",
     "agents.*.memory_reflection_prompt",

@@ -2,6 +2,7 @@
 
 mod address;
 mod agents;
+mod catalogue;
 mod check;
 mod chosen;
 mod difference;
@@ -44,6 +45,7 @@ use serde::{Deserialize, Serialize};
 
 pub use address::{AddressProblem, is_private, pasted};
 pub use agents::{ProfileText, SelfAuthoringText};
+pub use catalogue::{ARCHETYPE_CHARS_MAX, CatalogueConfig, CatalogueSourcesConfig, InjectMode};
 pub use check::Checked;
 pub use chosen::{ChoiceRefusal, Chosen, ChosenModel};
 pub use difference::{ConfigChange, ConfigDifference};
@@ -123,6 +125,9 @@ pub struct AgentText {
     /// How the self_authoring pack is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_authoring: Option<SelfAuthoringText>,
+    /// How the catalogue pack is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalogue: Option<CatalogueConfig>,
     /// Agents that take part in conversations, by their keys: who they are at first. A session
     /// speaks as one of them when it is started with `--agent`.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
@@ -213,6 +218,8 @@ pub enum PackName {
     Workspace,
     /// What an agent is told of itself, and what it changes of it.
     SelfAuthoring,
+    /// The sixteen core tools, and prompt tools that people approve.
+    Catalogue,
 }
 
 impl PackName {
@@ -232,6 +239,7 @@ impl PackName {
         Self::Web,
         Self::Workspace,
         Self::SelfAuthoring,
+        Self::Catalogue,
     ];
 
     /// The packs that are there when a configuration names none: a writer's.
@@ -255,6 +263,7 @@ impl PackName {
             Self::Web => "web",
             Self::Workspace => "workspace",
             Self::SelfAuthoring => "self_authoring",
+            Self::Catalogue => "catalogue",
         }
     }
 }

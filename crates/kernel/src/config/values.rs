@@ -185,6 +185,7 @@ fn with_defaults(mut text: AgentText) -> AgentText {
     text.memory.get_or_insert_default();
     text.issues.get_or_insert_default();
     text.self_authoring.get_or_insert_default();
+    text.catalogue.get_or_insert_default();
     let web = text.web.take().unwrap_or_default();
     text.web =
         Some(WebText { searches_max: Some(web.searches()), pages_max: Some(web.pages()), ..web });

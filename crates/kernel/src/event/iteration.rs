@@ -104,6 +104,10 @@ pub enum NoteKind {
     Evidence,
     /// The last reply was not accepted.
     Rejected,
+    /// The catalogue of prompts changed inside an iteration.
+    Catalogue,
+    /// The prompt of a tool that was called for the first time in an iteration.
+    Prompt,
 }
 
 /// Something toolgate itself tells the model beside results, once.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+mod catalogue;
 mod change;
 mod conversation;
 mod fault;
@@ -24,6 +25,7 @@ pub use call::{
     Answer, Attached, Basis, CallAdmitted, CallRefused, CallSettled, Denial, DenialKind,
     FileChange, Kept, Notice, Outcome, RawCall, Stage,
 };
+pub use catalogue::{CatalogueDecided, CatalogueRuling, ProposalRuling};
 pub use change::Change;
 pub use conversation::Conversation;
 pub use fault::{FaultKind, Worth};
@@ -103,6 +105,9 @@ pub enum Event {
         /// Fingerprint of what the prompt says of the agent, where it says something.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         profile: Option<Digest>,
+        /// Fingerprint of the catalogue in the prompt, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        catalogue: Option<Digest>,
     },
     /// A stretch came to its end: the row of its figures.
     IterationClosed(Box<IterationClosed>),
@@ -498,6 +503,8 @@ pub enum ProjectEvent {
         /// Why.
         reason: String,
     },
+    /// A person decided about the catalogue of prompt tools.
+    CatalogueDecided(Box<CatalogueDecided>),
     /// A session that had read untrusted content wrote state of these families: from here on reading
     /// them is reading untrusted content.
     FamiliesMarked {

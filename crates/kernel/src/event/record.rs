@@ -190,6 +190,7 @@ impl Authored for ProjectEvent {
             Self::PersonEnrolled { .. } => Some("make a person's key known"),
             Self::PersonRevoked { .. } => Some("revoke a person's key"),
             Self::ConfigTrusted { .. } => Some("trust a configuration"),
+            Self::CatalogueDecided(_) => Some("decide about the catalogue"),
             Self::ClientDelegated(_) => Some("let the user of a client answer"),
             Self::FamiliesCleared { .. } => Some("clear the mark of untrusted state"),
             Self::DelegationEnded { .. } => Some("take a delegation back"),

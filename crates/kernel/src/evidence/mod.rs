@@ -67,9 +67,19 @@ pub enum Archetype {
 }
 
 impl Archetype {
-    /// Whether it is not set to anything in particular.
-    pub fn is_any(&self) -> bool {
-        *self == Self::Any
+    /// The one that a configuration names, in any case. A name that is none of these cites any source.
+    pub fn named(name: Option<&str>) -> Self {
+        let known = [
+            ("planner", Self::Planner),
+            ("writer", Self::Writer),
+            ("editor", Self::Editor),
+            ("critic", Self::Critic),
+            ("continuity", Self::Continuity),
+            ("chief", Self::Chief),
+        ];
+        let name = name.unwrap_or_default().trim();
+        let found = known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map_or(Self::Any, |(_, archetype)| archetype)
     }
 
     /// The roles of which it must cite at least one source; any when absent.

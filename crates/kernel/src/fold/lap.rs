@@ -22,6 +22,9 @@ pub struct Lap {
     /// Fingerprint of what the model was told of its agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_profile: Option<Digest>,
+    /// Fingerprint of the catalogue that the model was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_catalogue: Option<Digest>,
     /// Calls that came to their end, those over a limit not counted.
     pub calls: u64,
     /// The same before the last turn.

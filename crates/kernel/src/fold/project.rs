@@ -11,7 +11,7 @@ use crate::config::GateRule;
 use crate::credential::PersonKey;
 use crate::decision::{DecisionKind, DecisionStatement, Role};
 use crate::digest::Digest;
-use crate::event::{BoundFile, Delegation, ProjectEvent, Record, RestoreRef};
+use crate::event::{BoundFile, Change, Delegation, ProjectEvent, Record, RestoreRef};
 use crate::json::canonical;
 use crate::names::{CallId, Family, SessionId, ToolName, ToolPattern};
 use crate::pin::Pins;
@@ -333,14 +333,17 @@ impl Project {
                     found.answered.insert(DelegatedAnswer { session, call, tool, question });
                 }
             }
-            ProjectEvent::ProjectChanged { changes, .. } => {
-                for change in changes {
-                    // What could not be made was refused when it was staged; a log that says
-                    // otherwise is still read to its end.
-                    let applied = self.state.apply(change);
-                    debug_assert!(applied.is_ok());
-                }
-            }
+            ProjectEvent::ProjectChanged { changes, .. } => self.change(changes),
+            ProjectEvent::CatalogueDecided(decided) => self.change(&decided.changes),
+        }
+    }
+
+    fn change(&mut self, changes: &[Change]) {
+        for change in changes {
+            // What could not be made was refused when it was staged; a log that says otherwise is still
+            // read to its end.
+            let applied = self.state.apply(change);
+            debug_assert!(applied.is_ok());
         }
     }
 

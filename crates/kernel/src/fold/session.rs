@@ -330,9 +330,11 @@ impl Session {
                     self.enter(phase, "configuration bound", record.at);
                 }
             }
-            Event::IterationOpened { iteration, system, input, profile, .. } => {
+            Event::IterationOpened { iteration, system, input, profile, catalogue, .. } => {
                 self.iteration_opened(*iteration, system, input, record.at);
-                self.lap.iter_mut().for_each(|lap| lap.told_profile = *profile);
+                if let Some(lap) = &mut self.lap {
+                    (lap.told_profile, lap.told_catalogue) = (*profile, *catalogue);
+                }
             }
             Event::IterationClosed(closed) => self.iteration_closed(closed),
             Event::RequestOpened(options) => {
@@ -506,6 +508,7 @@ impl Session {
             entered: Vector::new(),
             told_phase: phase,
             told_profile: None,
+            told_catalogue: None,
             calls: 0,
             calls_before: 0,
             successes_before: self.successes,

@@ -140,6 +140,15 @@ where
     tool(draft, move |tx, params| run(&setup, tx, params))
 }
 
+/// The content words of a text by the English word lists: at least four letters, and no stop word.
+pub(crate) fn content_words(text: &str) -> Vec<String> {
+    let mut words = token_words(text);
+    if let Some(lists) = WordLists::of("en") {
+        words.retain(|word| lists.is_content(word));
+    }
+    words
+}
+
 /// A field in camel case when it is written with underscores, and the other way round.
 fn other_spelling(field: &str) -> Option<String> {
     let mut other = String::new();

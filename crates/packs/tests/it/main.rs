@@ -4,6 +4,7 @@
 
 mod batch;
 mod beats;
+mod catalogue;
 mod completion;
 mod core_tools;
 mod den;

@@ -37,6 +37,7 @@ use toolgate_kernel::gate::Admitted;
 use toolgate_kernel::key::Key;
 use toolgate_kernel::names::{CallId, PhaseName};
 use toolgate_kernel::next::{Step, open_calls};
+use toolgate_kernel::prompt_skips::PromptSkips;
 use toolgate_kernel::request::RequestError;
 use toolgate_kernel::seeded::{Bug, seeded};
 use toolgate_kernel::time::Timestamp;
@@ -129,6 +130,8 @@ pub struct Crew {
     pub starter: Option<PersonKey>,
     /// What is done about calls that a person must approve.
     pub on_ask: OnAsk,
+    /// What the requests to the model leave out.
+    pub skips: PromptSkips,
     /// Hears the heartbeats of running calls.
     pub heartbeat: Arc<dyn Fn(CallId) + Send + Sync>,
 }
@@ -147,6 +150,7 @@ impl Crew {
             person: None,
             starter: None,
             on_ask,
+            skips: PromptSkips::default(),
             heartbeat,
         }
     }

@@ -73,7 +73,7 @@ impl Driver {
                 return self.end(Ending::Stopped, "cancelled".to_owned()).await;
             }
             let project = self.runtime.project().0;
-            let step = next(&self.crew.agent, &self.world(&project));
+            let step = next(&self.crew.agent, &self.world(&project), &self.crew.skips);
             match step {
                 Step::OpenIteration(opening) => self.open_iteration(opening)?,
                 Step::CloseIteration(closed) => {
@@ -222,9 +222,9 @@ impl Driver {
     }
 
     fn open_iteration(&mut self, opening: Opening) -> Result<(), DriveFault> {
-        let Opening { iteration, system, input, profile } = opening;
+        let Opening { iteration, system, input, profile, catalogue } = opening;
         let prompt = Digest::of(system.as_bytes());
-        let event = Event::IterationOpened { iteration, prompt, system, input, profile };
+        let event = Event::IterationOpened { iteration, prompt, system, input, profile, catalogue };
         self.note(&Actor::System, event)
     }
 

@@ -1,6 +1,7 @@
 //! Decides whether what a file says can be used, and tells everything that is off in one go.
 
 mod agents;
+mod catalogue;
 mod directives;
 mod idle;
 mod models;
@@ -67,6 +68,7 @@ impl Reading {
             desk.web(&mut found);
             desk.flow(&mut found);
             desk.agents(&mut found);
+            desk.catalogue(&mut found);
             desk.former(&mut found);
             for text in others {
                 let (refused, survey) = surveyed(&text, kept.clone().unwrap_or_default());

@@ -57,7 +57,10 @@ impl Session {
                     lap.told_profile = Some(Digest::of(note.text.as_bytes()));
                 }
                 (Some(lap), NoteKind::Evidence, _) => lap.told_evidence = true,
-                (Some(_), NoteKind::Rejected, _)
+                (Some(lap), NoteKind::Catalogue, _) => {
+                    lap.told_catalogue = Some(Digest::of(note.text.as_bytes()));
+                }
+                (Some(_), NoteKind::Rejected | NoteKind::Prompt, _)
                 | (Some(_), NoteKind::Phase, None)
                 | (None, ..) => {}
             }
