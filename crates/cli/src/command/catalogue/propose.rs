@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
-use toolgate_kernel::actor::Actor;
 use toolgate_kernel::event::{Change, ProjectEvent};
 use toolgate_kernel::fold::{Project, State};
 use toolgate_packs::catalogue::{
@@ -117,11 +116,8 @@ pub(super) async fn write(
 }
 
 fn author(person: &Decider) -> ProposalAuthor {
-    let name = match &person.who {
-        Actor::Human(name) => name.to_string(),
-        other => other.to_string(),
-    };
-    ProposalAuthor::Person(name)
+    let name = person.who.name().map(ToString::to_string);
+    ProposalAuthor::Person(name.unwrap_or_default())
 }
 
 pub(super) fn propose(place: &Place, desk: &CatalogueDesk, options: &Options) -> Result<Exit> {

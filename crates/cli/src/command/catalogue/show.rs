@@ -130,7 +130,11 @@ fn next_of_shown(proposal: &Proposal) -> String {
         ProposalState::Assessed => format!(
             "toolgate catalogue approve {id}, needs-changes {id} --note …, or reject {id} --note …"
         ),
-        _ => next(proposal),
+        ProposalState::Pending
+        | ProposalState::NeedsChanges
+        | ProposalState::Approved
+        | ProposalState::Rejected
+        | ProposalState::Withdrawn => next(proposal),
     }
 }
 
