@@ -342,7 +342,7 @@ fn spelled(value: Value) -> Value {
         Value::Object(fields) => {
             Value::Object(fields.into_iter().map(|(name, it)| (name, spelled(it))).collect())
         }
-        other => other,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other,
     }
 }
 
