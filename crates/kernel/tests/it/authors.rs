@@ -97,6 +97,9 @@ fn project_events() -> Vec<Value> {
         json!({"kind": "client_delegated", "client": "editor", "tools": ["mcp:bank:*"],
                "until": 1, "answers_max": 1}),
         json!({"kind": "delegation_ended", "delegation": 1}),
+        json!({"kind": "catalogue_decided", "changes": [], "note": "", "ruling":
+               {"about": "proposal", "proposal": 1, "revision": 1, "digest": DIGEST,
+                "ruling": "approve"}}),
         json!({"kind": "log_restored", "seen": {"size": 9, "root": DIGEST},
                "now": {"size": 5, "root": DIGEST}}),
         json!({"kind": "families_marked", "families": ["note"], "session": "s1", "call": "c1"}),
@@ -131,7 +134,7 @@ fn needs_a_person(event: &Value) -> bool {
     match event["kind"].as_str().unwrap() {
         "state_changed" | "undone" => true,
         "person_enrolled" | "person_revoked" | "config_trusted" | "client_delegated" => true,
-        "delegation_ended" | "families_cleared" => true,
+        "delegation_ended" | "families_cleared" | "catalogue_decided" => true,
         "project_changed" => event.get("call").is_none(),
         "log_restored" => event.get("seen").is_some(),
         "tool_pinned" => ["accepted", "rejected"].contains(&event["ruling"].as_str().unwrap()),

@@ -43,14 +43,20 @@ pub(super) fn list(place: &Place, desk: &CatalogueDesk, json: bool) -> Result<Ex
             let CatalogueEntry { tool, source, status, version, .. } = entry;
             let how = match (source, status) {
                 (PromptOrigin::Core, _) => "Locked (core)".to_owned(),
-                (_, EntryStatus::Held) => "held: toolgate catalogue accept".to_owned(),
+                (_, EntryStatus::Held) => "held until accepted".to_owned(),
                 (PromptOrigin::User, EntryStatus::Live) => "your own file".to_owned(),
                 (PromptOrigin::Project, EntryStatus::Live) => {
                     format!("project, version {}", version.unwrap_or(1))
                 }
             };
-            let line = format!("{:<32} {:<24} {how}", exact(&tool.name), tool.id);
+            let line = format!("{:<30} {:<28} {how}", exact(&tool.name), tool.id);
             say(&console::fit(line.trim_end()));
+            if *status == EntryStatus::Held {
+                say(&format!(
+                    "    look at it and accept it: toolgate catalogue accept {}",
+                    tool.id
+                ));
+            }
         }
         let open: Vec<&Proposal> = all.iter().filter(|proposal| proposal.state.is_open()).collect();
         if !open.is_empty() {
