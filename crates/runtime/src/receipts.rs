@@ -129,7 +129,23 @@ impl ReceiptIndex {
                 self.received.remove(&refused.call);
                 self.admitted.remove(&refused.call);
             }
-            _ => {}
+            Event::Opened { .. }
+            | Event::Forked(_)
+            | Event::ConfigBound { .. }
+            | Event::IterationOpened { .. }
+            | Event::IterationClosed(_)
+            | Event::RequestOpened(_)
+            | Event::PlanSent { .. }
+            | Event::ModelFailed { .. }
+            | Event::CallAsked { .. }
+            | Event::CallStarted { .. }
+            | Event::FileConflicted { .. }
+            | Event::StateChanged { .. }
+            | Event::Undone(_)
+            | Event::PhaseEntered { .. }
+            | Event::ToolsSupplied { .. }
+            | Event::Heard { .. }
+            | Event::Ended { .. } => {}
         }
     }
 }

@@ -46,11 +46,11 @@ pub(super) fn rejected(
 
 /// What a caller is told of a reply that was not accepted twice.
 pub fn stop_hook(fault: FaultKind, reason: &str) -> String {
-    match fault {
-        FaultKind::EvidenceRejected => reason.to_owned(),
-        _ if fault.rejects_reply() => format!("STOP_HOOK: tool_call_rejected\nReason: {reason}"),
-        _ => format!("STOP_HOOK: error\nReason: {reason}"),
+    if fault == FaultKind::EvidenceRejected {
+        return reason.to_owned();
     }
+    let hook = if fault.rejects_reply() { "tool_call_rejected" } else { "error" };
+    format!("STOP_HOOK: {hook}\nReason: {reason}")
 }
 
 /// Asks for the answer without tools where the JSON protocol leaves no further step: enough calls

@@ -54,8 +54,8 @@ impl Driver {
         let asked = matches!(plan.choice, Choice::Required | Choice::Tool(_));
         if silent && asked && self.session.required_tool().is_some() {
             let tool = match &plan.choice {
-                Choice::Tool(tool) => tool.to_string(),
-                _ => "a tool".to_owned(),
+                Choice::Tool(tool) => tool.as_str(),
+                Choice::Auto | Choice::None | Choice::Required | Choice::Form(_) => "a tool",
             };
             let reason = format!("{TOOL_REQUIRED}: call {tool} before you answer");
             return Ok(Err(RejectedReply::new(FaultKind::ToolRequired, reason, reply)));

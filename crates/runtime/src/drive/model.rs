@@ -402,7 +402,14 @@ impl Driver {
             let streamed = match streamed {
                 Streamed::Text(text) if holds => Streamed::Held(text),
                 Streamed::Freed(_) if holds => return,
-                other => other,
+                Streamed::Text(_)
+                | Streamed::Held(_)
+                | Streamed::Freed(_)
+                | Streamed::Thought(_)
+                | Streamed::Call { .. }
+                | Streamed::Counted(_)
+                | Streamed::Waits { .. }
+                | Streamed::Again => streamed,
             };
             // Whoever watches cannot disturb what is watched.
             let _ = catch_unwind(AssertUnwindSafe(|| tap(streamed)));
