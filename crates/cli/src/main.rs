@@ -18,6 +18,7 @@ mod machine_policy;
 mod model;
 mod permits;
 mod person;
+mod picture;
 mod probe;
 mod project;
 mod prompts;

@@ -394,7 +394,7 @@ impl Place {
         let source = ConfigSource { digests, masked_text, overrides };
         let agent = Arc::new(agent.with_source(source.clone()));
         let mut crew = Crew::new(agent, Toolbox::of(&packs));
-        crew.evidence = ProjectSources::usual();
+        crew.evidence = ProjectSources::configured(&file);
         Ok(LoadedConfig { crew, text, file, source })
     }
 

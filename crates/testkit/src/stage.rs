@@ -767,7 +767,7 @@ fn crew(scenario: &Scenario, props: &Arc<Props>, person: &Arc<TestSigner>) -> Re
     let sections = packs.iter().map(|pack| pack.section.clone()).collect();
     let agent: Agent = scenario.agent.clone().build(sections)?;
     let mut crew = Crew::new(Arc::new(agent), Toolbox::of(&packs));
-    crew.evidence = ProjectSources::usual();
+    crew.evidence = ProjectSources::configured(&scenario.agent);
     let starter = scenario.starter.as_deref().map(TestSigner::new).transpose()?;
     crew.starter = starter.map(|signer| signer.key());
     if let Some(script) = &scenario.script {

@@ -9,7 +9,6 @@ use toolgate_kernel::actor::Actor;
 use toolgate_kernel::agent::ToolAudience;
 use toolgate_kernel::config::AgentText;
 use toolgate_kernel::event::{Attempt, CallRefused, Event, FaultKind};
-use toolgate_kernel::limits::Limits;
 use toolgate_kernel::names::{PhaseName, SessionId, nearest};
 use toolgate_runtime::{Crew, Driver, Halt, Picture, Start};
 use toolgate_store::{Hold, Rival};
@@ -21,7 +20,8 @@ use crate::environment::Flags;
 use crate::exit::Exit;
 use crate::live::{Detail, Live};
 use crate::model::{self, Played};
-use crate::project::{Opened, Place, block_on, bounded};
+use crate::picture::{picture, pictures};
+use crate::project::{Opened, Place, block_on};
 use crate::prompts;
 use crate::reading;
 use crate::request::RequestFlags;
@@ -153,16 +153,6 @@ async fn session(
     run::same_player(played, &session)?;
     options.speaks.goes_on(speaker, &session)?;
     Ok(Some(id))
-}
-
-fn pictures(files: &[PathBuf], limits: &Limits) -> Result<Vec<Picture>> {
-    files.iter().map(|file| picture(file, limits)).collect()
-}
-
-/// A picture from a file.
-pub(crate) fn picture(file: &std::path::Path, limits: &Limits) -> Result<Picture> {
-    let bytes = bounded(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    Picture::read(bytes, limits).with_context(|| format!("{} cannot be shown", file.display()))
 }
 
 /// A conversation that goes on.

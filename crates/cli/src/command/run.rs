@@ -16,7 +16,6 @@ use toolgate_runtime::{Crew, Driver, Halt, OnAsk, Start};
 use toolgate_store::{Hold, Rival};
 
 use super::approvals;
-use super::chat::picture;
 use crate::console;
 use crate::environment::{self, Flags};
 use crate::exit::Exit;
@@ -24,6 +23,7 @@ use crate::host::SystemClock;
 use crate::live::{Detail, Live};
 use crate::model::{self, Played};
 use crate::person::{AtTerminal, Ready};
+use crate::picture::picture;
 use crate::project::{Opened, Place, block_on};
 use crate::prompts;
 use crate::reading;

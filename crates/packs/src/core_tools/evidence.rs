@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use toolgate_kernel::config::AgentText;
 use toolgate_kernel::evidence::{CitedSource, SourceRole};
 use toolgate_kernel::fold::{Project, State};
 use toolgate_kernel::path::project_path;
 use toolgate_runtime::port::{EvidenceSources, Files, Listing};
 use unicode_normalization::UnicodeNormalization;
 
-use super::sources::{Library, Role, RoleGlobs, SourceAccess, SourceGlobs};
+use super::sources::{Library, Role, RoleGlobs, SourceAccess};
 use super::{CoreToolsOptions, Setup};
+use crate::catalogue::core_tools_options;
 use crate::issues::all_issues;
 
 /// The sources of a project, for the evidence of replies.
@@ -19,15 +21,16 @@ pub struct ProjectSources {
 
 impl ProjectSources {
     /// Sources with these roles; the sentence says which glob is not usable.
-    pub fn new(globs: &SourceGlobs) -> Result<Self, String> {
-        let CoreToolsOptions { language, archetypes, file_tools, .. } = CoreToolsOptions::default();
-        let globs = RoleGlobs::new(globs)?;
+    pub fn new(options: CoreToolsOptions) -> Result<Self, String> {
+        let CoreToolsOptions { language, sources, archetypes, file_tools } = options;
+        let globs = RoleGlobs::new(&sources)?;
         Ok(Self { setup: Setup { language, lists: None, globs, archetypes, file_tools } })
     }
 
-    /// The same as a crew has them, with the usual roles.
-    pub fn usual() -> Option<Arc<dyn EvidenceSources>> {
-        let sources = Self::new(&SourceGlobs::default()).ok()?;
+    /// The sources that a configuration names. Globs that are not usable are refused with the
+    /// configuration; until then no evidence is found.
+    pub fn configured(text: &AgentText) -> Option<Arc<dyn EvidenceSources>> {
+        let sources = Self::new(core_tools_options(text)).ok()?;
         Some(Arc::new(sources))
     }
 }
