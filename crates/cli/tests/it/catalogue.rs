@@ -202,7 +202,7 @@ fn entries_of_the_own_file_are_held_until_accepted() {
     assert!(prompted(&desk, &[]).contains("- My own (id: own) [user]"));
     write(&file(json!([entry("own", "Say something else.")])));
     let shown = desk.ok(&["catalogue", "list"]);
-    assert!(shown.contains("held: toolgate catalogue accept"), "{shown}");
+    assert!(shown.contains("held until accepted"), "{shown}");
     assert!(!prompted(&desk, &[]).contains("(id: own)"));
 }
 

@@ -43,7 +43,7 @@ pub(super) fn list(place: &Place, desk: &CatalogueDesk, json: bool) -> Result<Ex
             let CatalogueEntry { tool, source, status, version, .. } = entry;
             let how = match (source, status) {
                 (PromptOrigin::Core, _) => "Locked (core)".to_owned(),
-                (_, EntryStatus::Held) => "held: toolgate catalogue accept".to_owned(),
+                (_, EntryStatus::Held) => "held until accepted".to_owned(),
                 (PromptOrigin::User, EntryStatus::Live) => "your own file".to_owned(),
                 (PromptOrigin::Project, EntryStatus::Live) => {
                     format!("project, version {}", version.unwrap_or(1))
