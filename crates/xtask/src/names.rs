@@ -296,7 +296,7 @@ struct Told { a: u8, b: u8 }
 // Whoever reads this is somebody.
 enum CallState { Open }
 impl Told { fn a() {} fn b() {} }
-impl Clone for Told { fn clone(&self) -> Self { todo!() } }
+impl Clone for Told { fn clone(&self) -> Self { Told { a: 0, b: 0 } } }
 mod inner { struct CallState; trait Need {} }
 #[cfg(test)]
 mod tests { struct Hidden; }

@@ -208,7 +208,7 @@ async fn sessions(place: &Place) -> Result<Vec<Session>> {
     Ok(open)
 }
 
-/// Tells of questions that nobody can answer, because they show something else than they are about.
+/// Reports questions that cannot be answered, because they show other arguments than they are for.
 fn tell_unfit(sessions: &[Session]) {
     for session in sessions {
         for call in unfit_questions(session) {
