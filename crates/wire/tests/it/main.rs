@@ -6,7 +6,9 @@ mod case;
 mod chat_streams;
 mod conformance;
 mod listed;
+mod moved;
 mod odd;
 mod play;
 mod streams;
 mod told_apart;
+
