@@ -11,4 +11,3 @@ mod odd;
 mod play;
 mod streams;
 mod told_apart;
-
