@@ -105,7 +105,10 @@ pub(super) fn begun_forms(secret: &str) -> Vec<String> {
 /// escape.
 fn without_first(form: &str) -> impl Iterator<Item = String> {
     let rest = |skipped| form.chars().skip(skipped).collect::<String>();
-    [1, 2].map(rest).into_iter().filter(|rest| rest.len() >= SECRET_BYTES_MIN)
+    // Behind `\u` there are four, which must be digits of hex.
+    let has_four = form.chars().take(4).all(|c| c.is_ascii_hexdigit());
+    let skipped: &[usize] = if has_four { &[1, 2, 4] } else { &[1, 2] };
+    skipped.iter().copied().map(rest).filter(|rest| rest.len() >= SECRET_BYTES_MIN)
 }
 
 /// The bytes of a short secret as other programs print them: in hex with dashes, in lists of numbers,

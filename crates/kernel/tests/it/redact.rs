@@ -229,6 +229,16 @@ fn a_sign_of_an_escape_before_a_form_does_not_save_it() {
     let hex = bytes_in(&keys, |byte| format!("{byte:02x}"), "");
     let text = format!("C:\\{}", json_full(&hex).replace('\\', r"\\"));
     assert!(redactor.redact(&text).contains(REDACTED), "{text}");
+    // `\u` takes four digits of hex.
+    for secret in ["0##0&a_%1uZ%+-a", "X8%+$=$_-0.#0%0/0@u$.:1", "beefcafe-0123456789"] {
+        let redactor = Redactor::new(&[Hidden::new(secret)]);
+        let hex = bytes_in(secret, |byte| format!("{byte:02X}"), "");
+        for form in [hex.as_str(), secret] {
+            let (begin, rest) = form.split_at(4);
+            let text = format!("x \\u{begin}{} y", json_mixed(rest));
+            assert!(redactor.redact(&text).contains(REDACTED), "{secret}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Calls a tool of a server, and reads its result.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -103,9 +107,6 @@ fn result(text: String) -> Result<Came, CallFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head<'a> {
-        // Servers written by hand spell it as other protocols do.
-        #[serde(default, alias = "is_error", alias = "iserror", alias = "IsError")]
-        is_error: Option<bool>,
         #[serde(default)]
         result_type: Option<String>,
         #[serde(borrow, default)]
@@ -128,8 +129,73 @@ fn result(text: String) -> Result<Came, CallFault> {
     if !listed && head.structured_content.is_none() {
         return Err(misfit("it has no content"));
     }
-    let is_error = Some(head.is_error.unwrap_or(false));
+    let is_error = says_error(&text, head.content);
+    let is_error =
+        Some(is_error.ok_or_else(|| misfit("it does not say clearly whether it failed"))?);
     Ok(Came::Result(Answered { text, is_error, cut_at: None }))
+}
+
+/// Whether a result says that the tool failed; nothing where that is not clear. Servers written by
+/// hand spell `isError` as other protocols do, or write it into a part of the content.
+fn says_error(result: &str, content: Option<&RawValue>) -> Option<bool> {
+    let ErrorSaid(said) = serde_json::from_str(result).ok()?;
+    let list = content.map(RawValue::get).filter(|list| list.starts_with('['));
+    let parts: Vec<&RawValue> =
+        list.map_or(Some(Vec::new()), |it| serde_json::from_str(it).ok())?;
+    let part_failed = |part: &&RawValue| {
+        let said = serde_json::from_str(part.get()).map(|ErrorSaid(said)| said);
+        said.is_ok_and(|said| !matches!(said, Said::Nothing | Said::Clear(false)))
+    };
+    match (said, parts.iter().any(part_failed)) {
+        (Said::Nothing, failed) => Some(failed),
+        (Said::Clear(true), _) => Some(true),
+        (Said::Clear(false), false) => Some(false),
+        (Said::Clear(false), true) | (Said::Unclear, _) => None,
+    }
+}
+
+/// What an object says under `isError`, in whatever spelling.
+struct ErrorSaid(Said);
+
+#[derive(Clone, Copy)]
+enum Said {
+    Nothing,
+    Clear(bool),
+    /// It is said twice, or is neither true nor false.
+    Unclear,
+}
+
+impl<'de> Deserialize<'de> for ErrorSaid {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = ErrorSaid;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ErrorSaid, A::Error> {
+                let mut said = Said::Nothing;
+                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+                    if !letters.map(|c| c.to_ascii_lowercase()).eq("iserror".chars()) {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    }
+                    said = match (said, map.next_value::<Value>()?) {
+                        (said, Value::Null) => said,
+                        (Said::Nothing, Value::Bool(failed)) => Said::Clear(failed),
+                        _ => Said::Unclear,
+                    };
+                }
+                Ok(ErrorSaid(said))
+            }
+        }
+
+        from.deserialize_map(Members)
+    }
 }
 
 #[cfg(test)]
@@ -147,7 +213,9 @@ mod tests {
         assert_eq!(ok(r#"{"content":[]}"#), Ok(Some(false)));
         assert_eq!(ok(r#"{"content":[],"isError":true,"resultType":"complete"}"#), Ok(Some(true)));
         assert_eq!(ok(r#"{"structuredContent":{"a":1}}"#), Ok(Some(false)));
-        for name in ["is_error", "iserror", "IsError"] {
+        for name in
+            ["is_error", "iserror", "IsError", "ISERROR", "IS_ERROR", "is-error", "is error"]
+        {
             assert_eq!(ok(&format!(r#"{{"content":[],"{name}":true}}"#)), Ok(Some(true)), "{name}");
             let both = ok(&format!(r#"{{"content":[],"isError":false,"{name}":true}}"#));
             assert!(matches!(both, Err(CallFault::Misfit(_))), "{name}");
@@ -155,6 +223,18 @@ mod tests {
         for text in ["{}", "[]", "null", r#"{"content":"text"}"#, r#"{"content":[],"isError":1}"#] {
             assert!(matches!(ok(text), Err(CallFault::Misfit(_))), "{text}");
         }
+        // A part says so, where the whole does not.
+        for (part, failed) in
+            [("true", Some(true)), ("false", Some(false)), (r#""yes""#, Some(true))]
+        {
+            let part = format!(r#"{{"type":"text","text":"ERROR: no","isError":{part}}}"#);
+            let text = format!(r#"{{"content":[{{"type":"text","text":"a"}},{part}]}}"#);
+            assert_eq!(ok(&text), Ok(failed), "{text}");
+        }
+        let text = r#"{"content":[{"type":"text","text":"a","isError":true}],"isError":false}"#;
+        assert!(matches!(ok(text), Err(CallFault::Misfit(_))));
+        let text = r#"{"content":[],"isError":null,"is_error":true}"#;
+        assert_eq!(ok(text), Ok(Some(true)));
         let wants = r#"{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create"}}}"#;
         assert_eq!(ok(wants), Ok(None));
     }

@@ -275,25 +275,18 @@ impl Web {
         }
         let text = answer.beginning(ERROR_BYTES_MAX).await;
         let text = String::from_utf8_lossy(&text);
-        if status == 404 && self.has_session() {
-            // The next call finds another connection. Whether this one was done before the session
-            // was lost is not known, unless the server answers it.
-            self.switch.end(ServerFault::SessionEnded);
-            return match answer_to(number, &text) {
-                Some(Ok(reply @ Reply::Error { .. })) => Ok(reply),
-                Some(Ok(_)) => Err(CallFault::Misfit("it has a result and status 404".to_owned())),
-                Some(Err(why)) => Err(CallFault::Misfit(why.to_owned())),
-                None => Err(CallFault::Lost(ServerFault::SessionEnded)),
-            };
-        }
-        if let Some(reply @ Reply::Error { .. }) = Head::read(&text).and_then(|head| head.reply()) {
-            return Ok(reply);
-        }
-        // Whoever stands between may have given up waiting for a server that did what was asked.
-        if status >= 500 {
-            return Err(CallFault::Lost(ServerFault::Status(status)));
-        }
-        Err(CallFault::Refused { code: i64::from(status), message: shown(&text, 200) })
+        let lost = match status {
+            404 if self.has_session() => {
+                // The next call finds another connection. Whether this one was done before the
+                // session was lost is not known, unless the server answers it.
+                self.switch.end(ServerFault::SessionEnded);
+                Some(ServerFault::SessionEnded)
+            }
+            // Whoever stands between may have given up waiting for a server that did what was asked.
+            500.. => Some(ServerFault::Status(status)),
+            _ => None,
+        };
+        refused(status, number, &text, lost)
     }
 
     /// Gives a message to whoever it is for.
@@ -506,6 +499,27 @@ impl Web {
     }
 }
 
+/// What an answer with a status that is no success means for a call. `lost` is what is wrong where
+/// the call may have been done unless the server itself refuses it.
+fn refused(
+    status: u16,
+    number: u64,
+    text: &str,
+    lost: Option<ServerFault>,
+) -> Result<Reply, CallFault> {
+    match (answer_to(number, text), lost) {
+        (Some(Ok(reply @ Reply::Error { .. })), _) => Ok(reply),
+        (Some(Ok(_)), _) => Err(CallFault::Misfit(format!("it has a result and status {status}"))),
+        (Some(Err(why)), Some(_)) => Err(CallFault::Misfit(why.to_owned())),
+        // An error that is not this request's may be that of a gateway.
+        (None, Some(lost)) => Err(CallFault::Lost(lost)),
+        (Some(Err(_)) | None, None) => match Head::read(text).and_then(|head| head.reply()) {
+            Some(reply @ Reply::Error { .. }) => Ok(reply),
+            _ => Err(CallFault::Refused { code: i64::from(status), message: shown(text, 200) }),
+        },
+    }
+}
+
 /// What a message answers to a request of ours, or why it cannot be read as its answer; nothing
 /// where it does not name the request.
 fn answer_to(number: u64, text: &str) -> Option<Result<Reply, &'static str>> {
@@ -526,3 +540,31 @@ fn answer_to(number: u64, text: &str) -> Option<Result<Reply, &'static str>> {
 
 /// What the protocol library gets from the web.
 pub(super) type Received = RxJsonRpcMessage<RoleClient>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a gateway that gave up waiting says nothing about what the server did.
+    #[test]
+    fn only_the_server_itself_refuses_a_call() {
+        let own = r#"{"jsonrpc":"2.0","id":"tg-7","error":{"code":-32602,"message":"no"}}"#;
+        let result = r#"{"jsonrpc":"2.0","id":"tg-7","result":{"content":[]}}"#;
+        let gateway = r#"{"error":{"code":504,"message":"upstream request timeout"}}"#;
+        let nameless = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"no"}}"#;
+        let other = own.replace("tg-7", "tg-8");
+        for status in [404_u16, 500, 502, 503, 504, 520, 599] {
+            let told = |text: &str| refused(status, 7, text, Some(ServerFault::Status(status)));
+            assert!(matches!(told(own), Ok(Reply::Error { code: -32602, .. })), "{status}");
+            assert!(matches!(told(result), Err(CallFault::Misfit(_))), "{status}");
+            for text in [gateway, nameless, &other, "", "Bad Gateway", "<html>"] {
+                assert!(matches!(told(text), Err(CallFault::Lost(_))), "{status}: {text}");
+            }
+        }
+        for text in [own, gateway, nameless, "No such thing", ""] {
+            let told = refused(400, 7, text, None);
+            assert!(matches!(told, Ok(Reply::Error { .. }) | Err(CallFault::Refused { .. })));
+        }
+        assert!(matches!(refused(400, 7, result, None), Err(CallFault::Misfit(_))));
+    }
+}

@@ -33,6 +33,9 @@ pub(super) struct Head<'a> {
     pub(super) error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     jsonrpc: Option<&'a RawValue>,
+    /// What belongs into a result, and servers written by hand put beside it.
+    #[serde(borrow, default, rename = "isError", alias = "is_error")]
+    is_error: Option<&'a RawValue>,
 }
 
 /// What a server answered.
@@ -91,6 +94,9 @@ impl<'a> Head<'a> {
     }
 
     fn content(&self) -> Result<Reply, &'static str> {
+        if self.is_error.is_some_and(|said| said.get() != "false") {
+            return Err("it says beside its result that it failed");
+        }
         match (self.result, self.error) {
             (Some(result), None) => {
                 Ok(Reply::Result(without_lone_surrogates(result.get()).into_owned()))
@@ -279,6 +285,8 @@ mod tests {
             (r#""result":{}"#, "JSON-RPC 2.0"),
             (r#""jsonrpc":2.0,"result":{}"#, "JSON-RPC 2.0"),
             (r#""jsonrpc":"1.0","result":{}"#, "JSON-RPC 2.0"),
+            (r#""jsonrpc":"2.0","result":{},"isError":true"#, "beside"),
+            (r#""jsonrpc":"2.0","is_error":1,"result":{}"#, "beside"),
             (r#""jsonrpc":"2.0","error":"no""#, "no code and message"),
             (r#""jsonrpc":"2.0","error":7"#, "no code and message"),
             (r#""jsonrpc":"2.0","error":[-32000,"no"]"#, "no code and message"),

@@ -6,6 +6,7 @@ mod case;
 mod chat_streams;
 mod conformance;
 mod listed;
+mod moved;
 mod odd;
 mod play;
 mod streams;

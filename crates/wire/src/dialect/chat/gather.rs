@@ -6,7 +6,7 @@ use toolgate_runtime::port::{Streamed, Tap};
 
 use super::calls::CallAssembler;
 use super::decode::{Part, call_among_words, ends_well, finish_reason};
-use super::piece::{Piece, call_list, malformed, old_call_of};
+use super::piece::{CALLS, Piece, call_list, holds_calls, is_nothing, malformed, old_call_of};
 use super::{DETAILS, LATE_WORDS, THOUGHTS};
 use crate::dialect::shared::{object, text, whole_index};
 use crate::dialect::{Gathering, ReplySize, WireFault};
@@ -67,8 +67,14 @@ impl Gathering for Pieces {
             self.choice = Some(*first);
         }
         let own = |(index, _): &(&u64, &Lent<'_>)| Some(**index) == self.choice;
-        let chosen = indexes.iter().zip(choices).find(own).map(|(_, choice)| choice);
-        chosen.map_or(Ok(()), |choice| self.choice(choice, tap))
+        let mut chosen = indexes.iter().zip(choices).filter(own).map(|(_, choice)| choice);
+        let first = chosen.next();
+        // Of two with the same index, the first counts. Without a piece of a call that is passed over,
+        // the rest could mean something else.
+        if chosen.any(says_calls) {
+            return Err(malformed("a chunk has two choices of one index, and calls in them"));
+        }
+        first.map_or(Ok(()), |choice| self.choice(choice, tap))
     }
 
     fn closed(&mut self) {
@@ -135,6 +141,12 @@ impl Gathering for Pieces {
         ]);
         object([("choices", Value::Array(vec![choice])), ("usage", self.usage.into())])
     }
+}
+
+/// Whether a choice has calls, or pieces of some.
+fn says_calls(choice: &Lent<'_>) -> bool {
+    let said = ["delta", "message"].into_iter().filter_map(|key| choice.get(key));
+    said.flat_map(Lent::fields).any(|(key, value)| holds_calls(key) && !is_nothing(value))
 }
 
 impl Pieces {
@@ -225,6 +237,10 @@ impl Pieces {
     fn delta(&mut self, delta: &Lent<'_>, tap: Tap<'_>) -> Result<(), WireFault> {
         if !delta.is_object() {
             return Err(unreadable("a delta of the stream is not an object"));
+        }
+        let mut elsewhere = delta.fields().iter().filter(|(key, _)| !CALLS.contains(&key.as_ref()));
+        if elsewhere.any(|(key, value)| holds_calls(key) && !is_nothing(value)) {
+            return Err(malformed("the stream has a piece of a call under an unknown key"));
         }
         if delta.get("refusal").is_some_and(|it| !it.is_null() && it.as_str().is_none()) {
             return Err(unreadable("the refusal of a reply is not text"));

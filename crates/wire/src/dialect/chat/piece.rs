@@ -30,6 +30,28 @@ pub(super) struct Piece<'a> {
     pub(super) call: &'a Lent<'a>,
 }
 
+/// Keys under which calls stand in a delta or a message.
+pub(super) const CALLS: &[&str] = &["tool_calls", "function_call"];
+
+/// Whether a key is one under which calls stand, in whatever spelling: `toolCalls`, `tool_call`.
+pub(super) fn holds_calls(key: &str) -> bool {
+    let letters = key.chars().filter(char::is_ascii_alphanumeric);
+    let plain: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    let plain = plain.strip_suffix('s').unwrap_or(&plain);
+    matches!(plain, "toolcall" | "functioncall")
+}
+
+/// Whether a value says nothing: null, or an empty list, text or object.
+pub(super) fn is_nothing(value: &Lent<'_>) -> bool {
+    match value {
+        Lent::Null => true,
+        Lent::List(items) => items.is_empty(),
+        Lent::Object(fields) => fields.is_empty(),
+        Lent::Text(text) => text.is_empty(),
+        Lent::Bool(_) | Lent::Number(_) => false,
+    }
+}
+
 pub(super) fn malformed(reason: &str) -> WireFault {
     WireFault::new(FaultKind::MalformedCall, reason)
 }

@@ -74,6 +74,7 @@ impl Gathering for Events {
                 if let Some(item) = item {
                     item.args_done = true;
                     if !args.is_empty() {
+                        self.size.bytes += args.len().saturating_sub(item.args.len());
                         args.as_ref().clone_into(&mut item.args);
                     }
                 }
@@ -81,7 +82,9 @@ impl Gathering for Events {
                     self.items.spoil("the arguments of a call are not what its pieces said");
                 }
             }
-            "response.output_item.added" => self.items.add(data),
+            "response.output_item.added" => {
+                self.size.bytes += self.items.add(data);
+            }
             "response.output_item.done" => {
                 self.size.bytes += self.items.finish(data);
             }

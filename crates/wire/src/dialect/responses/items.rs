@@ -45,6 +45,8 @@ pub(super) struct Item {
     pub(super) args: String,
     /// Whether an event said that the arguments are whole.
     pub(super) args_done: bool,
+    /// Bytes that were counted when it began.
+    counted: usize,
 }
 
 /// What an event says of the item that it belongs to.
@@ -173,13 +175,15 @@ impl Items {
         }
     }
 
-    /// Takes an item that begins.
-    pub(super) fn add(&mut self, data: &Lent<'_>) {
+    /// Takes an item that begins; answers how many bytes it has.
+    pub(super) fn add(&mut self, data: &Lent<'_>) -> usize {
         let Some(item) = data.get("item").filter(|item| item.is_object()) else {
-            return self.spoil("the stream has an item that is no object");
+            self.spoil("the stream has an item that is no object");
+            return 0;
         };
         if item.text("type").is_none() {
-            return self.spoil(NO_TYPE);
+            self.spoil(NO_TYPE);
+            return 0;
         }
         let (signs, value) = (Signs { place: place(data), ids: ids(item) }, item.value());
         // The same event once more begins nothing.
@@ -189,12 +193,18 @@ impl Items {
                 .get(at)
                 .is_some_and(|begun| begun.place == signs.place && begun.begun == value)
         };
-        if !known.any(same) {
-            self.push(value, &signs);
+        if known.any(same) {
+            return 0;
         }
+        let bytes = value.to_string().len();
+        let at = self.push(value, &signs);
+        if let Some(begun) = self.items.get_mut(at) {
+            begun.counted = bytes;
+        }
+        bytes
     }
 
-    /// Takes an item that is whole; answers how many bytes it has that were not streamed before.
+    /// Takes an item that is whole; answers how many bytes it has that were not counted before.
     pub(super) fn finish(&mut self, data: &Lent<'_>) -> usize {
         let Some(item) = data.get("item").filter(|item| item.is_object()) else {
             self.spoil("the stream has an item that is no object");
@@ -237,6 +247,7 @@ impl Items {
             open.remove(&at);
         }
         let streamed = begun.words.len() + begun.refusal.len() + begun.args.len();
+        let streamed = streamed + begun.counted;
         begun.item.to_string().len().saturating_sub(streamed)
     }
 
