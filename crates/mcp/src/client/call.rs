@@ -138,46 +138,49 @@ fn result(text: String) -> Result<Came, CallFault> {
 /// Whether a result says that the tool failed; nothing where that is not clear. Servers written by
 /// hand spell `isError` as other protocols do, or write it into a part of the content.
 fn says_error(result: &str, content: Option<&RawValue>) -> Option<bool> {
-    let ErrorSaid(said) = serde_json::from_str(result).ok()?;
+    let ErrorFlagReading(said) = serde_json::from_str(result).ok()?;
     let list = content.map(RawValue::get).filter(|list| list.starts_with('['));
     let parts: Vec<&RawValue> =
         list.map_or(Some(Vec::new()), |it| serde_json::from_str(it).ok())?;
     let part_failed = |part: &&RawValue| {
-        let said = serde_json::from_str(part.get()).map(|ErrorSaid(said)| said);
-        said.is_ok_and(|said| !matches!(said, Said::Nothing | Said::Clear(false)))
+        let said = serde_json::from_str(part.get()).map(|ErrorFlagReading(said)| said);
+        said.is_ok_and(|said| !matches!(said, ErrorFlag::Nothing | ErrorFlag::Clear(false)))
     };
     match (said, parts.iter().any(part_failed)) {
-        (Said::Nothing, failed) => Some(failed),
-        (Said::Clear(true), _) => Some(true),
-        (Said::Clear(false), false) => Some(false),
-        (Said::Clear(false), true) | (Said::Unclear, _) => None,
+        (ErrorFlag::Nothing, failed) => Some(failed),
+        (ErrorFlag::Clear(true), _) => Some(true),
+        (ErrorFlag::Clear(false), false) => Some(false),
+        (ErrorFlag::Clear(false), true) | (ErrorFlag::Unclear, _) => None,
     }
 }
 
 /// What an object says under `isError`, in whatever spelling.
-struct ErrorSaid(Said);
+struct ErrorFlagReading(ErrorFlag);
 
 #[derive(Clone, Copy)]
-enum Said {
+enum ErrorFlag {
     Nothing,
     Clear(bool),
     /// It is said twice, or is neither true nor false.
     Unclear,
 }
 
-impl<'de> Deserialize<'de> for ErrorSaid {
+impl<'de> Deserialize<'de> for ErrorFlagReading {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = ErrorSaid;
+            type Value = ErrorFlagReading;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ErrorSaid, A::Error> {
-                let mut said = Said::Nothing;
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<ErrorFlagReading, A::Error> {
+                let mut said = ErrorFlag::Nothing;
                 while let Some(name) = map.next_key::<Cow<'de, str>>()? {
                     let letters = name.chars().filter(char::is_ascii_alphanumeric);
                     if !letters.map(|c| c.to_ascii_lowercase()).eq("iserror".chars()) {
@@ -186,11 +189,11 @@ impl<'de> Deserialize<'de> for ErrorSaid {
                     }
                     said = match (said, map.next_value::<Value>()?) {
                         (said, Value::Null) => said,
-                        (Said::Nothing, Value::Bool(failed)) => Said::Clear(failed),
-                        _ => Said::Unclear,
+                        (ErrorFlag::Nothing, Value::Bool(failed)) => ErrorFlag::Clear(failed),
+                        _ => ErrorFlag::Unclear,
                     };
                 }
-                Ok(ErrorSaid(said))
+                Ok(ErrorFlagReading(said))
             }
         }
 
