@@ -56,7 +56,10 @@ fn gate(tool: &str, args: &str) -> Option<(Box<Call>, CallAdmitted)> {
         args: args.to_owned(),
         alias: None,
     };
-    session.apply(&record(session.seq + 1, Event::CallReceived { call: call.clone().into(), of: None }));
+    session.apply(&record(
+        session.seq + 1,
+        Event::CallReceived { call: call.clone().into(), of: None },
+    ));
     let open: &OpenCall = session.open.get(&call.id).expect("the fold keeps what it received");
     let prepared = match prepare(&AGENT, &session, &Pins::default(), open) {
         Ok(prepared) => prepared,
@@ -109,6 +112,7 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
         chat: false,
         agent: None,
         conversation: Conversation::Direct,
+        starter: None,
     };
     session.apply(&record(1, opened));
     session.apply(&record(2, bound));
@@ -116,7 +120,15 @@ static SESSION: LazyLock<Session> = LazyLock::new(|| {
 });
 
 fn record(seq: u64, event: Event) -> Record<Event> {
-    Record { seq, at: Timestamp(0), actor: Actor::System, epoch: 1, saw: None, event, decision: None }
+    Record {
+        seq,
+        at: Timestamp(0),
+        actor: Actor::System,
+        epoch: 1,
+        saw: None,
+        event,
+        decision: None,
+    }
 }
 
 fn nothing() -> SpecDraft {
