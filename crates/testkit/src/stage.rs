@@ -79,6 +79,8 @@ pub struct Stage {
     /// Steps by people outside, who do not repeat themselves after a crash of ours, and forks that
     /// were refused.
     outside_done: Mutex<BTreeSet<usize>>,
+    /// Where the project ended when such a step began, to see after a crash whether it is durable.
+    outside_begun: Mutex<BTreeMap<usize, u64>>,
     /// What callers were told is done: it must be in the log for ever.
     acks: Mutex<Vec<(SessionId, Tip)>>,
 }
@@ -141,6 +143,7 @@ impl Stage {
             person,
             people,
             outside_done,
+            outside_begun: Mutex::default(),
             acks,
         }))
     }
@@ -499,10 +502,32 @@ impl Stage {
         Ok(())
     }
 
+    /// Whether a step by a person outside is in the log already, though a crash came before it was known.
+    async fn is_durable(&self, at: usize, actor: &Actor) -> Result<bool> {
+        let head = self.store.head(&StreamId::Project).await?;
+        let ends_at = head.map_or(0, |head| head.seq);
+        let begun = *self
+            .outside_begun
+            .lock()
+            .map_err(|_| anyhow!("poisoned"))?
+            .entry(at)
+            .or_insert(ends_at);
+        let mut found = false;
+        let each = |record: Record<ProjectEvent>, _: &_| {
+            let is_act = matches!(
+                record.event,
+                ProjectEvent::ProjectChanged { call: None, .. } | ProjectEvent::CatalogueDecided(_)
+            );
+            found |= record.seq > begun && is_act && record.actor == *actor;
+        };
+        read_from(self.store.as_ref(), &StreamId::Project, Tip::START, each).await?;
+        Ok(found)
+    }
+
     /// Somebody does something about the catalogue; answers what was refused.
     async fn catalogue(&self, at: usize, step: &CatalogueStep) -> Result<Option<String>> {
         let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
-        if done()?.contains(&at) {
+        if done()?.contains(&at) || self.is_durable(at, &step.actor).await? {
             return Ok(None);
         }
         let clock = Arc::clone(&self.props.clock);
@@ -596,7 +621,7 @@ impl Stage {
     /// A person does something with an issue, without a key; answers what was refused.
     async fn issue(&self, at: usize, issue: &IssueText) -> Result<Vec<String>> {
         let done = || self.outside_done.lock().map_err(|_| anyhow!("poisoned"));
-        if done()?.contains(&at) {
+        if done()?.contains(&at) || self.is_durable(at, &issue.actor).await? {
             return Ok(Vec::new());
         }
         let clock = Arc::clone(&self.props.clock);
