@@ -37,9 +37,11 @@ pub(super) fn run(place: &Place, what: &ClearTaintArgs) -> Result<Exit> {
 
 fn clear_session(place: &Place, session: &str, reason: &str) -> Result<Exit> {
     let wanted = SessionId::parse(session)?;
-    let session = block_on(async {
+    let (seen_to, session) = block_on(async {
         let log = place.log()?;
-        reading::caught_up(&log, &wanted).await
+        // Words that the session has not heard yet are no records that a person looked at.
+        let seen_to = reading::session(log.store.as_ref(), &wanted).await?.seq;
+        Ok((seen_to, reading::caught_up(&log, &wanted).await?))
     })?;
     let seen = session.flow.seen_by(CallOrigin::Outside);
     let mut shown = vec![format!("Session {wanted}")];
@@ -55,7 +57,7 @@ fn clear_session(place: &Place, session: &str, reason: &str) -> Result<Exit> {
             return Ok(Exit::Failed);
         }
         let person = credential::decider(place).await?;
-        let said = Said::ClearTaint { reason: reason.to_owned(), seen: session.seq };
+        let said = Said::ClearTaint { reason: reason.to_owned(), seen: seen_to };
         place.open()?.runtime.say(&wanted, person.author(&shown), said).await?;
         say(&format!(
             "The rule of two begins anew in {wanted}, unless it has read something since you looked."

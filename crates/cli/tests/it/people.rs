@@ -193,3 +193,26 @@ fn a_decision_seals_the_log_that_was_there() {
         assert!(head["size"].as_u64().unwrap() > 0, "{record}");
     }
 }
+
+/// Words that the session has not heard yet are no records that a person looked at.
+#[test]
+fn clearing_names_the_last_record_that_is_there() {
+    let desk = desk();
+    put_off(&desk, "plan");
+    desk.ok(&["call", "list_notes"]);
+    let deny = ["approvals", "deny", "c1"];
+    let seen = at_terminal(&desk, &deny, &[("leave to change nothing:", "deny")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let clear = ["approvals", "clear-taint", "call", "--reason", "read it"];
+    let seen = at_terminal(&desk, &clear, &[("leave to change nothing:", "clear")]);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    let log = rusqlite::Connection::open(desk.project().join(".toolgate/log.db")).unwrap();
+    let last: i64 = log
+        .query_row("SELECT seq FROM streams WHERE stream = 'session/call'", (), |row| row.get(0))
+        .unwrap();
+    let mut rows = log.prepare("SELECT CAST(bytes AS TEXT) FROM records").unwrap();
+    let texts = rows.query_map((), |row| row.get::<_, String>(0)).unwrap();
+    let mut texts = texts.map(|text| text.unwrap());
+    let cleared = texts.find(|text| text.contains(r#""what":"clear_taint""#)).unwrap();
+    assert!(cleared.contains(&format!(r#""seen":{last}"#)), "{last}: {cleared}");
+}
